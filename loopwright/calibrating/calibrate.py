@@ -1,9 +1,4 @@
-"""Learn a core from timing alone, and write it as one that the simulator takes.
-
-Where what was measured differs from what a core of models/ answers to the same kernels.
-
-Learn a core from timing alone, and write it as one that the simulator takes.
-"""
+"""Learn a core from timing alone, and write it as one that the simulator takes."""
 
 import re
 import time

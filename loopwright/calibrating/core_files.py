@@ -1,8 +1,6 @@
 """Files of a learned core: core.toml, instructions.csv and what each figure rests on.
 
-core.toml of what was learned: each parameter with what it rests on, or as an assumption.
-
-What was learned, as a core that the simulator takes, and what each figure of it rests on.
+What no microbenchmark tells is an assumption in core.toml, with a range where it has one.
 """
 
 import csv

@@ -1,14 +1,9 @@
 """The model of a core that is being learned: classes, ports, uops and all other findings.
 
-How long uops take that are bound by ports: the rule that all mixtures obey.
-
+Every pass reads it and adds to it. All mixtures of uops that ports limit obey one rule:
 cycles = max over sets Q of ports of (uops whose ports all lie in Q) / |Q|: Ritter and Hack,
 "Explainable Port Mapping Inference with Sparse Performance Counters for AMD's Zen
 Architectures", ASPLOS 2024. Sets that are unions of the uops' own suffice.
-
-What is known of a core and of its forms: classes, their ports, uops.
-
-What is learned of a core: the record that every pass reads and adds to.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

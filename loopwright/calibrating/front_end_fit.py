@@ -1,12 +1,9 @@
 """Front-end fit: the structure of the simulator that explains what was timed.
 
-Kernels of a kind of code that a core has figures for, predicted with candidates.
-
-The front end of a core: of those that the simulator has, the one that explains what was timed.
-
-Straight code comes first, then loops on top of it. Each structure is fitted to kernels, and those
-kept aside say what it is worth. Where no structure explains a kind of code better than dispatch
-alone, its front end is one that hardly ever binds, or an ideal one where that holds of both kinds.
+Straight code comes first, then loops on top of it. Each structure is fitted to microbenchmarks, and
+those kept aside say what it is worth. Where no structure explains a kind of code better than
+dispatch alone, its front end is one that hardly ever binds, or an ideal one where that holds of
+both kinds.
 """
 
 from collections import defaultdict

@@ -1,12 +1,9 @@
 """Latency chains: kernels in which an instruction waits for its own result.
 
-Kernels in which an instruction waits for its own result: a chain for each pair of operands.
-
-Where result and operand cannot be one register, an instruction carries the result back; all else
-that the form waits for is given a new value before it. To an address: what makes its base wait for
-a value leaves it as it is, so that the chain goes on reading one place.
-
-What carries a result back to an operand: the cycles that it takes from kind to kind.
+There is one for each pair of operands. Where result and operand cannot be one register, an
+instruction carries the result back, in cycles that depend on the kinds of both; all else that the
+form waits for is given a new value before it. To an address: what makes its base wait for a value
+leaves it as it is, so that the chain goes on reading one place.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,8 @@
 """Instruction forms: operands, encoding, and the kit of an ISA: registers and known instructions.
 
-What experiments need of an ISA besides forms: registers by their parts, known instructions.
-
-An instruction form: what its operands are, and how it is encoded with chosen registers.
-
-The bits that branches of experiments.gone go by: of a generator, or of pointers.
-
-The generator is one modulo 2 ** 64: all of its states follow each other, and high bits have no
-period that a predictor could hold. It goes on from where it was in memory, as registers are set
-anew.
+Branches whose mispredictions are timed go by the bits of a generator, or by those of pointers. The
+generator is one modulo 2 ** 64: all of its states follow each other, and high bits have no period
+that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence

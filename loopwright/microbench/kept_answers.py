@@ -1,9 +1,4 @@
-"""Answers of an oracle in a file: resumed by a killed run, replayed on another machine.
-
-A file of answers: what was measured is measured once, and a killed run goes on where it was.
-
-A file of answers in the place of the machine that gave them.
-"""
+"""Answers of an oracle in a file: resumed by a killed run, replayed on another machine."""
 
 import json
 from collections.abc import Callable, Sequence

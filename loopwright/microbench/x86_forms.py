@@ -1,9 +1,4 @@
-"""Forms of x86-64, from iced-x86's tables, and their encoding.
-
-Instructions of x86-64 forms: encoded with chosen registers, and what they read and write.
-
-Forms of x86-64, from iced-x86's tables: of registers, and with an operand in memory.
-"""
+"""Forms of x86-64 from iced-x86's tables: their operands, accesses and encoding."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
