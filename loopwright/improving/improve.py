@@ -236,6 +236,8 @@ def _rows(
     out = []
     path = found.path(one)
     for n, stage in enumerate(path):
+        # What reading did, such as inlining, belongs to the first transformation.
+        new = stage.listing.steps[len(path[n - 1].listing.steps) if n > 1 else 0 :]
         for core in question.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost
@@ -245,7 +247,7 @@ def _rows(
                     question.variant.kernel,
                     label,
                     n,
-                    stage.listing.steps[-1] if n else question.variant.name,
+                    "; ".join(new) if n else question.variant.name,
                     core.id,
                     round(cost.mean, 2),
                     round(cost.worst, 2),
