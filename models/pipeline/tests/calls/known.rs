@@ -129,6 +129,24 @@ fn a_return_loses_two_cycles_and_pairs_of_branches_are_found_at_once() {
 }
 
 #[test]
+fn a_line_that_code_goes_on_in_is_found_like_a_target() {
+    // A call of so many nops of 8 bytes; measured as above.
+    let core = core("zen4");
+    for (nops, cycles) in [(0, 5.0), (7, 5.0), (8, 6.0), (12, 6.0), (16, 7.0), (17, 7.0)] {
+        let mut code = bytes("e83b00000049ffcf75f6");
+        code.resize(64, 0xcc);
+        code.extend(bytes("0f1f840000000000").repeat(nops));
+        code.push(0xc3);
+        let places = [0]
+            .into_iter()
+            .chain((0..=nops as u32).map(|n| 64 + 8 * n))
+            .chain([5, 8]);
+        let steps = places.flat_map(|at| step(at, 1, -1, -1)).collect();
+        close(ask(&core, &code, 0, steps).expect("a prediction").cycles, cycles);
+    }
+}
+
+#[test]
 fn targets_found_ahead_hide_what_a_return_loses() {
     let cycles = |set: &[(&str, &str)], body: &str| {
         let core = core_with("zen4", set).expect("a core");

@@ -62,13 +62,13 @@ impl<'a> Targets<'a> {
         (late, late == 0 && (!inst.taken || self.joins == Joins::All))
     }
 
-    /// Cycles that delivery waits behind a branch for the target of a return.
-    pub fn wait(&mut self, inst: &Inst) -> u32 {
-        if self.bubble == 0 || !inst.taken {
+    /// Cycles that delivery waits behind an instruction for what is found next: a target, or the next line.
+    pub fn wait(&mut self, inst: &Inst, leaves_line: bool) -> u32 {
+        if self.bubble == 0 || !inst.taken && !leaves_line {
             return 0;
         }
         let returned = if inst.returns { self.bubble as i32 } else { 0 };
-        self.lead -= i32::from(!inst.second) + returned;
+        self.lead -= i32::from(!inst.second || !inst.taken) + returned;
         self.lead.min(0).unsigned_abs()
     }
 

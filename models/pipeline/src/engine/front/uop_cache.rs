@@ -270,22 +270,24 @@ impl<'a> UopCache<'a> {
                 return true;
             }
             self.restart(plan, self.iteration + 1);
-            return self.ends(last as usize);
+            return self.ends(last as usize, false);
         }
         if plan.decoded(next) {
             self.active = false;
             return true;
         }
+        let region = |line: u32| plan.lines.get(line as usize).map(|l| l.region);
+        let leaves = region(self.line) != region(self.line + 1);
         self.line += 1;
         self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
-        self.ends(last as usize)
+        self.ends(last as usize, leaves)
     }
 
     /// Whether delivery ends for this cycle behind an instruction.
-    fn ends(&mut self, inst: usize) -> bool {
+    fn ends(&mut self, inst: usize, leaves_line: bool) -> bool {
         let branch = &self.stream.block.insts[inst];
         let (lost, goes_on) = self.targets.pass(inst, branch);
-        self.stall = lost + if branch.taken { self.bubble } else { 0 } + self.targets.wait(branch);
+        self.stall = lost + if branch.taken { self.bubble } else { 0 } + self.targets.wait(branch, leaves_line);
         !goes_on
     }
 
