@@ -98,7 +98,14 @@ def show_this_machine() -> None:
         name = core or hosts.machine()
         print(f"  skipped: this machine is {name}, of which the simulator has no figures")
         return
-    table, summary = against_this_machine(measured_loops(core))
+    loops = measured_loops(core)
+    blocks = [
+        Block(microarchs.load(core).isa, bytes.fromhex(code), "loop", offset)
+        for code, offset in zip(loops["hex"], loops["offset"], strict=True)
+    ]
+    answers = Pipeline().predict(blocks, microarchs.load(core), brief=True)
+    loops["pipeline"] = [answer.cycles for answer in answers]
+    table, summary = against_this_machine(loops.rename(columns={"cycles": "measured"}))
     print(table.to_string(index=False, float_format=lambda v: f"{v:.2f}"))
     print(summary)
 

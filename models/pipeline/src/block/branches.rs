@@ -44,19 +44,26 @@ impl Builder<'_> {
         let boundary = fusion.boundary_bytes;
         allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || address % boundary != 0)
     }
-}
 
-/// A fused pair executes on the branch's ports.
-pub(crate) fn fuse_branch(row: &mut Figures, branch: &Figures, load: u32) {
-    let Some(&ports) = branch.shape.ports.first() else {
-        return;
-    };
-    for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
-        .into_iter()
-        .flatten()
-    {
-        if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
-            *computes = ports;
+    /// The figures of an instruction that is fused with the branch behind it: the pair executes on the branch's
+    /// ports, or on `macro_fusion.result_ports` where it has a result.
+    pub(crate) fn fused(&self, d: &Decoded, row: &Figures, branch: &Figures) -> Figures {
+        let mut row = row.clone();
+        let result = self.params.mask(&self.params.macro_fusion.result_ports).unwrap_or(0);
+        let ports = match branch.shape.ports.first() {
+            _ if result != 0 && !d.compares => result,
+            Some(ports) => *ports,
+            None => return row,
+        };
+        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
+        for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
+                *computes = ports;
+            }
         }
+        row
     }
 }

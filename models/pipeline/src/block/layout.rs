@@ -1,7 +1,6 @@
 //! From decoded instructions to the flat tables of a block: macro-fusion, stack
 //! synchronisation and what rename handles without a port.
 
-use crate::block::branches::fuse_branch;
 use crate::block::builder::Builder;
 use crate::block::caveats;
 use crate::block::source::Source;
@@ -28,7 +27,6 @@ pub(crate) struct Before {
 impl Builder<'_> {
     pub(crate) fn build(mut self, source: &Source<'_>) -> Result<Block, Error> {
         let (code, rows) = (&source.path.code, &source.rows);
-        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
         self.block.caveats.clone_from(&source.caveats);
         self.block.places.clone_from(&source.accesses.stored);
         self.block.reads.clone_from(&source.accesses.loaded);
@@ -52,9 +50,7 @@ impl Builder<'_> {
             let pair = next.filter(|next| source.fuse(&self, at, next));
             let fused;
             let row: &Figures = if pair.is_some() {
-                let mut copy = rows[at].clone().into_owned();
-                fuse_branch(&mut copy, &rows[at + 1], load);
-                fused = copy;
+                fused = self.fused(&code[at], &rows[at], &rows[at + 1]);
                 &fused
             } else {
                 &rows[at]

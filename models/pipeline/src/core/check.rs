@@ -127,6 +127,7 @@ impl Params {
             ("ports.alu", &p.alu, false),
             ("ports.taken_branch", &p.taken_branch, true),
             ("ports.rotated", &p.rotated, true),
+            ("macro_fusion.result_ports", &self.macro_fusion.result_ports, true),
             ("rename.high_byte_merge", &self.rename.high_byte_merge, true),
         ] {
             if list.is_empty() && !may_be_empty || self.mask(list).is_none() {

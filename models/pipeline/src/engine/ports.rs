@@ -65,7 +65,12 @@ impl Turns {
     }
 }
 
+/// Uops that rename gives a port in one cycle at most.
+const GROUP: usize = 4;
+
 /// Ports that rename gives to uops in turn, before it is known when they can start.
+///
+/// Uops that cannot use all of them choose first, among those of a cycle; the others get what is left.
 #[derive(Debug)]
 struct Rotation {
     ports: u32,
@@ -75,6 +80,10 @@ struct Rotation {
     next: u32,
     /// Those that got a uop in this cycle.
     given: u32,
+    /// Ports of the uops of this cycle that cannot use all, in order, and how many have taken theirs.
+    chosen: ([u8; GROUP], usize),
+    /// Those ports that are still to be taken.
+    reserved: u32,
 }
 
 impl Rotation {
@@ -84,6 +93,8 @@ impl Rotation {
             lead: params.ports.rotated_lead,
             next: params.mask(&params.ports.rotated).unwrap_or(0).trailing_zeros() % u32::BITS,
             given: 0,
+            chosen: ([NO_PORT; GROUP], 0),
+            reserved: 0,
         }
     }
 
@@ -92,32 +103,55 @@ impl Rotation {
         ports & !self.ports == 0 && ports & self.ports != 0
     }
 
-    /// A cycle of rename begins: with the port for which the fewest uops wait, if the next one is ahead of it.
-    fn begin(&mut self, load: &[u32; PORTS]) {
-        self.given = 0;
-        let waiting = |port: u32| load[port as usize];
-        let from_next = (0..u32::BITS).map(|n| (self.next + n) % u32::BITS);
-        let least = from_next
-            .filter(|p| self.ports & 1 << p != 0)
-            .min_by_key(|p| waiting(*p));
-        if let Some(least) = least.filter(|p| waiting(self.next) >= waiting(*p) + self.lead) {
+    /// A cycle of rename begins, with uops for these ports next: with the port for which the fewest uops wait, if
+    /// the one whose turn it is is ahead of it.
+    fn begin(&mut self, load: &[u32; PORTS], coming: impl Iterator<Item = u32>) {
+        if self.ports == 0 {
+            return;
+        }
+        (self.given, self.reserved) = (0, 0);
+        let least = self.least(self.ports, load);
+        if load[self.next as usize] >= load[least as usize] + self.lead {
             self.next = least;
+        }
+        let mut load = *load;
+        let all = self.ports;
+        let group = coming.filter(|ports| ports & !all == 0 && *ports != 0).take(GROUP);
+        self.chosen = ([NO_PORT; GROUP], 0);
+        for (n, ports) in group.filter(|ports| *ports != all).enumerate() {
+            let free = ports & !self.reserved;
+            let port = self.least(if free == 0 { ports } else { free }, &load);
+            load[port as usize] += 1;
+            self.chosen.0[n] = port as u8;
+            self.reserved |= 1 << port;
         }
     }
 
-    /// The port of the next uop for some of these ports, by the uops that wait for each: of those that got none in
-    /// this cycle the one whose turn it is, or where a uop has not all to choose from the one with the fewest.
+    /// Some ports, from the one whose turn it is.
+    fn in_turn(&self, ports: u32) -> impl Iterator<Item = u32> {
+        let next = self.next;
+        (0..u32::BITS)
+            .map(move |n| (next + n) % u32::BITS)
+            .filter(move |p| ports & 1 << p != 0)
+    }
+
+    /// The port for which the fewest uops wait, the next of several.
+    fn least(&self, ports: u32, load: &[u32; PORTS]) -> u32 {
+        self.in_turn(ports).min_by_key(|p| load[*p as usize]).unwrap_or(0)
+    }
+
+    /// The port of the next uop for some of these ports: the one that it chose, or of those that got none in this
+    /// cycle and are not chosen the one whose turn it is.
     fn due(&self, ports: u32, load: &[u32; PORTS]) -> u8 {
         let free = ports & !self.given;
-        let ports = if free == 0 { ports } else { free };
-        let from_next = (0..u32::BITS).map(|n| (self.next + n) % u32::BITS);
-        let mut turns = from_next.filter(|p| ports & 1 << p != 0);
-        let port = if ports == self.ports & !self.given {
-            turns.next()
-        } else {
-            turns.min_by_key(|p| load[*p as usize])
-        };
-        port.unwrap_or(0) as u8
+        if ports != self.ports {
+            let (chosen, taken) = &self.chosen;
+            let own = chosen.get(*taken).copied().filter(|port| *port != NO_PORT);
+            return own.unwrap_or_else(|| self.least(if free == 0 { ports } else { free }, load) as u8);
+        }
+        let left = [free & !self.reserved, free, ports];
+        let left = left.into_iter().find(|ports| *ports != 0).unwrap_or(0);
+        self.in_turn(left).next().unwrap_or(0) as u8
     }
 
     /// A uop that could use these ports got one of them.
@@ -126,7 +160,11 @@ impl Rotation {
         if self.given & self.ports == self.ports {
             self.given = 0;
         }
-        if ports == self.ports {
+        if ports != self.ports {
+            self.reserved &= !(1 << port);
+            self.chosen.1 += 1;
+        }
+        if ports == self.ports || self.next == u32::from(port) {
             let later = self.ports & !((2 << port) - 1);
             self.next = (if later == 0 { self.ports } else { later }).trailing_zeros();
         }
@@ -173,9 +211,9 @@ impl<'a> PortChoice<'a> {
         self.p.assign != Assign::AtIssue || self.turns.applies(ports) || self.rotation.applies(ports)
     }
 
-    /// A cycle of rename begins.
-    pub fn begin(&mut self) {
-        self.rotation.begin(&self.load);
+    /// A cycle of rename begins, with uops for these ports next.
+    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+        self.rotation.begin(&self.load, coming);
     }
 
     /// Whether the port whose turn it is has room for a uop for these ports.

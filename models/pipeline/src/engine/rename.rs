@@ -100,7 +100,13 @@ impl<'a> Rename<'a> {
             return Hold::Scheduler;
         }
         self.computing = 0;
-        backend.schedule.begin();
+        let coming = queue.iter().take(p.width as usize).flat_map(|head| {
+            let slots = self.block.fused[head.fused as usize].slots.clone();
+            slots.flat_map(|slot| self.block.slots[slot as usize].uops.clone())
+        });
+        backend
+            .schedule
+            .begin(coming.map(|uop| self.block.uops[uop as usize].ports));
         self.counts_slots = match self.params.ports.position {
             Counted::Slots => true,
             Counted::Computing => false,

@@ -116,9 +116,9 @@ impl<'a> Schedule<'a> {
         &self.flights
     }
 
-    /// A cycle of rename begins.
-    pub fn begin(&mut self) {
-        self.choice.begin();
+    /// A cycle of rename begins, with uops for these ports next.
+    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+        self.choice.begin(coming);
     }
 
     /// Whether so many uops more can be in flight.

@@ -1,6 +1,5 @@
 //! From the steps of a call to a block: one iteration is one call.
 
-use crate::block::branches::fuse_branch;
 use crate::block::builder::Builder;
 use crate::block::call::code::{Code, Known};
 use crate::block::call::memory::{analyse, Memory};
@@ -109,7 +108,6 @@ impl Builder<'_> {
             self.track_stack(&k.d);
             self.high_bytes(&k.d);
         }
-        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
         let mut at = 0;
         while at < steps.len() {
             let d = &known[at].d;
@@ -117,9 +115,7 @@ impl Builder<'_> {
             let pair = next.filter(|next| self.fuses(d, &rows[at], &next.d));
             let fused;
             let row: &Figures = if pair.is_some() {
-                let mut copy = rows[at].clone().into_owned();
-                fuse_branch(&mut copy, &rows[at + 1], load);
-                fused = copy;
+                fused = self.fused(d, &rows[at], &rows[at + 1]);
                 &fused
             } else {
                 &rows[at]

@@ -6,6 +6,8 @@ tables! {
         pairs: word[Pairs] = Some(Pairs::None),
         /// Aligned bytes at whose start a branch does not fuse; 0: no limit.
         boundary_bytes: int[0..=64] = Some(0),
+        /// Ports of a fused pair that has a result beside flags; empty: those of the branch.
+        result_ports: text = Some(""),
         /// Vector instructions of which the second, right behind the first, shares its place and its uop, where it reads and writes the register that the first writes: `eor+eor aese+aesmc`.
         dependent: text = Some(""),
         /// Whether a nop shares the place of the instruction before it.
