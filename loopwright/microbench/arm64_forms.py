@@ -12,7 +12,7 @@ from loopwright.microbench import arm64_kit
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Encode, Form, Memory, Operand
 
 if TYPE_CHECKING:
-    from loopwright_pipeline import Arm64Access, Arm64Field, Arm64Operand
+    from loopwright_pipeline import _Arm64Access, _Arm64Field, _Arm64Operand
 
 _FIELD = 0x1F
 _VECTOR_BITS, _GPR_BITS = 128, 64
@@ -73,11 +73,11 @@ def _code(word: int) -> bytes:
     return word.to_bytes(4, "little")
 
 
-def _label(found: "Arm64Operand") -> str:
+def _label(found: "_Arm64Operand") -> str:
     return _ADDRESS.get(found[0], str(found[0]))
 
 
-def _operand(found: "Arm64Operand") -> Operand:
+def _operand(found: "_Arm64Operand") -> Operand:
     _, vector, _, _, _, read, written = found
     label = _label(found)
     kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
@@ -85,21 +85,21 @@ def _operand(found: "Arm64Operand") -> Operand:
     return Operand(label, kind, bits, read, written and label != BASE)
 
 
-def _memory(access: "Arm64Access", operands: "Sequence[Arm64Operand]") -> Memory:
+def _memory(access: "_Arm64Access", operands: "Sequence[_Arm64Operand]") -> Memory:
     size, read, written, moves, _, field = access
     registers = sum(one[4] for one in operands if one[0] not in _ADDRESS)
     reach = _reach(field) if field else range(1)
     return Memory(8 * size, read, written, reach, moves, registers + _PARTS - 1)
 
 
-def _reach(field: "Arm64Field") -> range:
+def _reach(field: "_Arm64Field") -> range:
     _, width, step, signed = field
     least = -(1 << width - 1) if signed else 0
     return range(least * step, (least + (1 << width)) * step, step)
 
 
 def _encoding(
-    word: int, operands: "Sequence[Arm64Operand]", access: "Arm64Access | None"
+    word: int, operands: "Sequence[_Arm64Operand]", access: "_Arm64Access | None"
 ) -> Encode:
     by, field = access[4:] if access else (0, None)
 
@@ -123,7 +123,7 @@ def _back(base: int, by: int) -> bytes:
     return _code(_SUBTRACT | by << 10 | base << 5 | base)
 
 
-def _placed(word: int, field: "Arm64Field | None", displacement: int) -> int:
+def _placed(word: int, field: "_Arm64Field | None", displacement: int) -> int:
     """Return a word with a displacement, as assemblers do: of another form where it does not fit.
 
     ValueError where it fits neither.

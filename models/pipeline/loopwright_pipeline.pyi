@@ -74,13 +74,12 @@ def parameters() -> list[str]:
 def forms(isa: str, blocks: Sequence[bytes]) -> list[list[str] | None]:
     """Return the forms of each block's instructions; None where one has no name in the tables."""
 
-# Types alone; the module has no such names.
-Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
-Arm64Field = tuple[int, int, int, bool]
-Arm64Access = tuple[int, bool, bool, bool, int, Arm64Field | None]
-Arm64Form = tuple[str, int, bool, bool, list[Arm64Operand], Arm64Access | None]
+_Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
+_Arm64Field = tuple[int, int, int, bool]
+_Arm64Access = tuple[int, bool, bool, bool, int, _Arm64Field | None]
+_Arm64Form = tuple[str, int, bool, bool, list[_Arm64Operand], _Arm64Access | None]
 
-def arm64_forms(allocated: Callable[[int], bool]) -> tuple[list[Arm64Form], list[str]]:
+def arm64_forms(allocated: Callable[[int], bool]) -> tuple[list[_Arm64Form], list[str]]:
     """Return the forms of AArch64 that compute in registers, load or store, and names of others.
 
     Each form is its name, a word of code, whether it reads and whether it writes the flags, its
