@@ -79,7 +79,7 @@ def test_verbs_of_the_base_need_no_extra(tmp_path):
     ("arguments", "module", "extra"),
     [
         (["check", "x86_64/csum/adc4"], "pandas", "measure"),
-        (["trace", "x86_64/csum/adc4", "--size", "64"], "unicorn", "measure"),
+        (["trace", "x86_64/csum/adc4", "--size", "64"], "numpy", "measure"),
         (["scan", sys.executable, "--html", "page.html"], "pandas", "measure"),
     ],
 )

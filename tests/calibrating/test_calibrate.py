@@ -57,7 +57,9 @@ def test_ports_are_found_again_but_for_their_names(learned):
         {
             name
             for name, mine in found.items()
-            if Counter({frozenset(called[p] for p in one): n for one, n in mine.items()})
+            if Counter(
+                {frozenset(called.get(p, "none") for p in one): n for one, n in mine.items()}
+            )
             == uops(true[name]["ports"])
         }
         for called in names
