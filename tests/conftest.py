@@ -46,7 +46,7 @@ SLOW_FIRST = [
     "test_verify",
     "test_cores",
     "test_patch_trees",
-    "test_standing",
+    "test_model_accuracy",
     "test_wheel",
     "test_docs",
     "test_page",
