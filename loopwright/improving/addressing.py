@@ -1,12 +1,13 @@
 """Addressing: the registers that a loop's accesses and its counter use."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from loopwright.improving.counted import Counted, counted_loops
+from loopwright.improving.counted import Counted
 from loopwright.improving.edits import (
     EVERY_FLAG,
+    OfLoop,
     before_directives,
     behind_transfer,
     entered,
@@ -18,7 +19,7 @@ from loopwright.improving.edits import (
 from loopwright.improving.listing import Line, Listing, address, code, label
 
 
-class PointersForIndex:
+class PointersForIndex(OfLoop):
     """Pointers that are stepped, in the place of an index that several bases share."""
 
     name = "pointers for the index"
@@ -27,13 +28,8 @@ class PointersForIndex:
         "head by falling into it, and flags pass neither its entry nor its exit"
     )
 
-    def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop changed that can be."""
-        for loop in counted_loops(listing):
-            if made := self._changed(loop):
-                yield made
-
-    def _changed(self, loop: Counted) -> Listing | None:
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         index = counter.register
         bases = _indexed(loop, index)
@@ -43,7 +39,6 @@ class PointersForIndex:
         if EVERY_FLAG & (listing.live[loop.first] | listing.live[counter.at]):
             return None
         lines: list[Line] = []
-        stubs: dict[str, tuple[str, list[Line]]] = {}
         add = f"add{counter.suffix}"
         for n, line in enumerate(listing.lines):
             if n == listing.position[loop.head]:
@@ -57,38 +52,12 @@ class PointersForIndex:
                 operands = [_without_index(o, index) for o in line.operands]
                 line = replace(line, text=f"{line.mnemonic} {','.join(operands)}")
             lines.append(line)
-        by_text = {e.text for n in loop.body for e in listing.entries_at(n)}
-        for n, line in enumerate(lines):
-            if line.kind == "entry" and line.text in by_text:
-                if EVERY_FLAG & listing.live[listing.position[line.target]]:
-                    return None
-                lines[n] = replace(
-                    line, target=self._stub(listing, line.target, loop, bases, stubs)
-                )
-        apart = [one for _, stub in stubs.values() for one in stub]
-        made = listing.with_lines(lines, self.name)
-        branch = next(n for n, x in enumerate(lines) if x is listing.lines[loop.last])
-        quiet = behind_transfer(made, branch, len(lines))
-        return replace(made, lines=(*lines[:quiet], *apart, *lines[quiet:]))
-
-    def _stub(
-        self,
-        listing: Listing,
-        fixup: str,
-        loop: Counted,
-        bases: Sequence[str],
-        stubs: dict[str, tuple[str, list[Line]]],
-    ) -> str:
-        """Return the label where bases become what the fixup takes them for."""
-        if fixup not in stubs:
-            name = listing.fresh(f"bases_for_{fixup.removeprefix('.L')}")
-            sub = f"sub{loop.counter.suffix} {loop.counter.written},"
-            back = [code(f"{sub}{base}") for base in bases]
-            stubs[fixup] = name, [label(name), *back, code(f"jmp {fixup}")]
-        return stubs[fixup][0]
+        sub = f"sub{counter.suffix} {counter.written},"
+        back = [code(f"{sub}{base}") for base in bases]
+        return _with_fixups(loop, loop.body, lines, "bases", back, self.name)
 
 
-class FuseUpdate:
+class FuseUpdate(OfLoop):
     """The update that sets the flags of a loop's branch, moved beside it, where they fuse."""
 
     name = "update beside its branch"
@@ -97,13 +66,8 @@ class FuseUpdate:
         "flags; where a fault there went on, the register is made what it would have been"
     )
 
-    def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop so changed that can be."""
-        for loop in counted_loops(listing):
-            if made := self._changed(loop):
-                yield made
-
-    def _changed(self, loop: Counted) -> Listing | None:
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         passed = [n for n in loop.body if n > counter.at]
         if loop.test != counter.at or not passed or EVERY_FLAG & listing.live[counter.at]:
@@ -116,34 +80,48 @@ class FuseUpdate:
             if text is None or EVERY_FLAG & loop.touched(n):
                 return None
             texts[n] = text
-        stubs: dict[str, tuple[str, list[Line]]] = {}
-        moved = {
-            e.text: self._stub(loop, e.target, stubs) for n in passed for e in listing.entries_at(n)
-        }
-        if any(EVERY_FLAG & listing.live[listing.position[fixup]] for fixup in stubs):
-            return None
         lines: list[Line] = []
         for n, line in enumerate(listing.lines):
             if n == loop.last:
                 lines.append(listing.lines[counter.at])
             if n == counter.at:
                 continue
-            if line.kind == "entry" and line.text in moved:
-                line = replace(line, target=moved[line.text])
             lines.append(replace(line, text=texts[n]) if n in texts else line)
-        made = listing.with_lines(lines, self.name)
-        quiet = behind_transfer(made, loop.last + 1, len(lines))
-        apart = [one for _, stub in stubs.values() for one in stub]
-        return replace(made, lines=(*lines[:quiet], *apart, *lines[quiet:]))
+        update = listing.lines[counter.at]
+        return _with_fixups(loop, passed, lines, "updated", [update], self.name)
 
-    def _stub(self, loop: Counted, fixup: str, stubs: dict[str, tuple[str, list[Line]]]) -> str:
-        """Return the label where the update is made up for before a fixup."""
-        if fixup not in stubs:
-            listing = loop.listing
-            name = listing.fresh(f"updated_for_{fixup.removeprefix('.L')}")
-            update = listing.lines[loop.counter.at]
-            stubs[fixup] = name, [label(name), update, code(f"jmp {fixup}")]
-        return stubs[fixup][0]
+
+def _with_fixups(
+    loop: Counted,
+    accesses: Iterable[int],
+    lines: Sequence[Line],
+    stem: str,
+    repair: Sequence[Line],
+    step: str,
+) -> Listing | None:
+    """Return the listing of lines, in which a fault at one of the accesses first meets repair.
+
+    Each of their fixups gets a label of its own, out of the way, where registers are made what the
+    fixup takes them for. None where one needs flags, which repair changes.
+    """
+    listing = loop.listing
+    entries = [entry for n in accesses for entry in listing.entries_at(n)]
+    texts = {entry.text for entry in entries}
+    fixups = dict.fromkeys(entry.target for entry in entries)
+    if any(EVERY_FLAG & listing.live[listing.position[fixup]] for fixup in fixups):
+        return None
+    names = {old: listing.fresh(f"{stem}_for_{old.removeprefix('.L')}") for old in fixups}
+    moved = [
+        replace(line, target=names[line.target])
+        if line.kind == "entry" and line.text in texts
+        else line
+        for line in lines
+    ]
+    made = listing.with_lines(moved, step)
+    branch = next(n for n, line in enumerate(moved) if line is listing.lines[loop.last])
+    quiet = behind_transfer(made, branch, len(moved))
+    apart = [one for old, new in names.items() for one in (label(new), *repair, code(f"jmp {old}"))]
+    return replace(made, lines=(*moved[:quiet], *apart, *moved[quiet:]))
 
 
 def _indexed(loop: Counted, index: str) -> list[str]:

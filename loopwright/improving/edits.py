@@ -1,12 +1,13 @@
 """What transformations of a listing share: conditions, and ways to write the change."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.counted import Counted, Update
+from loopwright.improving.counted import Counted, Update, counted_loops
 from loopwright.improving.listing import (
     CARRY,
     FLAGS,
@@ -41,6 +42,20 @@ class Transformation(Protocol):
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield each listing that one use of it makes."""
+
+
+class OfLoop(ABC):
+    """A transformation of one counted loop at a time."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with each loop changed that can be."""
+        for loop in counted_loops(listing):
+            if made := self.changed(loop):
+                yield made
+
+    @abstractmethod
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
 
 
 def behind_transfer(listing: Listing, at: int, count: int) -> int:

@@ -171,9 +171,8 @@ def _told(
     better = [one for one in found.pareto() if max(found.robust(one).values()) > 1 + _LEAST_GAIN]
     proven, refused = _proven(better, progress)
     name = question.variant.name
-    named = {
-        f"{name}_improved{n or ''}": one for n, one in enumerate(proven, 0) for n in [n and n + 1]
-    }
+    labels = [f"{name}_improved{n if n > 1 else ''}" for n in range(1, len(proven) + 1)]
+    named = dict(zip(labels, proven, strict=True))
     said = [f"cycles a call: {question.said}; pipeline simulator; in parentheses the worst offset"]
     status = dict.fromkeys(named, "proven")
     notes = dict.fromkeys(named, "")

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from loopwright.improving.counted import Counted, counted_loops
+from loopwright.improving.counted import Counted
 from loopwright.improving.edits import (
+    OfLoop,
     access_label,
     exit_label,
     flags_pass,
@@ -16,7 +17,7 @@ from loopwright.improving.listing import Listing, address, code, label
 
 
 @dataclass(frozen=True)
-class StringInstruction:
+class StringInstruction(OfLoop):
     """rep stosq or rep movsq from a size on, in the place of a loop of words."""
 
     least: int
@@ -35,11 +36,10 @@ class StringInstruction:
         """Yield the listing with a string instruction before each loop that can have one."""
         if any("string instruction" in step for step in listing.steps):
             return
-        for loop in counted_loops(listing):
-            if made := self._inserted(loop):
-                yield made
+        yield from super().apply(listing)
 
-    def _inserted(self, loop: Counted) -> Listing | None:
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
         listing = loop.listing
         copies = _words(loop)
         ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"

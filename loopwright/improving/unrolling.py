@@ -1,11 +1,11 @@
 """Unrolling: several iterations of a loop at once, the rest by the loop itself."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from loopwright.improving.counted import Counted, counted_loops, least_before
+from loopwright.improving.counted import Counted, least_before
 from loopwright.improving.edits import (
     EVERY_FLAG,
+    OfLoop,
     access_label,
     exit_label,
     flags_pass,
@@ -22,7 +22,7 @@ _MOST_ACCESSES = 32  # of an unrolled body
 
 
 @dataclass(frozen=True)
-class Unroll:
+class Unroll(OfLoop):
     """A loop of several iterations at once before the loop, which is left the remainder."""
 
     factor: int
@@ -38,13 +38,8 @@ class Unroll:
         "flags pass into, through or out of the loop, and an iteration that faulted may begin again"
     )
 
-    def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop unrolled that can be."""
-        for loop in counted_loops(listing):
-            if made := self._unrolled(loop):
-                yield made
-
-    def _unrolled(self, loop: Counted) -> Listing | None:
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
         listing, factor = loop.listing, self.factor
         if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
             return None
