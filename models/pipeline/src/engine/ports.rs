@@ -5,6 +5,7 @@ use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
 use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
+use smallvec::SmallVec;
 
 /// No port yet.
 pub const NO_PORT: u8 = 255;
@@ -65,9 +66,6 @@ impl Turns {
     }
 }
 
-/// Uops that rename gives a port in one cycle at most.
-const GROUP: usize = 4;
-
 /// Ports that rename gives to uops in turn, before it is known when they can start.
 ///
 /// Uops that cannot use all of them choose first, among those of a cycle; the others get what is left.
@@ -80,10 +78,10 @@ struct Rotation {
     next: u32,
     /// Those that got a uop in this cycle.
     given: u32,
-    /// Ports of the uops of this cycle that cannot use all, in order, and how many have taken theirs.
-    chosen: ([u8; GROUP], usize),
-    /// Those ports that are still to be taken.
-    reserved: u32,
+    /// Uops that rename gives a port in one cycle at most.
+    group: usize,
+    /// Ports of the uops of this cycle that cannot use all and have not got theirs, the next one last.
+    chosen: SmallVec<[u8; 4]>,
 }
 
 impl Rotation {
@@ -93,8 +91,8 @@ impl Rotation {
             lead: params.ports.rotated_lead,
             next: params.mask(&params.ports.rotated).unwrap_or(0).trailing_zeros() % u32::BITS,
             given: 0,
-            chosen: ([NO_PORT; GROUP], 0),
-            reserved: 0,
+            group: params.rename.alu_uops as usize,
+            chosen: SmallVec::new(),
         }
     }
 
@@ -109,22 +107,27 @@ impl Rotation {
         if self.ports == 0 {
             return;
         }
-        (self.given, self.reserved) = (0, 0);
+        self.given = 0;
+        self.chosen.clear();
         let least = self.least(self.ports, load);
         if load[self.next as usize] >= load[least as usize] + self.lead {
             self.next = least;
         }
         let mut load = *load;
         let all = self.ports;
-        let group = coming.filter(|ports| ports & !all == 0 && *ports != 0).take(GROUP);
-        self.chosen = ([NO_PORT; GROUP], 0);
-        for (n, ports) in group.filter(|ports| *ports != all).enumerate() {
-            let free = ports & !self.reserved;
+        let group = coming.filter(|ports| ports & !all == 0 && *ports != 0).take(self.group);
+        for ports in group.filter(|ports| *ports != all) {
+            let free = ports & !self.reserved();
             let port = self.least(if free == 0 { ports } else { free }, &load);
             load[port as usize] += 1;
-            self.chosen.0[n] = port as u8;
-            self.reserved |= 1 << port;
+            self.chosen.push(port as u8);
         }
+        self.chosen.reverse();
+    }
+
+    /// Ports that uops of this cycle have chosen and are still to get.
+    fn reserved(&self) -> u32 {
+        self.chosen.iter().fold(0, |ports, port| ports | 1 << port)
     }
 
     /// Some ports, from the one whose turn it is.
@@ -145,11 +148,10 @@ impl Rotation {
     fn due(&self, ports: u32, load: &[u32; PORTS]) -> u8 {
         let free = ports & !self.given;
         if ports != self.ports {
-            let (chosen, taken) = &self.chosen;
-            let own = chosen.get(*taken).copied().filter(|port| *port != NO_PORT);
+            let own = self.chosen.last().copied();
             return own.unwrap_or_else(|| self.least(if free == 0 { ports } else { free }, load) as u8);
         }
-        let left = [free & !self.reserved, free, ports];
+        let left = [free & !self.reserved(), free, ports];
         let left = left.into_iter().find(|ports| *ports != 0).unwrap_or(0);
         self.in_turn(left).next().unwrap_or(0) as u8
     }
@@ -161,8 +163,7 @@ impl Rotation {
             self.given = 0;
         }
         if ports != self.ports {
-            self.reserved &= !(1 << port);
-            self.chosen.1 += 1;
+            self.chosen.pop();
         }
         if ports == self.ports || self.next == u32::from(port) {
             let later = self.ports & !((2 << port) - 1);
