@@ -30,7 +30,7 @@ def predictions(rows: pd.DataFrame, core: str, notion: str) -> pd.Series:
     """Return the simulator's cycles for rows with hex and optionally offset; NaN for no answer."""
     offsets = rows["offset"] if "offset" in rows else [0] * len(rows)
     blocks = [
-        Block("x86_64", bytes.fromhex(code), notion, int(offset))
+        Block(microarchs.load(core).isa, bytes.fromhex(code), notion, int(offset))
         for code, offset in zip(rows["hex"], offsets, strict=True)
     ]
     answers = Pipeline().predict(blocks, microarchs.load(core))
@@ -99,12 +99,7 @@ def show_this_machine() -> None:
         print(f"  skipped: this machine is {name}, of which the simulator has no figures")
         return
     loops = measured_loops(core)
-    blocks = [
-        Block(microarchs.load(core).isa, bytes.fromhex(code), "loop", offset)
-        for code, offset in zip(loops["hex"], loops["offset"], strict=True)
-    ]
-    answers = Pipeline().predict(blocks, microarchs.load(core), brief=True)
-    loops["pipeline"] = [answer.cycles for answer in answers]
+    loops["pipeline"] = predictions(loops, core, "loop")
     table, summary = against_this_machine(loops.rename(columns={"cycles": "measured"}))
     print(table.to_string(index=False, float_format=lambda v: f"{v:.2f}"))
     print(summary)

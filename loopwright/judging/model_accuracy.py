@@ -139,9 +139,10 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
     if count < LEAST_ROWS or error > GOOD_PERCENT:
         return None
     parts = {f"{error:.0f} % over {count:,} single instructions there": error}
-    loops, _ = _pooled(mine[(mine["what"] == "loops") & mine["held_out"]], core, known)
+    counts = dict.fromkeys(_WHOLE, 0)
     for what in _WHOLE:
         rows, off = _pooled(mine[(mine["what"] == what) & mine["held_out"]], core, known)
+        counts[what] = rows
         if rows:
             parts[f"{off:.0f} % over {rows:,} {what} there"] = off
     others = known[(known["model"] == model) & (known["core"] != core) & known["held_out"]]
@@ -151,6 +152,7 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
             parts[f"{off:.0f} % over {rows:,} loops on {other}"] = off
     most = max(parts, key=lambda part: parts[part])
     if parts[most] < UNVALIDATED_PERCENT:
+        loops = counts["loops"]
         few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
         most = f"{error:.0f} % over {count:,} single instructions there, but {few}"
     taken = max(UNVALIDATED_PERCENT, *parts.values())

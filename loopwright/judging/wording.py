@@ -107,8 +107,8 @@ def confidence(case: Case, cores: Sequence[str], found: Study) -> str:
         of_rank[case.verdicts[name].rank].append(core(name, found))
     parts = []
     for rank, where in sorted(of_rank.items()):
-        few = f" (fewer than {LEAST_ROWS} loops validated there)"
-        note = few if rank is Rank.BOUNDED else ""
+        bounded = rank is Rank.BOUNDED
+        note = f" (fewer than {LEAST_ROWS} loops validated there)" if bounded else ""
         parts.append(f"{WORDS[rank]} on {names(where)}{note}")
     opinions = {c: o for c in cores if (o := case.verdicts[c].opinion)}
     notes = {

@@ -313,9 +313,9 @@ def microarch() -> str | None:
     return recognise(here()).core
 
 
-def marked(core: str) -> str:
+def marked(core: str, mark: str = " (this machine)") -> str:
     """Return a core's id as tables show it: "zen4 (this machine)" where this machine is one."""
-    return f"{core} (this machine)" if core and core == microarch() else core
+    return f"{core}{mark}" if core and core == microarch() else core
 
 
 def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:

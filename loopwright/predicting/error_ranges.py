@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -64,12 +64,13 @@ def memory_of(block: Block) -> str:
     return "forwarding" if near and places[0] & places[1] else "both"
 
 
-def of_block(core: str, block: Block) -> Span | None:
-    """Return the span of a block's prediction; None where the core's errors are not recorded."""
+def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
+    """Return the span of each block's prediction; None where the core's errors are not recorded."""
     known = _of_file()
     if not any(one.core == core for one in known):
-        return None
-    return known.get(Class(core, block.notion, memory_of(block)))
+        return [None] * len(blocks)
+    memory = {code: memory_of(block) for code, block in {b.code: b for b in blocks}.items()}
+    return [known.get(Class(core, block.notion, memory[block.code])) for block in blocks]
 
 
 def of_call(core: str) -> Span | None:

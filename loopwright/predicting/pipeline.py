@@ -218,11 +218,10 @@ class Pipeline:
             ]
             for n, cheap, dear in zip(open_, *ends, strict=True):
                 answers[n] = _between(answers[n], cheap, dear)
+        spans = error_ranges.of_blocks(core.id, blocks)
         return [
-            _measured(
-                answer, error_ranges.of_block(core.id, block), straight=block.code in straight
-            )
-            for answer, block in zip(answers, blocks, strict=True)
+            _measured(answer, span, straight=block.code in straight)
+            for answer, block, span in zip(answers, blocks, spans, strict=True)
         ]
 
     def _answers(

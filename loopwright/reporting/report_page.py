@@ -113,7 +113,7 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     of_text: dict[str, list[str]] = {}
     for (core, condition), won in said.items():
         if won and not (condition and won == said.get((core, ""))):
-            name = f"{core}{HERE}" if core == hosts.microarch() else str(core)
+            name = hosts.marked(str(core), HERE)
             where = f"{name} if {condition}" if condition else name
             of_text.setdefault(won, []).append(where)
     if set(of_text) == {"open"}:  # the verdict says so
