@@ -1,5 +1,6 @@
 """Trials on this host: what is asked of the harness, and how long a loud machine is waited for."""
 
+import os
 from dataclasses import asdict, replace
 
 import pytest
@@ -63,6 +64,7 @@ def heard(monkeypatch):
             pass
 
     monkeypatch.setattr(host.harness, "Kept", Kept)
+    monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)])
     monkeypatch.setattr(host.time, "sleep", pauses.append)
     return said, pauses, begun
 
@@ -135,6 +137,19 @@ def test_one_process_of_the_harness_takes_many_small_requests_and_is_ended_in_ti
     assert len(begun) == 1
     host.measure([replace(ADD, offset=n % 64) for n in range(500)])
     assert len(begun) == 3
+
+
+def test_two_cores_share_trials_until_they_disturb_each_other(heard, monkeypatch):
+    said, _, begun = heard
+    monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)] * 2)
+    said += [READ] * 100
+    machine = Host()
+    trials = [replace(ADD, offset=n) for n in range(50)]
+    assert [one.cycles for one in machine.measure(trials)] == [2.0] * 50
+    assert len(begun) == 2
+    said[:] = [LOUD] * 50 + [READ] * 50
+    assert [one.cycles for one in machine.measure(trials)] == [2.0] * 50
+    assert len(begun) == 3  # one process alone, with a self-test of its own
 
 
 def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():

@@ -1,0 +1,137 @@
+"""Measure the rows of this machine that guest_rows.py holds a core to.
+
+usage: python validation/guest_measure.py FOLDER [--libraries FILE ...] [--only KIND]
+Writes below FOLDER, by this machine's clock: library_loops.csv, innermost loops without inner
+branches of shared libraries, at the code offset where they are linked; offsets.csv, short ones of
+them and main loops of kernels at all 64 code offsets; calls.csv, whole calls of every variant.
+Loops are picked at random, the same each time for the same files, before anything is measured.
+"""
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import derive_path  # noqa: F401
+import host_calls
+import pandas as pd
+
+from loopwright import kernels, microarchs, toolchain
+from loopwright.errors import InputError
+from loopwright.machine import hosts
+from loopwright.measuring import block, measure_blocks
+from loopwright.measuring.block import Block
+from loopwright.predicting import question
+from loopwright.reporting import cross_validation
+from loopwright.scanning import images
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+NAMES = ("libc.so.6", "libcrypto.so.3", "libz.so.1", "libzstd.so.1", "libgmp.so.10",
+         "liblzma.so.5", "libpng16.so.16", "libsqlite3.so.0", "libstdc++.so.6",
+         "libsodium.so.23")  # fmt: skip
+SEED = 2026
+OF_LIBRARY = 24  # loops of a library
+MOST_BYTES = 400  # of a loop
+OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and bytes of one at most
+SIZES = (0, 7, 8, 31, 64, 100, 256, 777, 2048, 4096)
+RECORDS = (1, 3, 8, 34)
+ALIGNMENTS = ((0, 0), (1, 0), (5, 3))
+
+
+def library_loops(file: Path) -> list[ScannedLoop]:
+    """Return some loops of a library without inner branches."""
+    found = find_loops(images.read_image(file)).loops
+    once = {loop.code: loop for loop in found if loop.kind == "block" and not loop.split}
+    some = [loop for loop in once.values() if loop.length <= MOST_BYTES]
+    return random.Random(f"{SEED} {file.name}").sample(some, min(OF_LIBRARY, len(some)))
+
+
+def measured(blocks: Sequence[Block]) -> pd.DataFrame:
+    """Return a row for each block that gave a figure: id, hex, offset, cycles, uncertainty."""
+    found = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, measure_blocks.TURNS)
+    rows = pd.DataFrame(found)
+    print(f"  {len(rows)} measured, {(rows['status'] == 'refused').sum()} refused", flush=True)
+    rows = rows[rows["status"] != "refused"].rename(columns={"code": "hex"})
+    return rows[["id", "hex", "offset", "cycles", "uncertainty", "status"]]
+
+
+def of_libraries(files: Sequence[Path]) -> pd.DataFrame:
+    """Return loops of libraries where they are linked."""
+    return measured(
+        [
+            block.of_code(f"{file.name} {loop.where}", loop.code, loop.offset, loop.isa, "loop")
+            for file in files
+            for loop in library_loops(file)
+        ]
+    )
+
+
+def at_offsets(files: Sequence[Path]) -> pd.DataFrame:
+    """Return a few loops at all code offsets."""
+    draw = random.Random(SEED)
+    some = draw.sample(list(_main_loops()), OF_KERNELS)
+    short = [
+        (f"{file.name} {loop.where}", loop.code)
+        for file in files
+        for loop in library_loops(file)
+        if loop.length <= SHORT
+    ]
+    tried = measured(
+        [
+            block.of_code(name, code, 0, toolchain.host_isa(), "loop")
+            for name, code in draw.sample(short, min(len(short), 3 * OF_LIBRARIES))
+        ]
+    )
+    codes = dict(short)
+    some += [(name, codes[name]) for name in tried["id"][:OF_LIBRARIES]]
+    return measured(
+        [
+            block.of_code(name, code, offset, toolchain.host_isa(), "loop")
+            for name, code in some
+            for offset in range(64)
+        ]
+    )
+
+
+def _main_loops() -> Iterator[tuple[str, bytes]]:
+    """Yield the main loops of kernels that this machine can run."""
+    core = microarchs.load(hosts.microarch() or "")
+    for kernel in kernels.every():
+        if kernel.isa == toolchain.host_isa():
+            for one in question.variant_subjects(list(kernel.variants.values()), core):
+                if one.notion == "loop" and not one.error and len(one.code) <= 2 * SHORT:
+                    yield f"{kernel.id}/{one.key['variant']}", one.code
+
+
+def calls(_: Sequence[Path]) -> pd.DataFrame:
+    """Return whole calls, as host_calls.py keeps them."""
+    rows = cross_validation.calls_here(SIZES, RECORDS, ALIGNMENTS)
+    return host_calls.keep(rows, datetime.now(UTC).strftime("%Y-%m-%d"))
+
+
+KINDS = {"library_loops": of_libraries, "offsets": at_offsets, "calls": calls}
+
+
+def main() -> None:
+    """Measure, and write each kind as soon as it is complete."""
+    parser = argparse.ArgumentParser(description="Measure rows that a core is held to.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--libraries", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--only", choices=KINDS)
+    options = parser.parse_args()
+    files = options.libraries or [LIBRARIES / name for name in NAMES]
+    files = [file for file in files if file.exists()]
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, measure in KINDS.items():
+        if options.only in (None, name):
+            print(name, flush=True)
+            measure(files).to_csv(options.folder / f"{name}.csv", index=False)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        raise SystemExit(f"validation/guest_measure.py: {error}") from None
