@@ -29,6 +29,10 @@ SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/
 # Tests wait now and then for programs that they start, and each worker collects all tests anew.
 WORKERS = $(shell echo $$((3 * $$(nproc) / 2)))
 
+# Python's bytecode is kept even where the environment forbids it: tests start Python some hundred times,
+# and each would compile pandas and all the others anew, which takes it two seconds more.
+export PYTHONDONTWRITEBYTECODE =
+
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
 .PHONY: help setup kit mca explorer recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \

@@ -10,8 +10,12 @@ from once import once
 
 import loopwright as lw
 from loopwright.calibrating import passes
+from loopwright.microbench import x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.simulated import Simulated
+
+# All forms of x86-64 by their names.
+FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 
 X86 = [
     "add", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg", "paddd",

@@ -4,16 +4,16 @@ import random
 from dataclasses import dataclass, field, replace
 
 import pytest
+from calibrations import FORMS
 
 from loopwright.calibrating import core_model, cross_check, memory_rules, port_classes
 from loopwright.calibrating.core_model import Uops
 from loopwright.calibrating.port_classes import Class
-from loopwright.microbench import chains, latency, throughput, x86_forms
+from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Timing, Trial
 from loopwright.microbench.simulated import Simulated
 
-FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 WRONG = 1.5  # times as long
 
 

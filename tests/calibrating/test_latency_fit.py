@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import calibrations
 import pytest
+from calibrations import FORMS
 
 from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
 from loopwright.calibrating.core_model import UNKNOWN, Core, Microcode, Uops
 from loopwright.calibrating.passes import learn
 from loopwright.calibrating.port_classes import Class
-from loopwright.microbench import chains, latency, throughput, x86_forms
+from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.simulated import Simulated
-
-FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 
 
 @pytest.fixture(scope="module")

@@ -5,20 +5,18 @@ from statistics import fmean
 
 import calibrations
 import pytest
-from calibrations import rows
+from calibrations import FORMS, rows
 
 from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
 from loopwright.calibrating.core_model import Core, Microcode, Uops
 from loopwright.calibrating.port_classes import Class, mixture
-from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput, x86_forms
+from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput
 from loopwright.microbench.blockers import Asked, Surplus
 from loopwright.microbench.form_instances import Brought
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
 from loopwright.microbench.throughput import Throughput
 from loopwright.predicting.core_figures import forms as table
-
-FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 
 
 def core(*ports):

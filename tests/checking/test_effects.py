@@ -34,7 +34,8 @@ def _variants_script():
 
 
 SCRIPT = _variants_script()
-MUTANTS = {effect: [m for m in SCRIPT.wrong() if m.group == effect] for effect in EFFECTS}
+EVERY = SCRIPT.wrong()
+MUTANTS = {effect: [m for m in EVERY if m.group == effect] for effect in EFFECTS}
 
 
 def _said(mutant):
