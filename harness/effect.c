@@ -67,8 +67,9 @@ static void arrange_search(const struct job *job, struct attempt *a, size_t befo
 	bool found = size && (!counted || a->twist % 3);
 
 	a->match = found ? size - 1 : ATTEMPT_NOWHERE;
-	if (counted)
-		a->count = size + (found && a->twist % 3 == 2 ? a->twist / 3 % 300 : 0);
+	a->count = counted ? size : a->count;
+	if (counted && found && a->twist % 3 == 2)
+		a->count = a->twist / 3 % 8 ? size + a->twist / 3 % 300 : SIZE_MAX;
 	if (found)
 		at[a->match] = a->value;
 	if (behind)

@@ -32,8 +32,8 @@ void effect_size(const struct job *job, struct attempt *attempt);
 /*
  * Put what a call finds where its effect is to read it. A search: the value at the end of the
  * bytes, and beside them, where before and behind say how many bytes there are; of three calls one
- * is not to find it, and one is told a larger count. A comparison: a destination that is like the
- * source up to differ.
+ * is not to find it, and one is told a larger count, at times the largest. A comparison: a
+ * destination that is like the source up to differ.
  */
 void effect_arrange(const struct job *job, struct attempt *attempt, size_t before, size_t behind);
 

@@ -18,10 +18,12 @@ QUICK = {
     "x86_64/copy_user/unrolled64",
     "x86_64/csum/adc4",
     "x86_64/put_event/write_begin",
+    "x86_64/memchr/aligned_words",
     "x86_64/memcmp/swapped_word",
     "x86_64/memmove/loop32",
     "x86_64/memset/words64",
     "arm64/copy_user/to_user_batched",
+    "arm64/memcmp/words",
     "arm64/strlen/pairs",
 }
 

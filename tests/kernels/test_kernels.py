@@ -62,6 +62,16 @@ MAIN_LOOPS = {
         "swapped_word": ("branch", 16, 0),
         "overlapped_word": ("branch", 16, 0),
     },
+    "x86_64/memchr": {
+        "bytes": ("branch", 1, 0),
+        "aligned_words": ("branch", 8, 0),
+        "aligned_pairs": ("branch", 16, 0),
+    },
+    "arm64/memcmp": {
+        "aligned_pairs": ("branch", 32, 0),
+        "double_pairs": ("branch", 64, 0),
+        "words": ("branch", 16, 0),
+    },
     "arm64/strlen": {
         "pairs": ("branch", 16, 0),
         "aligned_pairs": ("branch", 16, 0),

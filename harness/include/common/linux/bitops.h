@@ -9,4 +9,10 @@ static inline u64 ror64(u64 word, unsigned int shift)
 	return (word >> (shift & 63)) | (word << (-shift & 63));
 }
 
+/* The number of the lowest bit that is set. */
+static inline unsigned long __ffs(unsigned long word)
+{
+	return __builtin_ctzl(word);
+}
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 
+void *memchr(const void *s, int c, size_t n);
 int memcmp(const void *cs, const void *ct, size_t count);
 
 #endif
