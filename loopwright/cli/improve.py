@@ -2,12 +2,17 @@
 
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from loopwright.cli import options, output
+from loopwright.errors import InputError
 from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    from loopwright.improving.improve import Found
+    from loopwright.improving.loops import LoopsQuestion
 
 Row = dict[str, Any]
 
@@ -24,16 +29,28 @@ def show_improved(rows: Rows) -> None:
         print()
 
 
+_CALL_CYCLES = 20  # from here on a figure has one digit behind the point
+
+
 def _line(step: list[Row]) -> Row:
     line: Row = {"transformation": step[0]["transformation"], "bytes": step[0]["bytes"]}
     for row in step:
         worst = "" if row["worst"] <= row["cycles"] * 1.01 else f" ({row['worst']:.1f})"
-        line[row["microarch"]] = f"{row['cycles']:.1f}{worst}"
+        digits = 1 if row["cycles"] >= _CALL_CYCLES else 2
+        line[row["microarch"]] = f"{row['cycles']:.{digits}f}{worst}"
     return line
 
 
 @click.command()
-@options.spec("KERNEL[/VARIANT]")
+@options.spec("[KERNEL[/VARIANT]|-]", required=False)
+@options.loops
+@click.option("--isa", metavar="x86_64|arm64", help="Of --asm; else the one that it assembles for.")
+@click.option(
+    "--free",
+    metavar="REG[,REG]",
+    help="Of loops: registers, or flags, that nothing behind them reads; else what the code behind "
+    "them says.",
+)
 @options.microarch("Cores to be faster on; the targets of the kernel's ISA where left out.")
 @options.sizes
 @options.settings
@@ -56,7 +73,12 @@ def _line(step: list[Row]) -> Row:
 @click.option("--seed", type=int, default=0, metavar="N", help="Of the order they are tried in.")
 @output.formats
 def improve(
-    spec: str,
+    spec: str | None,
+    hex: str | None,
+    asm: str | None,
+    obj: str | None,
+    isa: str | None,
+    free: str | None,
     microarch: str | None,
     sizes: str | None,
     settings: tuple[str, ...],
@@ -65,22 +87,48 @@ def improve(
     tried: int,
     seed: int,
 ) -> int:
-    """Search better code for a variant's contract.
+    """Search better code for a variant's contract, or for loops without one.
 
     Candidates are made by named transformations, compared by the simulator on every core, held to
     the contract with a fault at every position, and measured in turns with the variant where this
-    machine can. An interrupt ends the search; the best so far is proven and shown.
+    machine can. An interrupt ends the search; the best so far is proven and shown. Loops of a
+    text or an object are compared by their cycles an iteration, and held equal to the loop by runs
+    in an emulated core.
 
     Exit code 1 where nothing better was found, or what was is withdrawn.
 
     \b
     loopwright improve x86_64/clear_user/plain --microarch zen2,zen4
     loopwright improve x86_64/copy_user/negative_index -o better
+    loopwright improve --obj /usr/lib/x86_64-linux-gnu/libz.so.1:adler32_z --microarch zen3
     LOOPWRIGHT_KERNELS=better loopwright patch x86_64/copy_user/negative_index_improved ...
     """
     from loopwright.improving.improve import answer
+    from loopwright.improving.loops import LoopsQuestion
     from loopwright.improving.search import Settings
 
+    given = [one for one in (spec, hex, asm, obj) if one is not None]
+    if len(given) != 1:
+        raise InputError(
+            "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
+        )
+    if spec is None:
+        return _loops(
+            LoopsQuestion(
+                asm=asm if asm is not None else hex,
+                obj=obj,
+                isa=isa,
+                microarch=microarch,
+                free=tuple(name.strip() for name in (free or "").split(",") if name.strip()),
+                parameters=options.parameters(settings),
+                measured=not no_measure,
+                out=out,
+                settings=Settings(depth=4, tried=tried, seed=seed),
+            ),
+            sizes,
+        )
+    if isa is not None or free is not None:
+        raise InputError("--isa and --free are for --asm, --obj and --hex")
     with output.progress("searching") as step:
         found = answer(
             spec,
@@ -92,6 +140,22 @@ def improve(
             settings=Settings(tried=tried, seed=seed),
             progress=step,
         )
+    return _shown(found)
+
+
+def _loops(asked: "LoopsQuestion", sizes: str | None) -> int:
+    """Improve loops without a contract, and show what was found."""
+    from loopwright.improving.loops import answer_loops
+
+    if sizes is not None:
+        raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")
+    with output.progress("searching") as step:
+        found = answer_loops(asked, step)
+    return _shown(found)
+
+
+def _shown(found: "Found") -> int:
+    """Print what was found; the exit code says whether it is better."""
     if output.row_format():
         output.emit(found.rows)
     else:

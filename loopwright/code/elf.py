@@ -138,12 +138,16 @@ Edits = Mapping[int, Sequence[tuple[int, bytes]]]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A name of an address; routine where it is a function, or known outside of the file."""
+    """A name of an address; routine where it is a function, or known outside of the file.
+
+    local says that nothing outside of the file knows it.
+    """
 
     address: int
     size: int
     name: str
     routine: bool
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -294,7 +298,8 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
             continue
         if text := names[name : names.find(b"\0", name)]:
             routine = kind != _NOTYPE or info >> 4 != _LOCAL
-            one = Symbol(value, size, text.decode(errors="replace"), routine)
+            local = info >> 4 == _LOCAL
+            one = Symbol(value, size, text.decode(errors="replace"), routine, local)
             found.setdefault(index, []).append(one)
     return found
 
@@ -515,6 +520,28 @@ def pieces(spec: str) -> list[Piece]:
     Where there is no loop each routine is one call, of which no conditional branch is taken.
     InputError where there is no such file or symbol, and for code of another ISA or of both.
     """
+    places = _meant(spec)
+    found = [piece for _, piece in _loops(places)]
+    if not any(not piece.error for piece in found):
+        calls = [(s, r) for s, within in places for r in _routines(s, within)]
+        found = [named(section, undisturbed(section, within)) for section, within in calls]
+    return found
+
+
+def loops_of(spec: str) -> list[tuple[Section, Piece]]:
+    """Return the loops of FILE or FILE:SYMBOL, each with the section that it lies in.
+
+    InputError as of pieces.
+    """
+    return _loops(_meant(spec))
+
+
+def _loops(places: Sequence[tuple[Section, range]]) -> list[tuple[Section, Piece]]:
+    return [(s, named(s, piece)) for s, within in places for piece in of_loops(s, within)]
+
+
+def _meant(spec: str) -> list[tuple[Section, range]]:
+    """Return the sections of FILE, or where in them its SYMBOL lies; InputError for neither."""
     path, wanted = _parsed(spec)
     sections = read(path)
     if not sections:
@@ -526,14 +553,7 @@ def pieces(spec: str) -> list[Piece]:
         known = {s.name for section in sections for s in section.symbols}
         if wanted not in known:
             raise unknown("symbol", wanted, known)
-    places = [place for section in sections for place in _places(section, wanted)]
-    found = [
-        named(section, piece) for section, within in places for piece in of_loops(section, within)
-    ]
-    if not any(not piece.error for piece in found):
-        calls = [(s, r) for s, within in places for r in _routines(s, within)]
-        found = [named(section, undisturbed(section, within)) for section, within in calls]
-    return found
+    return [place for section in sections for place in _places(section, wanted)]
 
 
 def named(section: Section, piece: Piece) -> Piece:

@@ -435,23 +435,34 @@ def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Pi
     """
     assembled = assemble(text, isa, name)
     sections = assembled.sections
-    several = sum(len(section.routines) for section in sections) > 1
-    found = [
-        replace(piece, id=_named(assembled, section, piece, several=several))
-        for section in sections
-        for piece in of_loops(section, range(section.address, section.end))
-    ]
-    for piece in found:
-        if piece.error:
-            raise InputError(f"{name}: {piece.error}")
-    if found:
-        return _apart(found)
+    if found := _loops(assembled, name):
+        return [piece for _, piece in found]
     calls = [
         elf.named(section, undisturbed(section, elf.extent(section, routine)))
         for section in sections
         for routine in section.routines
     ]
     return calls or [_whole(section, name) for section in sections]
+
+
+def loops_of(
+    text: str, isa: str | None = None, name: str = "assembly"
+) -> list[tuple[Section, Piece]]:
+    """Return the loops of a text, each with the section that it lies in; errors as of pieces."""
+    return _loops(assemble(text, isa, name), name)
+
+
+def _loops(assembled: Assembled, name: str) -> list[tuple[Section, Piece]]:
+    several = sum(len(section.routines) for section in assembled.sections) > 1
+    found = [
+        (section, replace(piece, id=_named(assembled, section, piece, several=several)))
+        for section in assembled.sections
+        for piece in of_loops(section, range(section.address, section.end))
+    ]
+    for _, piece in found:
+        if piece.error:
+            raise InputError(f"{name}: {piece.error}")
+    return list(zip([s for s, _ in found], _apart([p for _, p in found]), strict=True))
 
 
 def _named(assembled: Assembled, section: Section, piece: Piece, *, several: bool) -> str:

@@ -31,7 +31,8 @@ class CarryLoop:
 
 def carry_loops(listing: Listing) -> Iterator[CarryLoop]:
     """Yield the loops of a listing that are such chains."""
-    if listing.isa != "x86_64" or listing.contract.effect != "checksum":
+    contract = listing.contract
+    if listing.isa != "x86_64" or contract is None or contract.effect != "checksum":
         return
     for head, line in enumerate(listing.lines):
         if line.kind == "label" and (found := _loop(listing, head)):
@@ -158,6 +159,8 @@ class CarryChains:
         """Return registers that the contract lets change and that hold nothing needed later."""
         listing = loop.listing
         contract = listing.contract
+        if contract is None:
+            return []
         allowed = {
             full("x86_64", name) for name in (*contract.may_change, *contract.returns.values())
         }

@@ -51,9 +51,10 @@ class Candidate:
         """Return the length of its code."""
         return self.code.size
 
-    def gains(self, base: "Candidate") -> dict[str, float]:
-        """Return by core how many times faster it is than another one: mean over offsets."""
-        return {core: base.costs[core].mean / cost.mean for core, cost in self.costs.items()}
+    @property
+    def digest(self) -> str:
+        """Return what tells its code from that of others."""
+        return self.code.sha256
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,8 @@ def _few(offsets: Sequence[int | None]) -> Sequence[int | None]:
     return offsets[:: len(offsets) // _MOST_OFFSETS]
 
 
-def cores(ids: str | None, variant: Variant) -> list[Microarch]:
-    """Return the cores that are asked for, else the targets that the variant runs on."""
-    isa = kernels.load(variant.kernel).isa
+def cores(ids: str | None, isa: str) -> list[Microarch]:
+    """Return the cores that are asked for, else the targets of an ISA."""
     if ids:
         chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
     else:

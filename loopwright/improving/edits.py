@@ -44,6 +44,22 @@ class Transformation(Protocol):
         """Yield each listing that one use of it makes."""
 
 
+class Stretch(Protocol):
+    """A loop of a listing: its label, and the position of the statement behind it."""
+
+    @property
+    def listing(self) -> Listing:
+        """Return what it is a loop of."""
+
+    @property
+    def head(self) -> str:
+        """Return its label."""
+
+    @property
+    def exit(self) -> int:
+        """Return the position of the statement behind it."""
+
+
 class OfLoop(ABC):
     """A transformation of one counted loop at a time."""
 
@@ -80,7 +96,10 @@ class Exit:
     new: tuple[Line, ...]
 
 
-def exit_label(loop: Counted, stem: str) -> Exit:
+_JUMP = re.compile(r"(?:jmp|b) (\.L\S+)")
+
+
+def exit_label(loop: Stretch, stem: str) -> Exit:
     """Return the label behind a loop, a new one named like stem where it has none."""
     listing = loop.listing
     at = loop.exit
@@ -88,11 +107,13 @@ def exit_label(loop: Counted, stem: str) -> Exit:
         at += 1
     if at < len(listing.lines) and listing.lines[at].kind == "label":
         return Exit(listing.lines[at].text, ())
+    if at < len(listing.lines) and (jump := _JUMP.fullmatch(listing.lines[at].text)):
+        return Exit(jump[1], ())
     name = listing.fresh(stem)
     return Exit(name, (label(name),))
 
 
-def shifted(loop: Counted, at: int, ahead: Mapping[str, int]) -> str | None:
+def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
     """Return a statement with its addresses moved by what registers lack, None where it cannot be.
 
     ahead is, by register, what has to be added to its value.
@@ -115,7 +136,7 @@ def shifted(loop: Counted, at: int, ahead: Mapping[str, int]) -> str | None:
     return f"{line.mnemonic} {','.join(operands)}" if operands else line.mnemonic
 
 
-def implicit(loop: Counted, at: int) -> frozenset[str]:
+def implicit(loop: Stretch, at: int) -> frozenset[str]:
     """Return the registers that a statement reads and its text does not name."""
     effects = loop.listing.effects[at]
     named = {whole(r) for r in re.findall(r"%\w+", loop.listing.lines[at].text)}
@@ -145,7 +166,8 @@ def restartable(loop: Counted) -> bool:
         {MEMORY} <= (listing.effects[n].reads & listing.effects[n].writes)  # type: ignore[union-attr]
         for n in loop.accesses
     )
-    return not carried and not both and listing.contract.effect in RESTARTED
+    contract = listing.contract
+    return not carried and not both and contract is not None and contract.effect in RESTARTED
 
 
 def may_fault(loop: Counted) -> bool:
@@ -172,7 +194,7 @@ def stepped(line: Line, update: Update, factor: int) -> str:
 
 
 def spliced(
-    loop: Counted,
+    loop: Stretch,
     before: Sequence[Line],
     behind: Exit,
     apart: Sequence[Line],
@@ -223,6 +245,6 @@ def entered(loop: Counted) -> bool:
         return True
     head = listing.position[loop.head]
     jumps = [n for n, x in enumerate(listing.lines) if x.kind == "code" and loop.head in x.text]
-    above = listing.effects[max((n for n in range(head) if listing.effects[n]), default=0)]
-    falls = above is not None and above.flow in (Flow.NEXT, Flow.BRANCH)
+    above = next((e for n in reversed(range(head)) if (e := listing.effects[n])), None)
+    falls = above is None or above.flow in (Flow.NEXT, Flow.BRANCH)
     return jumps != [loop.last] or not falls

@@ -64,7 +64,7 @@ def _row(
     row: dict[str, Any] = {
         "name": name,
         "summary": f"{variant.name} changed: {steps}",
-        "subject": _subject(candidate.listing),
+        "subject": _subject(candidate.listing, kernels.contract_of(variant).symbol),
         "why": f"Found by {found}",
         "found": found,
     }
@@ -76,9 +76,9 @@ def _row(
     return row
 
 
-def _subject(listing: Listing) -> str:
+def _subject(listing: Listing, symbol: str) -> str:
     """Return the subject of a patch: the first transformation, if a line has room for it."""
-    where = f"{listing.contract.symbol}()"
+    where = f"{symbol}()"
     first = listing.steps[0] if listing.steps else ""
     said = f"{first[:1].upper()}{first[1:]} in {where}"
     return said if first and len(said) <= _MOST_SUBJECT else f"Speed up {where}"

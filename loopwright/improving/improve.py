@@ -115,7 +115,7 @@ def answer(
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         question = Question(
             variant,
-            costs.cores(microarch, variant),
+            costs.cores(microarch, kernel.isa),
             histogram.read(sizes) if sizes else None,
             parameters or {},
             Path(scratch),
@@ -160,7 +160,7 @@ def read(variant: Variant) -> Listing:
 
 def _told(
     question: Question,
-    found: Search,
+    found: Search[Candidate],
     hand: Mapping[str, Candidate | InputError],
     out: Path | None,
     *,
@@ -229,7 +229,7 @@ def _proven(
 
 
 def _rows(
-    question: Question, found: Search, label: str, one: Candidate, status: str, note: str
+    question: Question, found: Search[Candidate], label: str, one: Candidate, status: str, note: str
 ) -> Sequence[tuple[Any, ...]]:
     """Return the rows of one candidate: a row a step and core."""
     out = []
@@ -259,7 +259,7 @@ def _rows(
     return out
 
 
-def _slower(found: Search, label: str, one: Candidate) -> Sequence[str]:
+def _slower(found: Search[Candidate], label: str, one: Candidate) -> Sequence[str]:
     """Say at which sizes a candidate is slower than the variant that it started from."""
     out = []
     for core, cost in one.costs.items():
@@ -277,7 +277,7 @@ def _slower(found: Search, label: str, one: Candidate) -> Sequence[str]:
 
 def _hand_written(
     question: Question,
-    found: Search,
+    found: Search[Candidate],
     hand: Mapping[str, Candidate | InputError],
     proven: Sequence[Candidate],
 ) -> Sequence[str]:
@@ -345,9 +345,9 @@ def main_loop(
     return found.cycles, subject.least_cycles
 
 
-def _how(question: Question, found: Search, one: Candidate) -> str:
+def _how(question: Question, found: Search[Candidate], one: Candidate) -> str:
     """Say how a candidate was found, with its predicted gain on each core."""
-    gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in one.gains(found.base).items())
+    gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in found.gains(one).items())
     return (
         f"loopwright improve {question.variant.id}: {'; '.join(one.listing.steps)}. "
         f"Predicted by the pipeline simulator, {question.said}: {gains}."

@@ -4,7 +4,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -110,15 +110,23 @@ class Effects:
 
 @dataclass(frozen=True)
 class Listing:
-    """A routine's source: its statements, the contract that holds at its ends, and its ISA.
+    """A routine's source, or that of a bare loop: its statements, what holds at its ends, its ISA.
 
-    steps names the transformations that made it of the source that was read.
+    contract is a routine's. A loop without one has leaving: by each label outside of it that it
+    goes on at, what is live there. scratch are registers that hold nothing there and may be used.
+    steps names the transformations that made it of the source that was read. head is the label of
+    its main loop where transformations made it of another one, and turns how many iterations of
+    the loop that was read one iteration of it does.
     """
 
     lines: tuple[Line, ...]
-    contract: Contract
+    contract: Contract | None
     isa: str = "x86_64"
     steps: tuple[str, ...] = ()
+    leaving: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    scratch: frozenset[str] = frozenset()
+    head: str = ""
+    turns: int = 1
 
     @cached_property
     def position(self) -> Mapping[str, int]:
@@ -178,7 +186,7 @@ class Listing:
     def live(self) -> Sequence[frozenset[str]]:
         """Return what is live before each statement: registers, CARRY and FLAGS."""
         count = len(self.lines)
-        after_return = _live_at_return(self.isa, self.contract)
+        after_return = _live_at_return(self.isa, self.contract) if self.contract else frozenset()
         found: list[frozenset[str]] = [frozenset()] * count
         after = [self.successors(n) for n in range(count)]
         changed = True
@@ -190,11 +198,19 @@ class Listing:
                 if effects is not None:
                     if effects.flow in (Flow.RETURN, Flow.INDIRECT):
                         out |= after_return
+                    out |= self._outside(n)
                     out = (out - effects.writes) | effects.reads
                 out -= {MEMORY}
                 if out != found[n]:
                     found[n], changed = out, True
         return found
+
+    def _outside(self, at: int) -> frozenset[str]:
+        """Return what is live where an instruction of a bare loop leaves it."""
+        if not self.leaving:
+            return frozenset()
+        words = re.findall(r"[.\w$]+", self.lines[at].text)
+        return frozenset().union(*(self.leaving[word] for word in words if word in self.leaving))
 
     def with_lines(self, lines: Iterable[Line], step: str) -> "Listing":
         """Return the listing with other statements, made by one more step."""
@@ -259,10 +275,11 @@ def _live_at_return(isa: str, contract: Contract) -> frozenset[str]:
     free = {full(isa, name) for name in contract.may_change}
     free |= {full(isa, name) for name in contract.inputs.values()}
     kept = {full(isa, name) for name in contract.returns.values()}
-    return _GENERAL[isa] - free | kept
+    return GENERAL[isa] - free | kept
 
 
-_GENERAL = {
+# The general-purpose registers of each ISA.
+GENERAL = {
     "x86_64": frozenset(
         ["rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16))]
     ),
@@ -407,7 +424,7 @@ def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
     out = []
     for n, text in enumerate(texts):
         piece = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
-        found = _x86_effects(piece) if isa == "x86_64" else _arm64_effects(piece)
+        found = x86_effects(piece) if isa == "x86_64" else _arm64_effects(piece)
         out.append(_site_effects(text, found))
     return out
 
@@ -437,7 +454,8 @@ _CARRY = iced.RflagsBits.CF
 _COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
 
 
-def _x86_effects(piece: bytes) -> Effects:
+def x86_effects(piece: bytes) -> Effects:
+    """Return the effects of one instruction of x86-64 by its bytes."""
     ins = next(iter(iced.Decoder(64, piece)))
     info = iced.InstructionInfoFactory().info(ins)
     reads, writes = set(), set()

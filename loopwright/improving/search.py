@@ -4,11 +4,13 @@ import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from loopwright.errors import InputError
-from loopwright.improving.costs import Candidate, Question
+from loopwright.improving.costs import Cost
 from loopwright.improving.edits import Transformation
 from loopwright.improving.listing import Listing
+from loopwright.microarchs import Microarch
 
 ALIKE = 0.025
 """Gains that differ by less are one: half of the least difference that a verdict takes for one."""
@@ -28,18 +30,52 @@ class Settings:
     seed: int = 0
 
 
+class Candidate(Protocol):
+    """A listing with its costs by the id of a core."""
+
+    @property
+    def listing(self) -> Listing:
+        """Return its statements."""
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Return what it costs on each core."""
+
+    @property
+    def bytes(self) -> int:
+        """Return the length of its code."""
+
+    @property
+    def digest(self) -> str:
+        """Return what tells its code from that of others."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+class Question(Protocol[C]):
+    """What candidates are compared by."""
+
+    @property
+    def cores(self) -> Sequence[Microarch]:
+        """Return the cores."""
+
+    def candidates(self, listings: Iterable[Listing]) -> list[C | InputError]:
+        """Return the candidate of each listing, or why there is none."""
+
+
 @dataclass
-class Search:
+class Search(Generic[C]):
     """What a search found: candidates by code, the path to each, and why others were dropped."""
 
-    base: Candidate
-    found: dict[str, Candidate] = field(default_factory=dict)
-    parents: dict[str, Candidate] = field(default_factory=dict)
+    base: C
+    found: dict[str, C] = field(default_factory=dict)
+    parents: dict[str, C] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     tried: int = 0
     interrupted: bool = False
 
-    def rank(self, one: Candidate) -> tuple[float, float, int]:
+    def rank(self, one: C) -> tuple[float, float, int]:
         """Return what candidates are ordered by: the gain on the core that gains least, first.
 
         The worst code offset counts as much as the mean over offsets.
@@ -47,7 +83,7 @@ class Search:
         gains = [*self.robust(one).values()]
         return min(gains), math.prod(gains) ** (1 / len(gains)), -one.bytes
 
-    def robust(self, one: Candidate) -> dict[str, float]:
+    def robust(self, one: C) -> dict[str, float]:
         """Return by core the gain over the base: of mean and worst offset, the geometric mean."""
         return {
             core: math.sqrt(
@@ -56,34 +92,36 @@ class Search:
             for core, cost in one.costs.items()
         }
 
-    def ordered(self) -> list[Candidate]:
+    def ordered(self) -> list[C]:
         """Return the candidates, the best first; of those alike the shortest speaks for all."""
         return _spoken(sorted(self.found.values(), key=self.rank, reverse=True), self.robust)
 
-    def pareto(self) -> list[Candidate]:
+    def pareto(self) -> list[C]:
         """Return the candidates that no other one beats on every core and in bytes of code."""
         ordered = self.ordered()
         return [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
 
-    def _beats(self, one: Candidate, other: Candidate) -> bool:
+    def _beats(self, one: C, other: C) -> bool:
         mine, its = self.robust(one), self.robust(other)
         no_worse = all(mine[core] * (1 + ALIKE) >= its[core] for core in mine)
         better = any(mine[core] > its[core] * (1 + ALIKE) for core in mine)
         return one is not other and no_worse and (better or one.bytes < other.bytes)
 
-    def path(self, one: Candidate) -> list[Candidate]:
+    def gains(self, one: C) -> dict[str, float]:
+        """Return by core how many times faster than the base one is: mean over offsets."""
+        return {core: self.base.costs[core].mean / c.mean for core, c in one.costs.items()}
+
+    def path(self, one: C) -> list[C]:
         """Return the candidates from the base to one, each a transformation from the last."""
         out = [one]
-        while (parent := self.parents.get(out[0].code.sha256)) is not None:
+        while (parent := self.parents.get(out[0].digest)) is not None:
             out.insert(0, parent)
         return out
 
 
-def _spoken(
-    ordered: Sequence[Candidate], gains: Callable[[Candidate], Mapping[str, float]]
-) -> list[Candidate]:
+def _spoken(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
     """Return a candidate for each group of those alike on every core: the shortest."""
-    groups: list[list[Candidate]] = []
+    groups: list[list[C]] = []
     for one in ordered:
         mine = gains(one)
         for group in groups:
@@ -100,15 +138,15 @@ Progress = Callable[[int, int, str], None]
 
 
 def search(
-    question: Question,
-    base: Candidate,
+    question: Question[C],
+    base: C,
     transformations: Sequence[Transformation],
     settings: Settings,
     progress: Progress | None = None,
-) -> Search:
+) -> Search[C]:
     """Return what was found from a base; an interrupt ends it with the best so far."""
     found = Search(base)
-    found.found[base.code.sha256] = base
+    found.found[base.digest] = base
     chance = random.Random(settings.seed)
     beam = [base]
     reached, idle = found.rank(base), 0
@@ -134,9 +172,9 @@ def search(
 
 
 def _expanded(
-    beam: Iterable[Candidate], transformations: Sequence[Transformation]
-) -> list[tuple[Candidate, Listing]]:
-    out: list[tuple[Candidate, Listing]] = []
+    beam: Iterable[C], transformations: Sequence[Transformation]
+) -> list[tuple[C, Listing]]:
+    out: list[tuple[C, Listing]] = []
     known: set[str] = set()
     for parent in beam:
         for transformation in transformations:
@@ -152,12 +190,12 @@ _BATCH = 8
 
 
 def _tried(
-    question: Question,
-    made: Sequence[tuple[Candidate, Listing]],
-    found: Search,
+    question: Question[C],
+    made: Sequence[tuple[C, Listing]],
+    found: Search[C],
     settings: Settings,
     progress: Progress | None,
-) -> list[Candidate]:
+) -> list[C]:
     """Simulate listings; return the new ones that are worth going on from."""
     out = []
     made = made[: max(0, settings.tried - found.tried)]
@@ -169,9 +207,9 @@ def _tried(
             found.tried += 1
             if isinstance(one, InputError):
                 found.dropped[str(one)] = found.dropped.get(str(one), 0) + 1
-            elif one.code.sha256 not in found.found:
-                found.found[one.code.sha256] = one
-                found.parents[one.code.sha256] = parent
+            elif one.digest not in found.found:
+                found.found[one.digest] = one
+                found.parents[one.digest] = parent
                 gain = max(found.robust(one)[c] / found.robust(parent)[c] for c in one.costs)
                 if gain > 1 - _WORSE:
                     out.append(one)
@@ -180,7 +218,7 @@ def _tried(
     return out
 
 
-def _best(found: Search) -> str:
+def _best(found: Search[C]) -> str:
     one = max(found.found.values(), key=found.rank)
-    gains = one.gains(found.base)
+    gains = found.gains(one)
     return "best so far " + ", ".join(f"{core} {gain:.2f}x" for core, gain in gains.items())

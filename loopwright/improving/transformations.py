@@ -7,11 +7,12 @@ from itertools import pairwise
 from loopwright.code.instructions import Flow
 from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
-from loopwright.improving.counted import counted_loops
+from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
 from loopwright.improving.listing import MEMORY, Line, Listing
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
+from loopwright.improving.turning import CopyIterations, turning_loops
 from loopwright.improving.unrolling import Unroll
 
 
@@ -69,9 +70,10 @@ class Reorder:
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with each pair of neighbours swapped that can be."""
-        for loop in counted_loops(listing):
-            inside = [n for n in range(loop.first, loop.last) if listing.lines[n].kind == "code"]
-            for one, two in pairwise(inside):
+        for loop in turning_loops(listing):
+            if listing.head not in ("", loop.head):
+                continue
+            for one, two in pairwise(loop.inside):
                 if self.holds(listing, one, two):
                     yield _swapped(listing, one, two, self.name)
 
@@ -126,3 +128,14 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     *(CarryChains(words, chains) for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2))),
     Reorder(),
 )
+
+OF_LOOPS: tuple[Transformation, ...] = (
+    PointersForIndex(),
+    FuseUpdate(),
+    *(UnrollByDistance(n) for n in (2, 4, 8)),
+    *(Unroll(n) for n in (2, 4, 8)),
+    *(CopyIterations(n) for n in (2, 4)),
+    *(Align(n) for n in (4, 5, 6)),
+    Reorder(),
+)
+"""Those of a loop without a contract."""

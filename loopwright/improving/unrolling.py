@@ -94,7 +94,10 @@ class Unroll(OfLoop):
                 code(f"jmp {loop.head}"),
                 *entries,
             ]
-        return spliced(loop, big, behind, stub, self.name, moved=self.apart)
+        made = spliced(loop, big, behind, stub, self.name, moved=self.apart)
+        if listing.head != loop.head:
+            return made
+        return replace(made, head=head, turns=listing.turns * factor)
 
     def _copies(
         self, loop: Counted, before: int, fault: str

@@ -1,10 +1,11 @@
 """The models that there are; everything but this file asks them through the protocol alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopwright.errors import InputError, unknown
+from loopwright.microarchs import Microarch
 from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
-from loopwright.predicting.model import Model
+from loopwright.predicting.model import Answer, Block, Model
 from loopwright.predicting.osaca import Osaca
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.pipeline import parameters as parameters
@@ -31,3 +32,10 @@ def select(spec: str, parameters: Mapping[str, str] | None = None) -> list[Model
     if not names:
         raise InputError("no model named; give --model ID[,ID] or all")
     return [known[name] for name in names]
+
+
+def simulated(
+    blocks: Sequence[Block], core: Microarch, parameters: Mapping[str, str] | None = None
+) -> list[Answer]:
+    """Return the simulator's answers without what limits each block, which takes much longer."""
+    return Pipeline(parameters).predict(blocks, core, brief=True)

@@ -22,7 +22,7 @@ FEW = (Unroll(2), Unroll(8), Align(5))
 @pytest.fixture
 def question(tmp_path):
     _, [variant] = kernels.select(PLAIN)
-    return Question(variant, costs.cores("zen2,zen4", variant), None, {}, tmp_path)
+    return Question(variant, costs.cores("zen2,zen4", "x86_64"), None, {}, tmp_path)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_search_finds_the_same_for_a_seed_and_says_how(question, base):
     best = one.ordered()[0]
     assert best.listing.steps == two.ordered()[0].listing.steps
     assert one.path(best)[0] is base
-    assert min(best.gains(base).values()) > 1.2
+    assert min(one.gains(best).values()) > 1.2
     for this, that in combinations(one.ordered(), 2):
         gains = one.robust(this), one.robust(that)
         assert any(abs(gains[0][core] / gains[1][core] - 1) >= ALIKE / 2 for core in gains[0])

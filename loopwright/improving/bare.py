@@ -1,0 +1,297 @@
+"""Loops without a contract: their listing, and what the code around them needs of them."""
+
+import bisect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import iced_x86 as iced
+
+from loopwright.code import elf
+from loopwright.code.elf import Piece, Section
+from loopwright.code.instructions import Flow, Instruction, near_target
+from loopwright.errors import InputError
+from loopwright.improving.listing import (
+    CARRY,
+    FLAGS,
+    GENERAL,
+    MEMORY,
+    Effects,
+    Listing,
+    code,
+    full,
+    label,
+    x86_effects,
+)
+
+HEAD, BEHIND, START = ".Lloop", ".Lbehind", ".Lstart"
+_MOST_FOLLOWED = 3000  # instructions behind a loop; what lies further counts as reading everything
+_VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
+EVERYTHING = {
+    "x86_64": GENERAL["x86_64"] | _VECTORS | {CARRY, FLAGS},
+    "arm64": GENERAL["arm64"] | {FLAGS, *(f"{kind}{n}" for kind in "vqdsh" for n in range(32))},
+}
+# What a caller may read behind a routine (System V ABI for AMD64, 3.2.1 and 3.2.3).
+_RETURNED = frozenset(
+    ["rax", "rdx", "rsp", "rbx", "rbp", "zmm0", "zmm1", *(f"r{n}" for n in range(12, 16))]
+)
+_RELATIVE = re.compile(r"(-?0x[0-9a-f]+|-?\d+)?\(%rip\)")
+_TARGET = re.compile(r"(#?(?:0x)?[0-9a-f]+)$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address outside of a loop: so many bytes behind its start, or behind its end."""
+
+    distance: int
+    behind: bool
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A loop with its code and what it needs to know of what is around it.
+
+    offset is its code offset. places has by label what lies outside: where the loop goes on, and
+    memory that it addresses relative to itself. around says in words how much of the code behind
+    it was read.
+    """
+
+    id: str
+    listing: Listing
+    code: bytes
+    offset: int
+    places: Mapping[str, Place]
+    around: str
+
+    @property
+    def isa(self) -> str:
+        """Return the ISA of its code."""
+        return self.listing.isa
+
+    def source(self, listing: Listing) -> str:
+        """Return assembly that has a listing's code where this loop lies, mod 64.
+
+        Its start is the label .Lstart, its end .Lbehind. What lies outside keeps its distance.
+        """
+        lines = list(listing.lines)
+        if lines and lines[-1].text == self.leave:
+            lines.pop()
+        fill = ",0xcc" if self.isa == "x86_64" else ""
+        sets = [
+            f".set {name}, {BEHIND if place.behind else START} + {place.distance}"
+            for name, place in self.places.items()
+        ]
+        text = replace(listing, lines=tuple(lines)).render()
+        head = [".text", ".p2align 6", f".skip {self.offset}{fill}", f"{START}:"]
+        return "\n".join([*head, text.rstrip("\n"), f"{BEHIND}:", *sets, ""])
+
+    @property
+    def leave(self) -> str:
+        """Return the jump to what stands behind the loop, which its listing ends with."""
+        return f"{'jmp' if self.isa == 'x86_64' else 'b'} {BEHIND}"
+
+
+def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
+    """Return a loop of a section; free are registers and flags that nothing behind it reads.
+
+    InputError for what is no loop of one stretch that is entered at its first instruction alone.
+    """
+    if piece.error:
+        raise InputError(f"{piece.id}: {piece.error}")
+    body = piece.instructions
+    if piece.notion != "loop" or body[-1].target != piece.address:
+        raise InputError(f"{piece.id} is no loop: its last instruction does not go to its first")
+    if wrong := next((i for i in body if i.flow in _LEAVING or i.string), None):
+        raise InputError(f"{piece.id}: {' '.join(wrong.text.split())} in it cannot be followed")
+    end = body[-1].end
+    around = _Around(section, piece)
+    around.refuse_other_entries()
+    names, places = _outside(piece, end)
+    lines = [label(HEAD)]
+    inside = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
+    for ins in body:
+        if ins.address in inside:
+            lines.append(label(f".Lat_{ins.address - piece.address:x}"))
+        lines.append(code(_text(piece, ins, names)))
+    lines.append(code(f"{'jmp' if piece.isa == 'x86_64' else 'b'} {BEHIND}"))
+    exits = {names[i.target]: i.target for i in body if i.target in names} | {BEHIND: end}
+    live = around.live(set(exits.values()))
+    freed = _freed(piece.isa, free)
+    leaving = {name: live[target] - freed for name, target in exits.items()}
+    scratch = (around.written() | freed) & GENERAL[piece.isa] - {"rsp", "sp"}
+    listing = Listing(tuple(lines), None, piece.isa, leaving=leaving, scratch=scratch, head=HEAD)
+    return Bare(piece.id, listing, piece.code, piece.offset, places, around.said)
+
+
+_LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
+
+
+def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the registers and flags that a user says are free; InputError for another name."""
+    out: set[str] = set()
+    for name in names:
+        found = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
+        if not found <= EVERYTHING[isa]:
+            raise InputError(
+                f"--free {name!r} is no register of {isa}; give names as rax, or flags"
+            )
+        out |= found
+    return frozenset(out)
+
+
+def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
+    """Return labels of the addresses outside of a loop that it names, and where they lie."""
+    names: dict[int, str] = {}
+    places: dict[str, Place] = {}
+
+    def add(target: int, stem: str) -> None:
+        if target not in names and not piece.address <= target < end:
+            if target == end and stem == "exit":
+                names[target] = BEHIND
+                return
+            names[target] = f".L{stem}{len(names) + 1}"
+            behind = target >= end and stem == "exit"
+            places[names[target]] = Place(target - (end if behind else piece.address), behind)
+
+    for ins in piece.instructions:
+        if ins.target is not None:
+            add(ins.target, "exit")
+        elif (far := _relative(piece, ins)) is not None:
+            if piece.address <= far < end:
+                raise InputError(f"{piece.id}: {ins.text} reads the loop's own code")
+            add(far, "memory")
+    return names, places
+
+
+def _relative(piece: Piece, ins: Instruction) -> int | None:
+    """Return the address that an instruction names relative to its own, None where it has none."""
+    found = _RELATIVE.search(ins.text) if piece.isa == "x86_64" else None
+    if piece.isa == "arm64" and ins.mnemonic in ("adr", "adrp"):
+        raise InputError(f"{piece.id}: {ins.text} in it cannot be moved")
+    return ins.end + int(found[1] or "0", 0) if found else None
+
+
+def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
+    """Return an instruction with labels for the addresses that it names."""
+    text = " ".join(ins.text.split())
+    if ins.target is not None:
+        inside = {piece.address: HEAD} | {
+            i.address: f".Lat_{i.address - piece.address:x}" for i in piece.instructions[1:]
+        }
+        return _TARGET.sub(lambda _: {**names, **inside}[ins.target or 0], text)
+    far = _relative(piece, ins)
+    return text if far is None else _RELATIVE.sub(f"{names[far]}(%rip)", text)
+
+
+class _Around:
+    """The code around a loop, as far as it can be followed."""
+
+    def __init__(self, section: Section, piece: Piece) -> None:
+        self._section, self._piece = section, piece
+        symbol = section.routine(piece.address)
+        here = elf.extent(section, symbol) if symbol else range(0)
+        known = symbol is not None and piece.address in here
+        edges = sorted({*section.starts, *(s.address for s in section.routines), section.end})
+        at = bisect.bisect_right(edges, piece.address)
+        start = max(section.address, edges[at - 1] if at else section.address)
+        self._routine = here if known else range(start, edges[at])
+        self._follows_abi = known and symbol is not None and not symbol.local
+        self.said = (
+            f"what is live behind it was read from the code of {symbol.name}"
+            if self._follows_abi and symbol
+            else "what is live behind it was read up to the next return"
+        )
+
+    def refuse_other_entries(self) -> None:
+        """Refuse a loop that its routine may enter elsewhere than at its first instruction."""
+        piece = self._piece
+        inside = range(piece.address + 1, piece.instructions[-1].end)
+        own = range(piece.address, piece.instructions[-1].end)
+        if piece.isa != "x86_64":
+            return
+        for ins in self._decoded(self._routine.start, self._routine.stop):
+            jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
+            if jumps and not ins.is_ip_rel_memory_operand:
+                raise InputError(
+                    f"{piece.id}: its routine jumps by a table, which may lead into the loop"
+                )
+            if ins.ip in own:
+                continue
+            if near_target(ins) in inside:
+                raise InputError(f"{piece.id} is entered at {near_target(ins):#x}, in its middle")
+
+    def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
+        text = self._section.bytes_of(start, stop)
+        return (ins for ins in iced.Decoder(64, text, ip=start) if not ins.is_invalid)
+
+    def written(self) -> frozenset[str]:
+        """Return the registers that the routine writes: no caller counts on what is in them.
+
+        A compiler may know of its own routines which registers they leave alone.
+        """
+        if self._piece.isa != "x86_64":
+            return frozenset()
+        out: frozenset[str] = frozenset()
+        for ins in self._decoded(self._routine.start, self._routine.stop):
+            at = int(ins.ip) - self._section.address
+            out |= x86_effects(self._section.code[at : at + ins.len]).writes
+        return out
+
+    def live(self, targets: set[int]) -> dict[int, frozenset[str]]:
+        """Return what is live at each of some addresses behind the loop."""
+        if self._piece.isa != "x86_64":
+            return dict.fromkeys(targets, EVERYTHING[self._piece.isa])
+        nodes = self._followed(targets)
+        found: dict[int, frozenset[str]] = dict.fromkeys(nodes, frozenset())
+        everything = EVERYTHING["x86_64"]
+        changed = True
+        while changed:
+            changed = False
+            for at in sorted(nodes, reverse=True):
+                effects, after, end = nodes[at]
+                out = end.union(*(found.get(to, everything) for to in after))
+                new = (out - effects.writes | effects.reads) - {MEMORY}
+                if new != found[at]:
+                    found[at], changed = new, True
+        return {at: found.get(at, everything) for at in targets}
+
+    def _followed(
+        self, targets: set[int]
+    ) -> dict[int, tuple[Effects, Sequence[int], frozenset[str]]]:
+        """Return instructions by address: effects, what follows, and what is live behind a leave.
+
+        What is not among them counts as reading everything.
+        """
+        section = self._section
+        nodes: dict[int, tuple[Effects, Sequence[int], frozenset[str]]] = {}
+        waiting = sorted(targets)
+        everything = EVERYTHING["x86_64"]
+        while waiting and len(nodes) < _MOST_FOLLOWED:
+            at = waiting.pop()
+            if at in nodes or not section.address <= at < section.end:
+                continue
+            ins = next(
+                iter(iced.Decoder(64, section.bytes_of(at, min(at + 15, section.end)), ip=at))
+            )
+            if ins.is_invalid:
+                continue
+            effects = x86_effects(section.bytes_of(at, at + ins.len))
+            target, end = near_target(ins), int(ins.next_ip)
+            if effects.flow is Flow.NEXT and not _unknown(ins):
+                nodes[at] = effects, (end,), frozenset()
+            elif effects.flow is Flow.BRANCH and target is not None:
+                nodes[at] = effects, (end, target), frozenset()
+            elif effects.flow is Flow.JUMP and target is not None:
+                nodes[at] = effects, (target,), frozenset()
+            elif effects.flow is Flow.RETURN and self._follows_abi and at in self._routine:
+                nodes[at] = effects, (), _RETURNED
+            else:
+                nodes[at] = effects, (), everything
+                continue
+            waiting += nodes[at][1]
+        return nodes
+
+
+def _unknown(ins: iced.Instruction) -> bool:
+    """Say whether an instruction enters the kernel, or something that is not followed."""
+    return ins.mnemonic in (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)

@@ -1,0 +1,290 @@
+"""Unrolling of loops that a comparison of two registers ends, by the distance between them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from loopwright.improving.counted import Update, immediate, update_of
+from loopwright.improving.edits import (
+    EVERY_FLAG,
+    exit_label,
+    shifted,
+    spliced,
+    stepped,
+    whole,
+)
+from loopwright.improving.listing import GENERAL, Line, Listing, address, code, label
+from loopwright.improving.turning import MOST_CODE, OfTurning, Turning, opposite
+
+# What a branch says of "cmp E,P" when it is taken: P against E, and whether signs count.
+_RELATIONS = {
+    "jne": ("!=", False), "jnz": ("!=", False),
+    "jb": ("<", False), "jc": ("<", False), "jnae": ("<", False),
+    "ja": (">", False), "jnbe": (">", False),
+    "jbe": ("<=", False), "jna": ("<=", False),
+    "jae": (">=", False), "jnb": (">=", False), "jnc": (">=", False),
+    "jl": ("<", True), "jnge": ("<", True), "jg": (">", True), "jnle": (">", True),
+    "jle": ("<=", True), "jng": ("<=", True), "jge": (">=", True), "jnl": (">=", True),
+}  # fmt: skip
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
+_WIDE = frozenset(
+    {"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16))}
+)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop that goes on while a moving register stands to its end as relation says.
+
+    test is the position of the comparison; end what the register is compared with, an operand;
+    wide says that all 64 bits are compared. joined are the updates that all iterations at once may
+    do by one; updates has these and all others.
+    """
+
+    turning: Turning
+    test: int
+    moving: Update
+    end: str
+    relation: str
+    signed: bool
+    wide: bool
+    updates: Mapping[str, Update]
+    joined: Mapping[str, Update] = field(default_factory=dict)
+
+    @property
+    def listing(self) -> Listing:
+        """Return what it is a loop of."""
+        return self.turning.listing
+
+    @property
+    def head(self) -> str:
+        """Return its label."""
+        return self.turning.head
+
+    @property
+    def exit(self) -> int:
+        """Return the position of the statement behind it."""
+        return self.turning.exit
+
+    def moved(self, at: int, register: str) -> int:
+        """Return what an iteration has added to a register before a statement of it."""
+        update = self.updates.get(register)
+        return update.step if update and update.at < at else 0
+
+
+@dataclass(frozen=True)
+class UnrollByDistance(OfTurning):
+    """Several iterations at once, as long as the end is so far away; the rest by the loop."""
+
+    factor: int
+
+    @property
+    def name(self) -> str:
+        """Return its name with its factor."""
+        return f"unroll by {self.factor} by the distance to the end"
+
+    condition = (
+        "a comparison of a register that moves by a constant with one that stays, or a constant, "
+        "ends the loop; no flags pass into it; a register is free for the distance; other exits "
+        "find all registers as they were"
+    )
+
+    def changed(self, turning: Turning) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
+        loop = _read(turning)
+        listing = turning.listing
+        if loop is None or "unrolled" in turning.head or (listing.turns > 1):
+            return None
+        body = [n for n in turning.inside if n != loop.test]
+        kept = [n for n in body if n not in {u.at for u in loop.joined.values()}]
+        if len(kept) * self.factor > MOST_CODE:
+            return None
+        scratch = _scratch(turning)
+        if scratch is None:
+            return None
+        head = listing.fresh(f"unrolled{self.factor}")
+        copies, stubs = self._copies(loop, kept, head)
+        if copies is None:
+            return None
+        width = "q" if loop.wide else "l"
+        distance = f"%{scratch}" if loop.wide else _half(scratch)
+        step = abs(loop.moving.step)
+        near = (self.factor - 1) * step  # what the last of the iterations has to find left
+        at_least = loop.relation in ("<=", ">=")  # it goes on at the end itself
+        exact = loop.relation == "!="
+        moving = _sized(loop.moving.register, loop.wide)
+        ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
+        rest = turning.head
+        refuse = {"jle": "jl", "jbe": "jb"}
+        none = "jle" if loop.signed else "jbe"
+        before = [
+            code(
+                f"mov{width} {ends[0]},{distance}",
+                f"What is left up to the end; less than {self.factor} iterations are for the loop "
+                "behind this one.",
+            ),
+            code(f"sub{width} {ends[1]},{distance}"),
+            *([] if exact else [code(f"{refuse[none] if at_least else none} {rest}")]),
+            code(f"sub{width} ${self.factor * step if exact else near},{distance}"),
+            code(f"{'jb' if exact or at_least else 'jbe'} {rest}"),
+            label(head, f"{self.name[0].upper()}{self.name[1:]}."),
+            *copies,
+            *(code(stepped(listing.lines[u.at], u, self.factor)) for u in loop.joined.values()),
+            code(f"sub{width} ${self.factor * step},{distance}"),
+            code(f"{'jae' if exact or at_least else 'ja'} {head}"),
+            listing.lines[loop.test],
+        ]
+        behind = exit_label(loop, "done")
+        back = opposite(listing.lines[turning.last].text, behind.name)
+        if back is None:
+            return None
+        made = spliced(loop, [*before, code(back)], behind, stubs, self.name)
+        mine = listing.head == turning.head
+        return replace(
+            made, head=head if mine else made.head, turns=self.factor if mine else made.turns
+        )
+
+    def _copies(
+        self, loop: _Loop, kept: Sequence[int], head: str
+    ) -> tuple[list[Line] | None, list[Line]]:
+        """Return the body for each iteration, and what its exits do first, out of the way."""
+        listing = loop.listing
+        lines: list[Line] = []
+        stubs: list[Line] = []
+        exits = set(loop.turning.exits)
+        for copy in range(self.factor):
+            for at in kept:
+                ahead = {r: copy * u.step + loop.moved(at, r) for r, u in loop.joined.items()}
+                if at in exits:
+                    late = {r: n for r, n in ahead.items() if n}
+                    line = listing.lines[at]
+                    if late:
+                        name = f"{head}_leaves{copy}_{at}"
+                        *operands, target = line.operands
+                        text = f"{line.mnemonic} {','.join([*operands, name])}"
+                        lines.append(code(text))
+                        stubs += [
+                            label(name),
+                            *(code(_added(loop.joined[r], n)) for r, n in late.items()),
+                            code(f"jmp {target}"),
+                        ]
+                    else:
+                        lines.append(line)
+                    continue
+                moved = shifted(loop, at, ahead)
+                if moved is None:
+                    return None, []
+                lines.append(code(moved))
+        return lines, stubs
+
+
+def _read(turning: Turning) -> _Loop | None:
+    """Return a loop as one that a comparison ends, None where it is none."""
+    listing = turning.listing
+    lines, live = listing.lines, listing.live
+    relation = _RELATIONS.get(lines[turning.last].mnemonic)
+    if listing.isa != "x86_64" or relation is None or EVERY_FLAG & live[turning.first]:
+        return None
+    if any(listing.entries_at(n) for n in turning.inside):
+        return None
+    effects = {n: e for n in turning.inside if (e := listing.effects[n])}
+    setters = [n for n in turning.inside if EVERY_FLAG & effects[n].writes]
+    if not setters or not re.fullmatch(r"cmp[ql]?", lines[setters[-1]].mnemonic):
+        return None
+    test = setters[-1]
+    behind = [n for n in turning.inside if n > test]
+    if any(EVERY_FLAG & effects[n].reads or n in turning.exits for n in behind):
+        return None
+    writers = [r for n in turning.inside for r in effects[n].writes]
+    updates = {
+        u.register: u
+        for n in turning.inside
+        if (u := update_of(lines[n], n)) and writers.count(u.register) == 1 and u.step
+    }
+    found = _compared(lines[test], updates, set(writers))
+    if found is None:
+        return None
+    moving, end, first, wide = found
+    if moving.at > test or (wide and _narrow(moving)):
+        return None
+    if any(whole(r) in effects[n].writes for n in behind for r in (moving.written, end)):
+        return None
+    said, signed = relation
+    said = said if first else _TURNED[said]
+    if (said[0] == "<" and moving.step < 0) or (said[0] == ">" and moving.step > 0):
+        return None  # it moves away from its end
+    loop = _Loop(turning, test, moving, end, said, signed, wide, updates)
+    joined = {
+        r: u
+        for r, u in updates.items()
+        if not EVERY_FLAG & live[u.at + 1] & effects[u.at].writes and _only_addresses(loop, u)
+    }
+    return replace(loop, joined=joined)
+
+
+def _compared(
+    test: Line, updates: Mapping[str, Update], written: set[str]
+) -> tuple[Update, str, bool, bool] | None:
+    """Return the register that moves, its end, whether it is the one compared, and if all of it."""
+    if len(test.operands) != 2:
+        return None
+    one, two = test.operands  # flags of two - one
+    for moving, end, first in ((two, one, True), (one, two, False)):
+        update = updates.get(whole(moving)) if moving.startswith("%") else None
+        constant = immediate(end)
+        stays = end.startswith("%") and whole(end) not in written
+        if update is None or not (stays or constant is not None):
+            continue
+        wide = whole(moving) == moving.lstrip("%")
+        half = moving == _half(whole(moving))
+        if (wide or half) and whole(moving) in _WIDE:
+            return update, end, first, wide
+    return None
+
+
+def _narrow(update: Update) -> bool:
+    """Say whether an update writes 32 bits, and clears the others."""
+    return update.written == _half(update.register)
+
+
+def _only_addresses(loop: _Loop, update: Update) -> bool:
+    """Say whether an update's register serves as an address alone, but for the comparison."""
+    if update.register not in _WIDE or update.written != f"%{update.register}":
+        return False
+    listing, register = loop.listing, update.register
+    for n in loop.turning.inside:
+        effects = listing.effects[n]
+        if n in (update.at, loop.test) or effects is None or register not in effects.reads:
+            continue
+        line = listing.lines[n]
+        direct = [o for o in line.operands if address(o) is None]
+        named = {whole(r) for o in direct for r in re.findall(r"%\w+", o)}
+        places = {whole(r) for r in re.findall(r"%\w+", line.text)}
+        if register in named or register not in places or n in loop.turning.exits:
+            return False
+    return True
+
+
+def _scratch(turning: Turning) -> str | None:
+    """Return a register that holds nothing in a loop, at its head and where it goes on."""
+    listing = turning.listing
+    taken = set(listing.live[turning.first]).union(*listing.leaving.values())
+    for n in (*turning.inside, turning.last):
+        effects = listing.effects[n]
+        taken |= effects.reads | effects.writes if effects else frozenset()
+    free = listing.scratch & GENERAL["x86_64"] & _WIDE - taken
+    return min(free, key=lambda r: (len(r), r), default=None)
+
+
+def _sized(register: str, wide: bool) -> str:
+    return f"%{register}" if wide else _half(register)
+
+
+def _half(register: str) -> str:
+    """Return the operand that is the lower half of a register."""
+    return f"%{register}d" if register[1:].isdecimal() else f"%e{register[1:]}"
+
+
+def _added(update: Update, amount: int) -> str:
+    """Return an addition that leaves flags alone."""
+    return f"leaq {amount}({update.written}),{update.written}"

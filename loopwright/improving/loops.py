@@ -1,0 +1,426 @@
+"""The verb improve of bare loops: of a text, an object or a program, without a contract."""
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from elftools.elf import sections as elf_sections
+from elftools.elf.elffile import ELFFile
+
+from loopwright import files, toolchain
+from loopwright.code import elf, snippet
+from loopwright.code.binding import lacking, outline
+from loopwright.code.elf import Piece, Section
+from loopwright.code.instructions import decode
+from loopwright.errors import InputError
+from loopwright.improving import costs, equality
+from loopwright.improving.bare import BEHIND, START, Bare, of_piece
+from loopwright.improving.costs import Cost
+from loopwright.improving.equality import Proof
+from loopwright.improving.improve import COLUMNS, SHOWN, Found
+from loopwright.improving.listing import Listing
+from loopwright.improving.search import Search, Settings, search
+from loopwright.improving.transformations import OF_LOOPS
+from loopwright.machine import hosts
+from loopwright.measuring import block, measure_blocks
+from loopwright.microarchs import Microarch
+from loopwright.predicting import models
+from loopwright.predicting.model import Answer, Block
+from loopwright.rows import Rows, counted
+
+COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty", "assembly")
+_TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
+_MOST_LOOPS = 40
+# More than the simulator is off by on loops (docs/accuracy.md: a mean of 6.5 % on Zen 3).
+_SHOWN_GAIN = 1.1
+_NOTHING = 0.01  # a measured gain below it is none
+
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class LoopsQuestion:
+    """The loops to improve, of one of asm (text) and obj (FILE[:SYMBOL]), and how.
+
+    microarch names cores, the targets of the code's ISA where left out. free are registers, or
+    "flags", that nothing behind the loops reads. out is a folder for what is found. Without
+    measured nothing is timed.
+    """
+
+    asm: str | None = None
+    obj: str | None = None
+    isa: str | None = None
+    microarch: str | None = None
+    free: tuple[str, ...] = ()
+    parameters: Mapping[str, str] | None = None
+    measured: bool = True
+    out: Path | None = None
+    settings: Settings = Settings(depth=4, tried=240)  # noqa: RUF009
+
+
+@dataclass(frozen=True, eq=False)
+class LoopCandidate:
+    """A loop's new code, and its cycles by core for an iteration of the loop that was given.
+
+    main is the code of its main loop, which begins at the code offset.
+    """
+
+    listing: Listing
+    code: bytes
+    main: bytes
+    offset: int
+    costs: Mapping[str, Cost]
+
+    @property
+    def bytes(self) -> int:
+        """Return the length of all of its code."""
+        return len(self.code)
+
+    @property
+    def digest(self) -> str:
+        """Return what tells its code from that of others."""
+        return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
+
+
+@dataclass(frozen=True)
+class OfLoop:
+    """What candidates for a loop are compared by: cycles on cores, where they lie in its place."""
+
+    bare: Bare
+    cores: Sequence[Microarch]
+    parameters: Mapping[str, str]
+
+    def base(self) -> LoopCandidate:
+        """Return the loop itself; InputError where a core has no figures for it."""
+        bare = self.bare
+        needs = outline(bare.isa, bare.code).needs
+        for core in self.cores:
+            if missing := lacking(bare.isa, bare.code, needs, core.features):
+                raise InputError(f"{bare.id}: {missing}, which {core.id} lacks")
+        made = (bare.listing, bare.code, bare.code, bare.offset)
+        [found] = self._costed([made])
+        if isinstance(found, InputError):
+            raise InputError(f"{bare.id} has no cost: {found}")
+        return found
+
+    def candidates(self, listings: Iterable[Listing]) -> list[LoopCandidate | InputError]:
+        """Return the candidate of each listing, or why there is none."""
+        with ThreadPoolExecutor(toolchain.cpus()) as pool:
+            made = list(pool.map(self._assembled, listings))
+        return self._costed(made)
+
+    def answer(self, one: LoopCandidate, core: Microarch) -> Answer:
+        """Return the simulator's answer for a candidate's main loop, with what limits it."""
+        [model] = models.select(models.SIMULATOR, self.parameters)
+        [found] = model.predict([_block(self.bare, one)], core)
+        return found
+
+    def _assembled(self, listing: Listing) -> tuple[Listing, "bytes", "bytes", int] | InputError:
+        try:
+            text, labels = assemble(self.bare, listing)
+        except InputError as error:
+            return error
+        start, end, head = labels[START], labels[BEHIND], labels[listing.head]
+        whole = text[start:end]
+        body = decode(self.bare.isa, text[head:end], head)
+        back = next((i for i in reversed(body) if i.target == head), None)
+        if back is None:
+            return InputError("its main loop has no branch back")
+        return listing, whole, text[head : back.end], head % 64
+
+    def _costed(
+        self, made: Sequence[tuple[Listing, "bytes", "bytes", int] | InputError]
+    ) -> list[LoopCandidate | InputError]:
+        there = [one for one in made if not isinstance(one, InputError)]
+        blocks = [Block(self.bare.isa, main, "loop", offset) for _, _, main, offset in there]
+        by_core = {core.id: models.simulated(blocks, core, self.parameters) for core in self.cores}
+        out: list[LoopCandidate | InputError] = []
+        for n, (listing, whole, main, offset) in enumerate(there):
+            costs_of: dict[str, Cost] = {}
+            wrong = ""
+            for core, answers in by_core.items():
+                if (cycles := answers[n].cycles) is None:
+                    wrong = wrong or f"{core}: {answers[n].error}"
+                else:
+                    mine = cycles / listing.turns
+                    costs_of[core] = Cost(mine, mine, {})
+            out.append(
+                InputError(wrong)
+                if wrong
+                else LoopCandidate(listing, whole, main, offset, costs_of)
+            )
+        seen = iter(out)
+        return [one if isinstance(one, InputError) else next(seen) for one in made]
+
+
+def _block(bare: Bare, one: LoopCandidate) -> Block:
+    return Block(bare.isa, one.main, "loop", one.offset)
+
+
+def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
+    """Return the text of a loop's source, and where its labels lie."""
+    tools = toolchain.find(bare.isa)
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        made = Path(scratch, "loop.o")
+        command = [tools.gcc, "-c", "-Wa,--keep-locals", "-x", "assembler", "-", "-o", str(made)]
+        source = bare.source(listing)
+        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = next(
+                (x for x in done.stderr.splitlines() if "Error: " in x), done.stderr.strip()
+            )
+            raise InputError(f"it does not assemble: {said.split('Error: ')[-1]}")
+        with made.open("rb") as file:
+            image = ELFFile(file)
+            if image.get_section_by_name(".rela.text") is not None:
+                raise InputError("it needs a linker: its branches lead out of their section")
+            text = cast(elf_sections.Section, image.get_section_by_name(".text")).data()
+            table = cast(elf_sections.SymbolTableSection, image.get_section_by_name(".symtab"))
+            return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
+
+
+def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Found:
+    """Search better code for loops, show that it is equal, and measure it here.
+
+    Rows are those of improve, of each loop by its id: cycles for one iteration of it, at the code
+    offset where a candidate lies in its place. proof says how a candidate was held equal to the
+    loop; one that was not is no row, and said says why. measured_gain is how many times as fast
+    this machine runs it, with its uncertainty; assembly is its code. InputError where there is no
+    loop that can be improved.
+    """
+    found = _loops(asked)
+    if asked.out is not None:
+        files.made_folder(asked.out)  # refused now, not behind a search
+    cores = costs.cores(asked.microarch, found[0][1].isa)
+    rows: list[tuple[Any, ...]] = []
+    said = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
+    written: list[Path] = []
+    refused: list[str] = []
+    for section, piece in found:
+        try:
+            one = improve_loop(section, piece, cores, asked, progress)
+        except InputError as error:
+            refused.append(str(error))
+            continue
+        if asked.measured and not one.search.interrupted:
+            one.measure(progress)
+        rows += one.rows()
+        said += one.said()
+        if asked.out is not None:
+            written += one.write(asked.out)
+        if one.search.interrupted:
+            return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said, interrupted=True)
+    if len(refused) == len(found):
+        more = f" (and {counted(len(found) - 1, 'loop')} more)" if len(found) > 1 else ""
+        raise InputError(f"{refused[0]}{more}")
+    said += [f"left alone: {why}" for why in refused]
+    return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said)
+
+
+def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
+    """Return the loops that are asked for; InputError where there is none, or far too many."""
+    if (asked.asm is None) == (asked.obj is None):
+        raise InputError("give one of KERNEL/VARIANT, --asm FILE and --obj FILE[:SYMBOL]")
+    if asked.isa is not None and asked.asm is None:
+        raise InputError("--isa is for assembly text: give it with --asm FILE")
+    if asked.asm is not None:
+        found, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
+    else:
+        found, name = elf.loops_of(str(asked.obj)), str(asked.obj)
+    if not found:
+        raise InputError(f"{name} has no loop: improve takes loops, and variants of kernels")
+    if len(found) > _MOST_LOOPS:
+        raise InputError(
+            f"{name} has {len(found)} loops, more than {_MOST_LOOPS}: name a routine, FILE:SYMBOL"
+        )
+    return found
+
+
+def improve_loop(
+    section: Section,
+    piece: Piece,
+    cores: Sequence[Microarch],
+    asked: LoopsQuestion,
+    progress: Progress | None = None,
+) -> "Improved":
+    """Return a loop with its best candidates that are equal to it, not measured yet.
+
+    InputError for a loop that cannot be improved, and where a core has no figures for it.
+    """
+    question = OfLoop(of_piece(section, piece, asked.free), cores, asked.parameters or {})
+    found = search(question, question.base(), OF_LOOPS, asked.settings, progress)
+    one = Improved(question, found)
+    one.prove(progress)
+    return one
+
+
+class Improved:
+    """A loop with what was found for it.
+
+    named has the candidates that are shown, the best first, and proofs and status what became of
+    each; refused says of others why they are none.
+    """
+
+    def __init__(self, question: OfLoop, found: Search[LoopCandidate]) -> None:
+        """Take what a search found."""
+        self.question, self.search = question, found
+        self.named: dict[str, LoopCandidate] = {}
+        self.proofs: dict[str, Proof] = {}
+        self.status: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self.measured: dict[str, tuple[float, float]] = {}
+        self.refused: list[str] = []
+
+    def prove(self, progress: Progress | None) -> None:
+        """Name the best candidates that are equal to the loop."""
+        better = [
+            one
+            for one in self.search.pareto()
+            if max(self.search.gains(one).values()) >= _SHOWN_GAIN
+        ]
+        for one in better:
+            if len(self.named) == SHOWN:
+                break
+            if progress:
+                progress(len(self.named), SHOWN, "proving")
+            proof = equality.compare(self.question.bare, one.code)
+            if not proof.holds:
+                self.refused.append(f"{'; '.join(one.listing.steps)}: {proof}")
+                continue
+            label = f"improved{len(self.named) + 1 if self.named else ''}"
+            self.named[label], self.proofs[label] = one, proof
+            self.status[label], self.notes[label] = "proven", ""
+
+    def measure(self, progress: Progress | None) -> None:
+        """Measure candidates in turns with the loop, where this machine can."""
+        bare = self.question.bare
+        if not self.named or not toolchain.find(bare.isa).native:
+            return
+        blocks = [
+            block.of_code(name, one.main, one.offset, bare.isa, "loop")
+            for name, one in {bare.id: self.search.base, **self.named}.items()
+        ]
+
+        def step(done: int, total: int) -> None:
+            if progress:
+                progress(done, total, "measuring")
+
+        rows = measure_blocks.measure_in_turns(bare.isa, blocks, measure_blocks.TURNS, step)
+        base, *others = rows
+        for label, row in zip(self.named, others, strict=True):
+            wrong = next((r["reason"] for r in (base, row) if r["status"] == "refused"), "")
+            if wrong:
+                self.notes[label] = f"not measured: {wrong}"
+            else:
+                self._judge(label, base, row)
+
+    def _judge(self, label: str, base: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        one = self.named[label]
+        ratio = base["cycles"] * one.listing.turns / row["cycles"]
+        share = base["uncertainty"] / base["cycles"] + row["uncertainty"] / row["cycles"]
+        error = ratio * share
+        self.measured[label] = ratio, error
+        core = hosts.microarch() or "this machine"
+        figure = (
+            f"{ratio:.2f} times as fast (± {error:.2f}) on {core}, {row['clock']}: "
+            f"{base['cycles']:.2f} and {row['cycles'] / one.listing.turns:.2f} cycles an iteration"
+        )
+        if ratio - error > 1:
+            self.status[label] = "measured"
+            self.notes[label] = f"measured {figure}"
+        elif core in one.costs and ratio < 1 + _NOTHING + error:
+            self.status[label] = "withdrawn"
+            self.notes[label] = f"measured {figure}; the simulator was wrong there"
+        else:
+            self.notes[label] = f"measured {figure}"
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of each candidate, or of the loop alone where there is none."""
+        if not self.named:
+            base = self.search.base
+            return list(self._steps("baseline", [base], "baseline", "", ""))
+        return [
+            row
+            for label, one in self.named.items()
+            for row in self._steps(
+                label,
+                self.search.path(one),
+                self.status[label],
+                self.notes[label],
+                str(self.proofs[label]),
+            )
+        ]
+
+    def _steps(
+        self, label: str, path: Sequence[LoopCandidate], status: str, note: str, proof: str
+    ) -> Iterable[tuple[Any, ...]]:
+        nan = float("nan")
+        bare = self.question.bare
+        for n, stage in enumerate(path):
+            last = n == len(path) - 1
+            ratio, error = self.measured.get(label, (nan, nan)) if last else (nan, nan)
+            for core in self.question.cores:
+                cycles = stage.costs[core.id].mean
+                before = path[n - 1].costs[core.id].mean if n else cycles
+                yield (
+                    bare.id,
+                    label,
+                    n,
+                    stage.listing.steps[-1] if n else bare.id,
+                    core.id,
+                    round(cycles, 3),
+                    round(cycles, 3),
+                    round(before / cycles, 3),
+                    stage.bytes,
+                    "baseline" if not n else status if last else "",
+                    note if last and n else "",
+                    proof if last and n else "",
+                    ratio,
+                    error,
+                    _shown(bare, stage.listing) if last and n else "",
+                )
+
+    def said(self) -> list[str]:
+        """Say what was found, what was refused, and what bounds the loop."""
+        bare, found = self.question.bare, self.search
+        out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]
+        out += [f"{bare.id}: {bare.around}"] if self.named else []
+        out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
+        best = next(iter(self.named.values()), found.base)
+        for core in self.question.cores:
+            limit = self.question.answer(best, core).bottleneck
+            gain = found.gains(best)[core.id]
+            what = f"{gain:.2f} times as fast" if best is not found.base else "nothing better found"
+            out.append(f"{bare.id}: {core.id}: {what}; bound by {limit or 'what is not known'}")
+        dropped = sum(found.dropped.values())
+        out.append(
+            f"{bare.id}: {found.tried} candidates simulated"
+            + (f", {dropped} of them without a figure" if dropped else "")
+            + (", interrupted: the best so far" if found.interrupted else "")
+        )
+        return out
+
+    def write(self, out: Path) -> list[Path]:
+        """Write the candidates that are not withdrawn, a file each."""
+        made = []
+        stem = re.sub(r"[^\w.+-]+", "_", self.question.bare.id)
+        for label, one in self.named.items():
+            if self.status[label] != "withdrawn":
+                path = out / f"{stem}_{label}.s"
+                files.written(path, _shown(self.question.bare, one.listing))
+                made.append(path)
+        return made
+
+
+def _shown(bare: Bare, listing: Listing) -> str:
+    """Return a listing as somebody would put it in the loop's place."""
+    comment = "#" if bare.isa == "x86_64" else "//"
+    source = bare.source(listing).splitlines()
+    notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
+    return "\n".join([*notes, *source[source.index(f"{START}:") :], ""])

@@ -1,0 +1,163 @@
+"""Loops of one path, exits included: copies of an iteration, each with its tests."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from loopwright.code.instructions import Flow
+from loopwright.improving.edits import access_label, exit_label
+from loopwright.improving.listing import Line, Listing, code, label
+
+MOST_CODE = 96  # instructions of a loop's body that transformations make
+_OPPOSITE = {
+    "je": "jne", "jz": "jnz", "jb": "jae", "jc": "jnc", "jnae": "jae", "jbe": "ja", "jna": "ja",
+    "jl": "jge", "jnge": "jge", "jle": "jg", "jng": "jg", "js": "jns", "jo": "jno", "jp": "jnp",
+    "b.eq": "b.ne", "b.lo": "b.hs", "b.cc": "b.cs", "b.ls": "b.hi", "b.lt": "b.ge",
+    "b.le": "b.gt", "b.mi": "b.pl", "b.vs": "b.vc", "cbz": "cbnz", "tbz": "tbnz",
+}  # fmt: skip
+_OPPOSITE |= {other: one for one, other in _OPPOSITE.items()}
+
+
+@dataclass(frozen=True)
+class Turning:
+    """A loop of one path: whatever else branches in it leaves it.
+
+    first and last are the positions of its first statement and of the branch back to its head.
+    """
+
+    listing: Listing
+    head: str
+    first: int
+    last: int
+
+    @property
+    def exit(self) -> int:
+        """Return the position of the statement behind the loop."""
+        return self.last + 1
+
+    @property
+    def inside(self) -> list[int]:
+        """Return the positions of its instructions, but for the branch back."""
+        lines = self.listing.lines
+        return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
+
+    @property
+    def exits(self) -> list[int]:
+        """Return the positions of the other branches."""
+        return [n for n in self.inside if _flow(self.listing, n) is Flow.BRANCH]
+
+
+def _flow(listing: Listing, at: int) -> Flow:
+    effects = listing.effects[at]
+    return effects.flow if effects else Flow.NEXT
+
+
+def turning_loops(listing: Listing) -> Iterator[Turning]:
+    """Yield the loops of a listing that have one path, by the position of their branch."""
+    for last, line in enumerate(listing.lines):
+        if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
+            continue
+        target = listing.position.get(line.operands[-1] if line.operands else "", last)
+        if target < last and (found := _loop(listing, target, last)):
+            yield found
+
+
+def _loop(listing: Listing, head: int, last: int) -> Turning | None:
+    lines = listing.lines
+    first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
+    for n in range(head + 1, last):
+        line = lines[n]
+        if line.kind == "label" and line.text in listing.jumped_to and n > first:
+            return None
+        effects = listing.effects[n]
+        if effects is None:
+            continue
+        plain = effects.flow is Flow.NEXT or (
+            effects.flow is Flow.BRANCH and line.mnemonic in _OPPOSITE
+        )
+        if not plain or effects.string or lines[head].text in line.operands:
+            return None
+    return Turning(listing, lines[head].text, first, last)
+
+
+def opposite(text: str, target: str) -> str | None:
+    """Return a conditional branch that goes to a target where it went on, None of another one."""
+    mnemonic, rest = text.split(None, 1)
+    other = _OPPOSITE.get(mnemonic)
+    if other is None:
+        return None
+    *operands, _ = (part.strip() for part in rest.split(","))
+    return f"{other} {', '.join([*operands, target])}"
+
+
+def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]]:
+    """Return a statement once more, as the same iteration does it, and its exception entries."""
+    lines: list[Line] = []
+    entries: list[Line] = []
+    for entry in listing.entries_at(at):
+        name = access_label(listing, f"copy{copy}_{at}_{len(lines)}")
+        lines.append(label(name))
+        entries.append(replace(entry, text=name))
+    return [*lines, listing.lines[at]], entries
+
+
+class OfTurning(ABC):
+    """A transformation of one loop of one path at a time."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with each loop changed that can be; of a bare loop the main one."""
+        for loop in turning_loops(listing):
+            if listing.head in ("", loop.head) and (made := self.changed(loop)):
+                yield made
+
+    @abstractmethod
+    def changed(self, loop: Turning) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
+
+
+@dataclass(frozen=True)
+class CopyIterations(OfTurning):
+    """Several iterations one behind another, of which each keeps its tests."""
+
+    factor: int
+
+    @property
+    def name(self) -> str:
+        """Return its name with its factor."""
+        return f"{self.factor} iterations with their tests for one jump back"
+
+    condition = (
+        "the loop has one path and its branch back can be turned round: every copy does what the "
+        "iteration did, and leaves where it left"
+    )
+
+    def changed(self, loop: Turning) -> Listing | None:
+        """Return the listing with a loop changed, None where the condition does not hold."""
+        listing = loop.listing
+        body = [*loop.inside, loop.last]
+        if len(body) * self.factor > MOST_CODE or any(
+            "with their tests" in s for s in listing.steps
+        ):
+            return None
+        behind = exit_label(loop, "done")
+        back = opposite(listing.lines[loop.last].text, behind.name)
+        if back is None:
+            return None
+        entries: list[Line] = []
+        out = [*listing.lines[loop.first : loop.last], code(back)]
+        for copy in range(1, self.factor):
+            for at in loop.inside:
+                again, more = copied(listing, at, copy)
+                out += again
+                entries += more
+            out.append(code(back) if copy < self.factor - 1 else listing.lines[loop.last])
+        made = [
+            *listing.lines[: loop.first],
+            *out,
+            *behind.new,
+            *listing.lines[loop.exit :],
+            *entries,
+        ]
+        changed = listing.with_lines(made, self.name)
+        turns = listing.turns * self.factor if listing.head == loop.head else listing.turns
+        return replace(changed, turns=turns)

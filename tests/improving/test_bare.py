@@ -1,0 +1,199 @@
+"""Loops without a contract: transformations leave them equal, and a dropped condition is found."""
+
+from dataclasses import replace
+
+import pytest
+
+from loopwright.code import snippet
+from loopwright.errors import InputError
+from loopwright.improving import distance, equality, turning
+from loopwright.improving.bare import BEHIND, of_piece
+from loopwright.improving.distance import UnrollByDistance
+from loopwright.improving.listing import CARRY, FLAGS, code
+from loopwright.improving.loops import assemble
+from loopwright.improving.transformations import OF_LOOPS
+from loopwright.improving.turning import CopyIterations
+
+ROUTINE = (
+    "\t.globl f\n\t.type f,@function\nf:\txor %eax,%eax\n\txor %r8d,%r8d\n{}\tret\n.size f,.-f\n"
+)
+COPY = """
+.L1:	movzbl (%rdi),%ecx
+	mov %cl,(%rsi)
+	add $1,%rdi
+	add $1,%rsi
+	cmp %rdx,%rdi
+	jne .L1
+"""
+SUM_SIGNED = """
+.L1:	add (%rdi,%rax,4),%ecx
+	add $1,%rax
+	cmp %eax,%edx
+	jg .L1
+	mov %rcx,%rax
+"""
+FIND = """
+.L1:	cmp %cl,(%rdi)
+	je .L2
+	add $1,%rdi
+	cmp %rdx,%rdi
+	jb .L1
+.L2:	mov %rdi,%rax
+"""
+DOWN = """
+.L1:	mov -8(%rdi),%rcx
+	mov %rcx,-8(%rsi)
+	sub $8,%rsi
+	lea -8(%rdi),%rdi
+	cmp %rdi,%rdx
+	jbe .L1
+"""
+UNTIL_ZERO = """
+.L1:	add $1,%rdi
+	cmpb $0,(%rdi)
+	jne .L1
+	mov %rdi,%rax
+"""
+LOOPS = {"copy": COPY, "signed": SUM_SIGNED, "find": FIND, "down": DOWN, "zero": UNTIL_ZERO}
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Make the runs few."""
+    monkeypatch.setattr(equality, "_RANDOM", 64)
+
+
+def bare(text, free=()):
+    section, piece = snippet.loops_of(ROUTINE.format(text))[0]
+    return of_piece(section, piece, free)
+
+
+def new_code(loop, listing):
+    text, labels = assemble(loop, listing)
+    return text[labels[".Lstart"] : labels[BEHIND]]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_every_transformation_leaves_a_loop_equal(name):
+    loop = bare(LOOPS[name])
+    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
+    assert any(one.turns > 1 for _, one in made)
+    for step, one in made:
+        proof = equality.compare(loop, new_code(loop, one))
+        assert proof.holds, f"{step}: {proof}"
+
+
+@pytest.mark.parametrize("name", ["copy", "signed", "find", "down"])
+def test_loops_with_an_end_are_unrolled_by_its_distance(name):
+    loop = bare(LOOPS[name])
+    [made] = UnrollByDistance(4).apply(loop.listing)
+    assert made.turns == 4
+    tests = [one for one in made.lines if one.kind == "code" and one.mnemonic.startswith("cmp")]
+    assert len(tests) == (7 if name == "find" else 2)  # of the end two, of find's bytes all
+
+
+def broken(name, monkeypatch):
+    """Drop a condition of the unrolling, or make one of its mistakes."""
+    if name == "what is left is not looked at":
+        monkeypatch.setattr(
+            distance, "_RELATIONS", dict.fromkeys(distance._RELATIONS, ("!=", False))
+        )
+    elif name == "signs do not count":
+        made = {k: (r, False) for k, (r, _) in distance._RELATIONS.items()}
+        monkeypatch.setattr(distance, "_RELATIONS", made)
+    elif name == "the distance is in a register that is live":
+        monkeypatch.setattr(distance, "_scratch", lambda _: "rbx")
+    elif name == "an exit finds registers too early":
+        monkeypatch.setattr(
+            distance, "_added", lambda update, _: f"lea ({update.written}),{update.written}"
+        )
+    elif name == "updates go one step":
+        monkeypatch.setattr(distance, "stepped", lambda line, *_: line.text)
+    elif name == "addresses are not moved":
+        monkeypatch.setattr(distance, "shifted", lambda loop, at, _: loop.listing.lines[at].text)
+
+
+MUTANTS = {
+    "what is left is not looked at": FIND,
+    "signs do not count": SUM_SIGNED,
+    "the distance is in a register that is live": COPY,
+    "an exit finds registers too early": FIND,
+    "addresses are not moved": DOWN,
+    "updates go one step": COPY,
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_dropped_condition_is_found(name, monkeypatch):
+    loop = bare(MUTANTS[name])
+    broken(name, monkeypatch)
+    made = [one for n in (2, 4) for one in UnrollByDistance(n).apply(loop.listing)]
+    assert made
+    assert all(equality.compare(loop, new_code(loop, one)).failure for one in made)
+
+
+def test_a_copy_that_leaves_elsewhere_is_found(monkeypatch):
+    loop = bare(FIND)
+    monkeypatch.setattr(turning, "opposite", lambda text, target: f"{text.split()[0]} {target}")
+    [made] = CopyIterations(2).apply(loop.listing)
+    assert equality.compare(loop, new_code(loop, made)).failure
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("addq $1, %rdi", "addq $2, %rdi"),
+        ("movb %cl, (%rsi)", "movb %cl, (%rdi)"),
+        ("movzbl (%rdi), %ecx", "movzbl 1(%rdi), %ecx"),
+        ("movzbl (%rdi), %ecx", "movl (%rdi), %ecx"),
+        ("jne .Lloop", "jb .Lloop"),
+    ],
+)
+def test_a_changed_instruction_is_found(old, new):
+    loop = bare(COPY)
+    lines = [code(new) if one.text == old else one for one in loop.listing.lines]
+    assert tuple(lines) != loop.listing.lines
+    proof = equality.compare(loop, new_code(loop, replace(loop.listing, lines=tuple(lines))))
+    assert not proof.holds
+
+
+def test_what_no_run_reaches_is_not_proven():
+    loop = bare(
+        COPY.replace("cmp %rdx", "cmp $1,%r10d\n\tje .Lout\n\tcmp %rdx").replace(
+            "jne .L1", "jne .L1\n.Lout:"
+        )
+    )
+    dead = COPY.replace("add $1,%rsi", "add $1,%rsi\n\ttest $0,%al\n\tjne .L3")
+    proof = equality.compare(bare(dead + ".L3:"), bare(dead + ".L3:").code)
+    assert "no run" in proof.missing
+    assert equality.compare(loop, loop.code).holds
+
+
+def test_code_behind_a_loop_says_what_is_live():
+    live = bare(COPY).listing.leaving[BEHIND]
+    assert {"rax", "rbx", "rsp", "zmm0"} <= live  # what a caller may read
+    assert not live & {"rcx", "rsi", "rdi", "r8", CARRY, FLAGS}
+    section, piece = snippet.loops_of(COPY)[0]  # nothing is known of what follows
+    alone = of_piece(section, piece)
+    assert {"rcx", CARRY, FLAGS} <= alone.listing.leaving[BEHIND]
+    assert not list(UnrollByDistance(2).apply(alone.listing))
+    freed = of_piece(section, piece, ("r10", "flags"))
+    assert "%r10" in next(UnrollByDistance(2).apply(freed.listing)).render()
+
+
+@pytest.mark.parametrize(
+    ("text", "free", "said"),
+    [
+        (COPY.replace("mov %cl,(%rsi)", "call *%rbx"), (), "cannot be followed"),
+        (COPY.replace("mov %cl,(%rsi)", "rep movsb"), (), "is no loop"),
+        (COPY, ("r99",), "is no register"),
+        (
+            COPY.replace(".L1:", "jmp .L5\n.L1:").replace("add $1,%rdi", ".L5: add $1,%rdi"),
+            (),
+            "in its middle",
+        ),
+    ],
+)
+def test_what_cannot_be_improved_is_said(text, free, said):
+    with pytest.raises(InputError, match=said):
+        bare(text, free)

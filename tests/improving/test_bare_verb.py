@@ -1,0 +1,100 @@
+"""The verb improve of loops without a contract: what it finds, and what it says of wrong input."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_bare import COPY, ROUTINE
+
+from loopwright.cli import run
+from loopwright.errors import InputError
+from loopwright.improving import equality
+from loopwright.improving.loops import LoopsQuestion, answer_loops
+from loopwright.improving.search import Settings
+
+FEW = Settings(depth=1, tried=12)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(equality, "_RANDOM", 64)
+
+
+def asked(**more):
+    given = {"microarch": "zen2,zen3", "measured": False, "settings": FEW}
+    return LoopsQuestion(**{**given, **more})
+
+
+def test_a_copy_of_bytes_is_unrolled_and_its_file_assembles(tmp_path):
+    found = answer_loops(asked(asm=ROUTINE.format(COPY), out=tmp_path))
+    rows = found.rows.records()
+    last = [row for row in rows if row["step"] and row["microarch"] == "zen3"]
+    assert {row["status"] for row in last} == {"proven"}
+    assert any("by the distance to the end" in row["transformation"] for row in last)
+    assert all("emulated runs" in row["proof"] for row in last)
+    base = next(row for row in rows if not row["step"] and row["microarch"] == "zen3")
+    assert last[0]["cycles"] * last[0]["gain"] == pytest.approx(base["cycles"], rel=0.01)
+    assert last[0]["gain"] >= 1.1
+    [path] = found.files
+    assert path.read_text() == last[0]["assembly"]
+    made = tmp_path / "loop.o"
+    subprocess.run(["gcc", "-c", "-x", "assembler", str(path), "-o", str(made)], check=True)
+    assert any("bound by" in line for line in found.said)
+
+
+def test_an_object_has_the_same_loops_as_its_text(tmp_path):
+    made = tmp_path / "f.o"
+    text = ROUTINE.format(COPY)
+    command = ["gcc", "-c", "-x", "assembler", "-", "-o", str(made)]
+    subprocess.run(command, input=text, text=True, check=True)
+    by_text, by_object = (
+        answer_loops(one).rows.records() for one in (asked(asm=text), asked(obj=f"{made}:f"))
+    )
+    figures = [
+        [(r["step"], r["cycles"], r["bytes"]) for r in rows] for rows in (by_text, by_object)
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
+    monkeypatch.setattr(equality, "compare", lambda *_: equality.Proof(1, failure="rax differs"))
+    found = answer_loops(asked(asm=ROUTINE.format(COPY)))
+    assert {row["status"] for row in found.rows.records()} == {"baseline"}
+    assert any("no candidate" in line and "rax differs" in line for line in found.said)
+
+
+WRONG = {
+    "two of them": (["x86_64/clear_user/plain", "--hex", "90"], "give one of"),
+    "none": ([], "give one of"),
+    "no loop": (["--hex", "4801c8"], "has no loop"),
+    "a call": (["--asm", "CALL"], "cannot be followed"),
+    "no register": (["--asm", "COPY", "--free", "r99"], "is no register"),
+    "sizes": (["--asm", "COPY", "--sizes", "64"], "--sizes is for KERNEL/VARIANT"),
+    "free of a variant": (["x86_64/clear_user/plain", "--free", "rax"], "--isa and --free"),
+    "isa of an object": (["--obj", "/bin/true", "--isa", "x86_64"], "--isa is for assembly"),
+    "no file": (["--obj", "nowhere.o"], "nowhere.o"),
+    "another core": (["--asm", "COPY", "--microarch", "neoverse-n1"], "does not run x86_64"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_one_line(name, tmp_path, capsys):
+    arguments, said = WRONG[name]
+    files = {"CALL": COPY.replace("mov %cl,(%rsi)", "call *%rbx"), "COPY": COPY}
+    given = []
+    for one in arguments:
+        if one in files:
+            Path(tmp_path, one).write_text(ROUTINE.format(files[one]))
+            one = str(tmp_path / one)
+        given.append(one)
+    assert run(["improve", *given, "-o", str(tmp_path / "out"), "--no-measure"]) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert len(error) == 1
+    assert said in error[0]
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_too_many_loops_ask_for_a_routine():
+    text = "".join(f".L{n}:\tdec %rax\n\tjne .L{n}\n" for n in range(41))
+    with pytest.raises(InputError, match="more than 40"):
+        answer_loops(asked(asm=text))
