@@ -9,13 +9,15 @@
 
 /*
  * count is what the routine is told (bytes, or records). Of the bytes[side] at at[side] only the
- * first limit[side] can be accessed. sum is the seed of a checksum.
+ * first limit[side] can be accessed, and of these the first front[side] cannot. sum is the seed of
+ * a checksum.
  */
 struct attempt {
 	size_t count;
 	uint8_t *at[SIDES];
 	size_t bytes[SIDES];
 	size_t limit[SIDES];
+	size_t front[SIDES];
 	uint64_t sum;
 	uint8_t value;	 /* that is stored, or looked for */
 	uint64_t twist;	 /* chooses between contents, see effect_arrange */

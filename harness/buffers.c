@@ -185,8 +185,7 @@ void buffers_check_around(const struct buffers *g, const struct attempt *a)
 	uint8_t *last = arena->start + arena->size;
 	uint8_t *low = at - arena->start > ZONE ? at - ZONE : arena->start;
 
-	check_outside(g, low, at, low - at);
-	check_outside(g, end, last - end > ZONE ? end + ZONE : last, end - at);
+	check_outside(g, low, last - end > ZONE ? end + ZONE : last, low - at);
 }
 
 void buffers_check(const struct buffers *g, const struct job *job, const struct attempt *a,
@@ -226,6 +225,37 @@ void buffers_check(const struct buffers *g, const struct job *job, const struct 
 						     : "the source there cannot be read");
 	}
 	memcpy(low, g->held[SIDE_DST] + (low - arena->start), (limit < end ? limit : high) - low);
+}
+
+void buffers_check_back(const struct buffers *g, const struct job *job, const struct attempt *a,
+			size_t done)
+{
+	const struct arena *arena = &g->side[SIDE_DST];
+	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
+	uint8_t *last = arena->start + arena->size;
+	ptrdiff_t zone = zone_of(a);
+	uint8_t *low = at - arena->start > zone ? at - zone : arena->start;
+	uint8_t *high = last - end > zone ? end + zone : last;
+	struct image image = effect_image(job, a);
+
+	if (low < at)
+		check_outside(g, low, at, low - at);
+	if (end < high)
+		check_outside(g, end, high, end - at);
+	for (uint8_t *byte = low < at ? at : low; byte < end && byte < last; byte++) {
+		size_t i = byte - at;
+		bool known = i >= a->front[SIDE_SRC] && i < image.known;
+
+		if (known && *byte == image.bytes[i])
+			continue;
+		if (a->bytes[SIDE_DST] - i <= done)
+			attempt_fail("dst byte %zu is %#x, not %#x", i, *byte, image.bytes[i]);
+		if (*byte != g->held[SIDE_DST][byte - arena->start])
+			attempt_fail("dst byte %zu is %#x: %s", i, *byte,
+				     known ? "neither old nor new"
+					   : "the source there cannot be read");
+	}
+	memcpy(low, g->held[SIDE_DST] + (low - arena->start), high - low);
 }
 
 void buffers_check_front(const struct buffers *g, const struct job *job, const struct attempt *a)

@@ -43,7 +43,11 @@ void buffers_check(const struct buffers *buffers, const struct job *job,
 void buffers_check_front(const struct buffers *buffers, const struct job *job,
 			 const struct attempt *attempt);
 
-/* Check the bytes around a destination alone. */
+/* Check a move from its end: its last done bytes, the rest, and what lies around; then undo it. */
+void buffers_check_back(const struct buffers *buffers, const struct job *job,
+			const struct attempt *attempt, size_t done);
+
+/* Hold a destination, and the bytes around it, to be as they were. */
 void buffers_check_around(const struct buffers *buffers, const struct attempt *attempt);
 
 /* Check that nothing but what was looked at case by case has changed either. */

@@ -24,6 +24,7 @@
 #define NEAR 36	      /* distances below which, and next to a size, all are tried */
 #define DISTANCES 13  /* between the others, of sizes above the following */
 #define ALL_OVERLAPS 160
+#define FEW 40	  /* bytes up to which what overlaps, or differs, meets a fault at every one */
 #define STRIDE 61 /* bytes between the fault positions of large sizes */
 
 /* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
@@ -179,6 +180,58 @@ static void overlaps(size_t stride)
 	next_case.attempt.overlapped = false;
 }
 
+/* Both sides in the same memory, which ends, or begins, within one of them or both. */
+static void overlapped_fault(ptrdiff_t distance, size_t cut, bool front)
+{
+	struct attempt *a = &next_case.attempt;
+	size_t size = a->bytes[SIDE_DST], behind = distance > 0 ? distance : 0;
+	size_t before = behind - distance, all = size + before + behind;
+	uint8_t *lowest =
+	    front ? first(SIDE_DST) - cut : next_case_before_guard(SIDE_DST, all) + cut;
+
+	next_case_put(SIDE_DST, lowest + before, size);
+	next_case_overlap(distance);
+	for (int side = 0; side < SIDES; side++) {
+		size_t ahead = side == SIDE_DST ? before : behind, rest = all - size - ahead;
+
+		if (front)
+			a->front[side] = cut > ahead ? cut - ahead : 0;
+		else
+			a->limit[side] = cut > rest ? size - (cut - rest) : size;
+	}
+	next_case_run();
+	a->front[SIDE_DST] = a->front[SIDE_SRC] = 0;
+}
+
+static void overlapped_faults(void)
+{
+	ptrdiff_t most = next_case.attempt.bytes[SIDE_DST] - 1;
+
+	for (ptrdiff_t distance = -most; distance <= most; distance++) {
+		size_t stride = most > FEW ? 1 + next_case.turn % 13 : 1;
+
+		for (ptrdiff_t cut = 1; distance && cut <= most; cut += stride)
+			for (int front = 0; front < 2; front++)
+				overlapped_fault(distance, cut, front);
+		if (most > FEW)
+			distance += next_case.turn % 11;
+	}
+	next_case.attempt.overlapped = false;
+}
+
+/* The last byte that can be accessed on one side differs, or the one behind it would. */
+static void differences_at_faults(enum side side)
+{
+	size_t size = next_case.attempt.bytes[side];
+
+	for (size_t limit = 1; limit<size; limit += size> FEW ? 1 + next_case.turn % 13 : 1)
+		for (next_case.differ = limit - 1; next_case.differ <= limit; next_case.differ++) {
+			next_case_put(side, next_case_before_guard(side, limit), limit);
+			go_beside(side);
+		}
+	next_case.differ = ATTEMPT_NOWHERE;
+}
+
 static void both_fault(void)
 {
 	for (size_t i = 0; i < BOTH_FAULT; i++) {
@@ -222,6 +275,8 @@ static void every_placement(size_t count)
 		flush(side);
 		if (job->faulting[side])
 			faults(side, 1);
+		if (job->faulting[side] && job->effect == EFFECT_COMPARE)
+			differences_at_faults(side);
 	}
 	if (job->faulting[SIDE_DST])
 		behind_guard();
@@ -229,6 +284,9 @@ static void every_placement(size_t count)
 		differences();
 	if (job->effect == EFFECT_MOVE)
 		overlaps(count <= ALL_OVERLAPS ? 1 : DISTANCES);
+	if (job->effect == EFFECT_MOVE && job->faulting[SIDE_DST] && job->faulting[SIDE_SRC] &&
+	    count > 1 && count <= ALL_OVERLAPS)
+		overlapped_faults();
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
 	if (faulting && next_case.attempt.bytes[SIDE_DST] && next_case.attempt.bytes[SIDE_SRC])
 		both_fault();

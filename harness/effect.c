@@ -59,12 +59,24 @@ void effect_size(const struct job *job, struct attempt *a)
 								    : 0;
 }
 
+/* Bytes that can be accessed on both sides. */
+static size_t accessible(const struct attempt *a)
+{
+	size_t size = a->bytes[SIDE_DST];
+
+	for (int side = 0; side < SIDES; side++)
+		if (a->limit[side] < size)
+			size = a->limit[side];
+	return size;
+}
+
 static void arrange_search(const struct job *job, struct attempt *a, size_t before, size_t behind)
 {
 	size_t size = a->bytes[SIDE_SRC];
 	uint8_t *at = a->at[SIDE_SRC];
 	bool counted = job->in[ROLE_COUNT].bits;
-	bool found = size && (!counted || a->twist % 3);
+	bool there = a->limit[SIDE_SRC] >= size;
+	bool found = there && size && (!counted || a->twist % 3);
 
 	a->match = found ? size - 1 : ATTEMPT_NOWHERE;
 	a->count = counted ? size : a->count;
@@ -72,7 +84,7 @@ static void arrange_search(const struct job *job, struct attempt *a, size_t befo
 		a->count = a->twist / 3 % 8 ? size + a->twist / 3 % 300 : SIZE_MAX;
 	if (found)
 		at[a->match] = a->value;
-	if (behind)
+	if (behind && there)
 		at[size + (found ? a->twist / 5 % behind : 0)] = a->value;
 	if (before)
 		at[-1 - (ptrdiff_t)(a->twist / 7 % before)] = a->value;
@@ -93,7 +105,7 @@ size_t effect_differ(uint64_t twist, size_t size)
 static void arrange_comparison(struct attempt *a)
 {
 	uint8_t *dst = a->at[SIDE_DST];
-	size_t size = a->bytes[SIDE_DST];
+	size_t size = accessible(a);
 	uint8_t by = a->twist & 1 ? 1 : 0xff;
 
 	memcpy(dst, a->at[SIDE_SRC], size);
@@ -116,10 +128,24 @@ int effect_order(const struct attempt *a)
 {
 	const uint8_t *dst = a->at[SIDE_DST], *src = a->at[SIDE_SRC];
 
-	for (size_t i = 0; i < a->bytes[SIDE_DST]; i++)
+	for (size_t i = 0; i < accessible(a); i++)
 		if (dst[i] != src[i])
 			return dst[i] < src[i] ? -1 : 1;
 	return 0;
+}
+
+bool effect_faults(const struct job *job, const struct attempt *a)
+{
+	if (job->effect == EFFECT_COMPARE)
+		return accessible(a) < a->bytes[SIDE_DST] && !effect_order(a);
+	return job->effect == EFFECT_SCAN && a->limit[SIDE_SRC] < a->bytes[SIDE_SRC];
+}
+
+bool effect_is_backward(const struct job *job, const struct attempt *a)
+{
+	ptrdiff_t ahead = a->at[SIDE_DST] - a->at[SIDE_SRC];
+
+	return job->effect == EFFECT_MOVE && a->overlapped && ahead > 0 && (size_t)ahead < a->count;
 }
 
 struct image effect_image(const struct job *job, const struct attempt *attempt)
@@ -165,7 +191,9 @@ size_t effect_possible(const struct job *job, const struct attempt *attempt)
 	for (int side = 0; side < SIDES; side++)
 		if (attempt->at[side] && attempt->limit[side] < done)
 			done = attempt->limit[side];
-	return done;
+	if (effect_is_backward(job, attempt))
+		return done < attempt->count ? 0 : done - attempt->front[SIDE_SRC];
+	return attempt->front[SIDE_DST] ? 0 : done;
 }
 
 uint32_t effect_sum(const uint8_t *bytes, size_t count, uint64_t seed)

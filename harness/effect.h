@@ -43,6 +43,12 @@ size_t effect_differ(uint64_t twist, size_t size);
 /* The sign of a comparison of both sides. */
 int effect_order(const struct attempt *attempt);
 
+/* Whether a comparison or search needs a byte that cannot be accessed. */
+bool effect_faults(const struct job *job, const struct attempt *attempt);
+
+/* Whether a move begins at the end: the source overlaps the destination from before it. */
+bool effect_is_backward(const struct job *job, const struct attempt *attempt);
+
 /* The image for an attempt; it holds until the next call. */
 struct image effect_image(const struct job *job, const struct attempt *attempt);
 

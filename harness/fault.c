@@ -61,21 +61,23 @@ static bool beside_stray(uintptr_t address, const siginfo_t *info)
 	return info->si_code != SI_KERNEL && (!there || address < STRAY_BORDER);
 }
 
-/* Say whether the attempt may fault at an address: inside a buffer, behind its limit. */
+/* Say whether an attempt may fault at an address of a side: where it cannot be accessed. */
+static bool may_fault(enum side side, uintptr_t address)
+{
+	enum side memory = expected->overlapped ? SIDE_DST : side;
+	size_t at = address - (uintptr_t)expected->at[side];
+
+	if (!expected->at[side] || !arena_holds(attempt_side(memory), address))
+		return false;
+	if (side == SIDE_SRC && at >= expected->bytes[side])
+		return at < expected->bytes[side] + job->overread;
+	return job->faulting[side] && at < expected->bytes[side] &&
+	       (at >= expected->limit[side] || at < expected->front[side]);
+}
+
 static bool allowed(uintptr_t address)
 {
-	for (int side = 0; side < SIDES; side++) {
-		size_t at;
-
-		if (!expected->at[side] || !arena_holds(attempt_side(side), address))
-			continue;
-		at = address - (uintptr_t)expected->at[side];
-		if (side == SIDE_SRC && at >= expected->bytes[side])
-			return at < expected->bytes[side] + job->overread;
-		return job->faulting[side] && at >= expected->limit[side] &&
-		       at < expected->bytes[side];
-	}
-	return false;
+	return may_fault(SIDE_DST, address) || may_fault(SIDE_SRC, address);
 }
 
 static void count_fault(uintptr_t at)

@@ -17,8 +17,8 @@ static const char *const kinds[] = {"check", "measure",	  "block", "clock",
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields",
 				      "set",  "move",  "compare",  "scan"};
 static const char *const sides[] = {"dst", "src"};
-static const char *const roles[] = {"dst",	"src",	  "count", "sum",    "value",
-				    "uncopied", "stored", "order", "length", "found"};
+static const char *const roles[] = {"dst",    "src",   "count",	 "sum",	  "value",  "uncopied",
+				    "stored", "order", "length", "found", "faulted"};
 
 static const char *const flag_names[] = {"gated", "guards", "wide", "x87", "series"};
 

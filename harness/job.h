@@ -39,6 +39,7 @@ enum role {
 	ROLE_ORDER,
 	ROLE_LENGTH,
 	ROLE_FOUND,
+	ROLE_FAULTED,
 	ROLES
 };
 

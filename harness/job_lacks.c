@@ -37,8 +37,12 @@ static const char *result_lacks(const struct job *job, bool fails)
 	case EFFECT_CHECKSUM:
 		return job->out[ROLE_SUM].bits ? NULL : "the contract names no result sum";
 	case EFFECT_COMPARE:
+		if (fails && !job->out[ROLE_FAULTED].bits)
+			return "the contract names no result faulted";
 		return job->out[ROLE_ORDER].bits ? NULL : "the contract names no result order";
 	case EFFECT_SCAN:
+		if (fails && !job->out[ROLE_FAULTED].bits)
+			return "the contract names no result faulted";
 		return !job->out[ROLE_LENGTH].bits == !job->out[ROLE_FOUND].bits
 			   ? "the contract names neither a result length nor found, or both"
 			   : NULL;

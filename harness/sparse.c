@@ -57,8 +57,8 @@ static bool is_new(const struct attempt *a, const uint8_t *at)
 		return !*at;
 	if (job->effect == EFFECT_SET)
 		return *at == a->value;
-	return job->effect == EFFECT_COPY && from >= window[SIDE_SRC] &&
-	       from < window[SIDE_SRC] + WINDOW && *from == *at;
+	return (job->effect == EFFECT_COPY || job->effect == EFFECT_MOVE) &&
+	       from >= window[SIDE_SRC] && from < window[SIDE_SRC] + WINDOW && *from == *at;
 }
 
 static void check_window(const struct attempt *a)

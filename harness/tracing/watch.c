@@ -379,8 +379,10 @@ static void on_load(struct watch *w, const struct watch_fact *f, enum side side,
 	uint64_t room = w->bytes[side] + (f->entry && side == SIDE_SRC ? w->s.overread : 0);
 	uint64_t last = from + size - 1;
 
-	if (w->job.effect == EFFECT_SCAN && is_in_pages(w, from, size))
+	if (w->job.effect == EFFECT_SCAN && is_in_pages(w, from, size)) {
+		is_a_user_access(w, f, side);
 		return;
+	}
 
 	/* What a fixup makes of an overread: the aligned word that holds the last bytes. */
 	if (w->faulted && w->s.overread && size <= w->s.overread + 1 &&
@@ -609,16 +611,18 @@ static void place_search(struct watch *w, uint64_t size)
 	const struct watch_case *c = w->c;
 	const struct watch_area *area = &w->s.area[SIDE_SRC][c->area[SIDE_SRC]];
 	uint64_t before = c->at[SIDE_SRC] - area->address;
-	uint64_t behind = area->size - before - w->bytes[SIDE_SRC];
+	uint64_t behind = area->size - before - size;
 	uint8_t *at = w->attempt.at[SIDE_SRC];
 
 	for (uint64_t i = 0; i < size; i++)
 		if (at[i] == w->attempt.value)
 			at[i] ^= i % 3 ? 0x80 : 1;
+	if (before >= area->size) /* an address at which nothing is */
+		return effect_arrange(&w->job, &w->attempt, 0, 0);
 	before = before < EFFECT_AROUND ? before : EFFECT_AROUND;
 	behind = behind < EFFECT_AROUND ? behind : EFFECT_AROUND;
 	memset(at - before, w->attempt.value ^ 1, before);
-	memset(at + w->bytes[SIDE_SRC], w->attempt.value ^ 0x80, behind);
+	memset(at + size, w->attempt.value ^ 0x80, behind);
 	effect_arrange(&w->job, &w->attempt, before, behind);
 }
 
@@ -860,15 +864,30 @@ static void check_found(struct watch *w, const uint64_t *out)
 		     (unsigned long long)length);
 }
 
+/* Whether other results count; where a fault was injected, a report of one is right. */
+static bool check_faulted(struct watch *w, const uint64_t *out)
+{
+	bool want = effect_faults(&w->job, &w->attempt), given;
+
+	if (!w->job.out[ROLE_FAULTED].bits)
+		return true;
+	given = take(w, out, ROLE_FAULTED);
+	if (!given == want && !(given && w->c->inject))
+		fail(w, "%s fault is reported, and %s", given ? "a" : "no",
+		     given ? "all that is needed can be accessed"
+			   : "a byte that is needed cannot be accessed");
+	return !given;
+}
+
 static void check_result(struct watch *w, const uint64_t *out)
 {
-	uint64_t done;
+	uint64_t done, first;
 
 	if (w->job.out[ROLE_DST].bits && take(w, out, ROLE_DST) != w->c->at[SIDE_DST])
 		fail(w, "%#llx is returned, not dst", (unsigned long long)take(w, out, ROLE_DST));
-	if (w->job.effect == EFFECT_COMPARE)
+	if (w->job.effect == EFFECT_COMPARE && check_faulted(w, out))
 		check_order(w, out);
-	if (w->job.effect == EFFECT_SCAN)
+	if (w->job.effect == EFFECT_SCAN && check_faulted(w, out))
 		check_found(w, out);
 	if (w->job.effect == EFFECT_COMPARE || w->job.effect == EFFECT_SCAN)
 		return;
@@ -884,7 +903,8 @@ static void check_result(struct watch *w, const uint64_t *out)
 		return;
 	}
 	done = check_count(w, out);
-	for (uint64_t i = 0; i < done && !w->broken; i++)
+	first = effect_is_backward(&w->job, &w->attempt) ? w->bytes[SIDE_DST] - done : 0;
+	for (uint64_t i = first; i < first + done && !w->broken; i++)
 		if (!w->stored[i] && !(w->image.covered && !w->image.covered[i]))
 			fail(w, "dst byte %llu is said to be done and was not stored to",
 			     (unsigned long long)i);

@@ -338,7 +338,11 @@ class _Trial:
                 here, beside, area = _Place(limit), t % 16, t // 7 % watch.AREAS
                 dst, src = (here, beside) if side == "dst" else (beside, here)
                 areas = (area, 0) if side == "dst" else (0, area)
-                yield Call(count, dst, src, pattern=t, shift=t, areas=areas)
+                call = Call(count, dst, src, pattern=t, shift=t, areas=areas)
+                yield call
+                if self._contract.effect == "compare":
+                    yield replace(call, differ=limit)
+                    yield replace(call, differ=max(0, limit - 1))
             for front in (1, 5, 8, 40):
                 if side == "dst" and front < size:
                     yield Call(count, _Place(-front), next(turn) % 16)

@@ -14,8 +14,9 @@ class Effect:
 
     inputs are roles that a contract must name, optional those that it may; returns the results that
     it may name, of which a call without faults needs those of needed. faulting are the sides of
-    which an access may fault unless the contract says otherwise, None where none ever may. moves
-    says by which accesses a loop moves a call's bytes, loads or stores, and of how many sides.
+    which an access may fault unless the contract says otherwise, and reports is the result that a
+    contract with such sides has to name. moves says by which accesses a loop moves a call's bytes,
+    loads or stores, and of how many sides.
     interfaces are functions through which the rest of Linux calls such routines. in_module says
     whether the kernel module knows the effect.
     """
@@ -24,7 +25,8 @@ class Effect:
     optional: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
-    faulting: tuple[str, ...] | None = None
+    faulting: tuple[str, ...] = ()
+    reports: str = ""
     moves: tuple[str, int] = ("stores", 1)
     interfaces: tuple[str, ...] = ()
     in_module: bool = False
@@ -53,7 +55,6 @@ EFFECTS = {
         optional=("count", "sum"),
         returns=("sum",),
         needed=("sum",),
-        faulting=(),
         moves=("loads", 1),
         interfaces=("csum_partial", "ip_compute_csum", "csum_and_copy_from_user"),
         in_module=True,
@@ -69,25 +70,28 @@ EFFECTS = {
     "set": Effect(
         inputs=("dst", "value", "count"),
         returns=("dst", "uncopied"),
-        faulting=(),
+        reports="uncopied",
         interfaces=("memset",),
     ),
     "move": Effect(
         inputs=("dst", "src", "count"),
-        returns=("dst",),
+        returns=("dst", "uncopied"),
+        reports="uncopied",
         interfaces=("memmove",),
     ),
     "compare": Effect(
         inputs=("dst", "src", "count"),
-        returns=("order",),
+        returns=("order", "faulted"),
         needed=("order",),
+        reports="faulted",
         moves=("loads", 2),
         interfaces=("memcmp", "bcmp"),
     ),
     "scan": Effect(
         inputs=("src",),
         optional=("value", "count"),
-        returns=("length", "found"),
+        returns=("length", "found", "faulted"),
+        reports="faulted",
         moves=("loads", 1),
         interfaces=("strlen", "strnlen", "memchr"),
     ),
@@ -199,11 +203,12 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
     inputs = dict(get(table, "inputs", dict, path))
     size = _size(table, effect, inputs, path)
     _check_roles(table, effect, inputs, path)
-    sides = EFFECTS[effect].faulting
-    faulting = tuple(table.get("faulting", () if size else sides or ()))
-    if faulting and sides is None:
+    faulting = tuple(table.get("faulting", () if size else EFFECTS[effect].faulting))
+    reports = EFFECTS[effect].reports
+    if faulting and reports and reports not in table.get("returns", {}):
         raise InputError(
-            f"{path}: an access by effect {effect!r} may not fault; leave 'faulting' out"
+            f"{path}: effect {effect!r} with accesses that may fault ('faulting') needs a result "
+            f"{reports}"
         )
     src = size if effect == "copy" else 0
     fields = tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ()))
@@ -246,8 +251,8 @@ def _check_roles(
     if lacking:
         raise InputError(f"{path}: effect {effect!r} needs an input {lacking[0]}")
     lacking = [role for role in rules.needed if role not in returns]
-    if lacking or (effect == "scan" and len(returns) != 1):
-        wanted = lacking[0] if lacking else " or ".join(rules.returns)
+    if lacking or (effect == "scan" and ("length" in returns) == ("found" in returns)):
+        wanted = lacking[0] if lacking else "length or found"
         raise InputError(f"{path}: effect {effect!r} needs a result {wanted}")
 
 

@@ -295,7 +295,10 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
         known = [v for v in found if EFFECTS[kernels.contract_of(v).effect].in_module]
         if specs and (strange := [v for v in found if v not in known]):
             effect = kernels.contract_of(strange[0]).effect
-            raise InputError(f"{spec}: the module does not know effect {effect!r}; leave it out")
+            raise InputError(
+                f"{spec}: the module does not know effect {effect!r}; leave it out: check and "
+                "measure run such code in user space as the kernel does"
+            )
         found = known
         # A verdict on a variant needs its baseline, measured in the same run.
         bases = {kernel.routines[v.routine].baseline for v in found}

@@ -40,6 +40,7 @@ _WINDOW = 1 << 30  # bytes that one page of the largest size maps
 _MOST_WINDOWS = 32
 _ROLES = (
     "dst", "src", "count", "sum", "value", "uncopied", "stored", "order", "length", "found",
+    "faulted",
 )  # fmt: skip
 ANYWHERE = (1 << 64) - 1  # of both sides of a comparison: the twist says where they differ
 _MOST_GPRS, _MOST_FIXED = 32, 96
