@@ -76,7 +76,9 @@ _USUAL = {
     "avx2", "fp", "asimd", "crc32",
 }  # fmt: skip
 _OFTEN = 10.0  # of a million instructions of libraries
-_EVERY = re.compile(r"mov[sz]x|set\w+|mov|cmp|test|vmov[au]ps|vmovdq[au]")  # of all widths
+_EVERY = re.compile(  # of all widths
+    r"mov[sz]x|set\w+|mov|cmp|test|vmov[au]ps|vmovdq[au]|v(extract|insert)[fi]128|vperm(2[fi]128|q)"
+)
 _RARE = re.compile(r"rc[lr]|sal|lar|lsl|ver[rw]|v?pcmp[ei]str[im](64)?|v?dpp[ds]|v?mpsadbw")
 
 
@@ -133,6 +135,7 @@ def calibrate(
     judged = self_check.judged(held_out)
     for one in judged:
         rows.append((f"held-out {one.kind}", f"{100 * one.error:.1f} %", 0.0, str(one)))
+    rows = [(figure, *rest, f"{figure}: {note}") for figure, *rest, note in rows]
     if judged:
         rows.append(("self-judgement", "", 0.0, self_check.sentence(judged)))
     if isinstance(known, Replay) and known.missing:

@@ -191,9 +191,10 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
             continue
         ports = (*known.ports, *(one for part in more for one in parts[part]))
         why = assumed("as " + " and a ".join([*([like] if like else []), *more]))
-        uops[name] = replace(known, ports=ports, why=why)
+        places = known.places if like else max(len(more), 1)
+        uops[name] = replace(known, places=places, ports=ports, why=why)
         latencies[name] = latencies.get(like, ()) if not more else ()
-        dear = replace(uops[name], places=known.places + 1 + len(more))
+        dear = replace(uops[name], places=places + 1 + len(more))
         doubts[name] = Doubt(uops[name], dear, why)
         if like in stores or "store" in more:
             stores.add(name)

@@ -6,8 +6,10 @@ forms that access memory alike have the slots of the most used ones.
 
 Late addresses: chains of loads with an index, with a displacement, and with both.
 
-Taken branches: loops whose count and branch meet instructions that keep a class of ports busy, as
-many as its ports take in a few cycles, and one less.
+Taken branches: loops whose branch meets instructions that keep a class of ports busy, as many as
+its ports take in a few cycles, and one less. The branch follows the count, or a test of the count,
+which is taken in front: on some cores a pair that has a result computes where others do, and one
+that has none is a branch.
 
 Ports in turn: rename gives uops their ports in turn on some cores, before it is known when these
 can start. Two uops that read one load wait for each other then, if a multiple of the ports is
@@ -22,15 +24,17 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, fitted
+from loopwright.calibrating.core_model import CoreModel, Ports, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.measuring import block
 from loopwright.microbench import form_instances, kits
-from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.oracle import COUNTER
 from loopwright.microbench.windows import SCHEDULER
 
 ALONE = "rename.index_alone"
-TAKEN = "ports.taken_branch"
+TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 _LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4)  # the middle first: of as good ones it holds
 _FILLED = 2  # cycles of a loop that is full: delivery of one that is shorter may bind it
 _LEFT = 0.5  # at most, of the error that the ports of branches not taken leave
@@ -41,6 +45,8 @@ _LATER = range(4)  # cycles
 _BETWEEN = range(9)  # uops between two that read one load
 _LEAST = 3  # ports that are taken in turn, at least
 _SEED, _LOOPS, _LENGTHS = 61, 60, (2, 3, 4, 5, 6, 8, 10, 13)
+_DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
+_COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
 _PAIRS = range(1, 5)  # of a test and a branch that is not taken
 _CHEAP = 0.6  # cycles of an instance
@@ -217,18 +223,27 @@ def _turns(
     if rule.get("assign") != "at_issue":
         return learned
     bodies = {**dict(_chains(load)), **dict(_computing(learned, load))}
-    bodies |= dict(_moving(load)) | dict(_drawn(learned, forms)) | dict(_pairs(load.kit))
-    branches = list(_branch_loops(learned))
+    bodies |= dict(_moving(load)) | dict(_drawn(learned, forms)) | dict(_pairs(load))
     learned, figures = _timed(laboratory, learned, bodies)
-    bodies |= {f"taken branches {n}": body for n, body in enumerate(branches)}
-    figures = [*figures, *laboratory.turns(branches)]
-    tried = [Hypothesis(learned), *(Hypothesis(learned, one) for one in _in_turn(learned))]
-    found = _fitted(laboratory, bodies, tried, figures)
+    tested = [body for name, body in bodies.items() if name.startswith((_DRAWN, _BESIDE))]
+    branches = list(_branch_loops(learned))
+    counted, tested = [*bodies.values(), *branches], [*tested, *branches]
+
+    def time(core: Laboratory) -> list[Figure]:
+        return [*core.turns(counted), *core.tested_turns(tested)]
+
+    figures = [*figures, *laboratory.turns(branches), *laboratory.tested_turns(tested)]
+    codes = _codes(laboratory, counted, tested)
+    tried = [Hypothesis(learned), *_in_turn(learned)]
+    found = fit.fit(laboratory, codes, time, tried, figures)
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
-    said = f"{len(bodies)} loops of uops that wait for one load, of moves and of branches, mean "
+    best = found.hypothesis
+    tried = [Hypothesis(learned), *(replace(best, rules={**best.rules, _LEAD: n}) for n in _LEADS)]
+    found = fit.fit(laboratory, codes, time, tried, figures) or found
+    said = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
     said += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, said)
+    return fit.settled(found.hypothesis.learned, found, said)
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
@@ -288,7 +303,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
     for number in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
         body = b"".join(_random_instance(form, draw) for form in some)
-        yield f"a loop of {len(some)} cheap instructions, drawn {number}", body
+        yield f"{_DRAWN} {number} of {len(some)} cheap instructions", body
 
 
 def _cheap(learned: CoreModel, form: Form) -> bool:
@@ -311,32 +326,57 @@ def _random_instance(form: Form, draw: random.Random) -> bytes:
     return form.encode(given)
 
 
-def _pairs(kit: Kit) -> Iterator[tuple[str, bytes]]:
+def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
     """Yield loops of tests, each with a branch that is not taken and fuses with it."""
+    kit = load.kit
     branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
     if branch is None or kit.BYTES:
         return
     pair = kit.set_anew("flags", 0) + branch.code
     for number in _PAIRS:
         yield f"{number} tests and branches not taken", pair * number
+    for number in _COMPUTING:
+        free = b"".join(_independent(load, number))
+        yield f"{_BESIDE} {number} uops that compute", pair + free
+        pool = kit.POOLS["gpr"].others[:number]
+        links = b"".join(kit.carry("gpr", "gpr", one, one) for one in pool)
+        yield f"{_BESIDE} {number} registers that wait for themselves", pair + links
 
 
-def _in_turn(learned: CoreModel) -> Iterator[Rules]:
+def _in_turn(learned: CoreModel) -> Iterator[Hypothesis]:
     """Yield rules of ports in turn, with what dispatch and branches are limited to then."""
-    classes = {ports for ports in learned.core.integer_classes if len(ports) >= _LEAST}
+    integer = list(dict.fromkeys(learned.core.integer_classes))
+    classes = {ports for ports in integer if len(ports) >= _LEAST}
     for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
-        own: dict[str, object] = {"ports.rotated": core_files.letters(ports)}
+        own: dict[str, object] = {"ports.rotated": core_files.letters(ports), _LEAD: _LEADS[0]}
         if window := learned.windows.found.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
             own["ports.rotated_entries"] = max(parts) // len(ports)
-        # Plainest: taken branches take their turns as all other uops do.
-        branch: list[Rules] = [{TAKEN: own["ports.rotated"]}, {}]
         limit = Between(len(ports), len(ports), learned.width.instructions, "up to no limit")
-        fewer: list[Rules] = [{}, {"rename.alu_uops": limit}]
-        few: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
-        leads: list[Rules] = [{_LEAD: lead} for lead in _LEADS]
-        for some in product(branch, fewer, few, leads):
-            yield {**own, **some[0], **some[1], **some[2], **some[3]}
+        for fewer in ({}, {"rename.alu_uops": limit}):
+            for core, branch in _branching(learned, own["ports.rotated"], integer):
+                yield Hypothesis(core, {**own, **fewer, **branch})
+
+
+def _branching(
+    learned: CoreModel, rotated: object, integer: Sequence[Ports]
+) -> Iterator[tuple[CoreModel, Rules]]:
+    """Yield what branches may use, and how many start in a cycle.
+
+    Plainest: taken branches take their turns as all other uops do. A pair that has a result may
+    need ports of a class, and branches may have these besides their own: as many as start in a
+    cycle alone are then no more than dispatch takes.
+    """
+    branch: list[Rules] = [{TAKEN: rotated}, {}]
+    branch += [{RESULTS: core_files.letters(some)} for some in integer]
+    few: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
+    for one, most in product(branch, few):
+        yield learned, {**one, **most}
+    known = learned.branches.ports
+    for some in integer:
+        wider = replace(learned.branches, ports={name: own | some for name, own in known.items()})
+        alone = {"rename.branches": max(map(len, known.values()), default=1)}
+        yield replace(learned, branches=wider), {RESULTS: core_files.letters(some), **alone}
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
@@ -344,14 +384,18 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if not learned.branches.ports:
         return learned
     bodies = list(_branch_loops(learned))
+
+    def time(core: Laboratory) -> list[Figure]:
+        return [*core.turns(bodies), *core.tested_turns(bodies)]
+
     tried = [Hypothesis(learned, one) for one in _choices(learned)]
-    found = fit.fit(laboratory, bodies, lambda core: core.turns(bodies), tried)
+    found = fit.fit(laboratory, _codes(laboratory, bodies, bodies), time, tried)
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
     plain = found.error_of(0)
     if found.error > _LEFT * plain:
         return learned
-    said = f"{len(bodies)} loops of what keeps a class of ports busy, mean error "
+    said = f"{2 * len(bodies)} loops of what keeps a class of ports busy, mean error "
     said += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
     return fit.with_rules(learned, found.hypothesis.rules, fitted(said))
 
@@ -376,3 +420,13 @@ def _choices(learned: CoreModel) -> Iterator[Rules]:
     own = frozenset().union(*learned.branches.ports.values())
     for ports in dict.fromkeys([*computing, *(frozenset({port}) for port in sorted(own))]):
         yield {TAKEN: core_files.letters(ports)}
+    for ports in dict.fromkeys(core.integer_classes):
+        yield {RESULTS: core_files.letters(ports)}
+
+
+def _codes(
+    laboratory: Laboratory, counted: Sequence[bytes], tested: Sequence[bytes]
+) -> list[bytes]:
+    """Return the code of loops, of which some count in front and test behind."""
+    counter = COUNTER[laboratory.isa]
+    return [*counted, *(block.tested(laboratory.isa, counter, body) for body in tested)]

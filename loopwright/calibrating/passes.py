@@ -4,6 +4,7 @@
 what has nothing to do with ports: serialising instructions, mispredictions, strings and aliasing.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -160,6 +161,21 @@ def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
     return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
 
 
+def _narrow(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the uops of forms that store bytes or words and show more slots than wide ones.
+
+    Stores to one place that a cache merges pass for slots there.
+    """
+    out = {}
+    for form in forms:
+        wide = known.get(re.sub(r"\b([mr])(8|16)\b", r"\g<1>32", form.name))
+        if form.memory and form.memory.narrow and wide and wide.ports is not None:
+            own = known[form.name]
+            if own.ports is None or own.places > wide.places:
+                out[form.name] = replace(wide, why=f"as 32 bits; {own.why}")
+    return out
+
+
 def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
     """Return the uops of forms without those of what gives back the value of a base behind them."""
     out = {}
@@ -191,6 +207,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     )
     known = shown.uops | with_memory
     known |= _count(known) | _undone(base.runs, known)
+    known |= _narrow(base.runs, known)
     step("front end")
     delivery = front_end.measure_front_end(laboratory, base.singles, known)
     step("loads, stores and branches")

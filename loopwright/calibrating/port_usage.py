@@ -124,7 +124,7 @@ def find(
 ) -> Found:
     """Return the uops of each form; known are those of forms that others are like.
 
-    brought is as held.brought has it, where there are more forms with memory than these.
+    brought is what blockers showed of all forms with memory, where there are more than these.
     """
     if core.early_binding:
         places = {name: replace(one, uops=one.early_binding) for name, one in places.items()}

@@ -10,7 +10,7 @@ import csv
 import io
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -186,11 +186,14 @@ def _loops(
     draw = random.Random(_SEED + 1)
     cheap = _cheap_forms(learned, forms)
     step = laboratory.kit.BYTES or 1
-    for _ in range(_LOOPS if cheap else 0):
+    for number in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, k=draw.randint(1, _SHORT))
         body = b"".join(port_classes.mixture([(one, 1) for one in some]))
+        loop = _loop(laboratory.isa, body, 0)
+        if number % 2:  # the branch of every other one has no result beside it
+            loop = replace(loop, code=block.tested(laboratory.isa, COUNTER[laboratory.isa], body))
         for offset in draw.sample(range(0, 64, step), _OFFSETS):
-            yield OFFSETS, _loop(laboratory.isa, body, offset)
+            yield OFFSETS, replace(loop, offset=offset)
 
 
 def _calls(

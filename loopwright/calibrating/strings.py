@@ -9,8 +9,8 @@ paths end. Answer: the cycles of an iteration.
 
 The curves of string instructions as the simulator takes them, as far as they explain it.
 
-Asked: what experiments.strings timed. Answer: points of each curve, and from which alignment and
-side on it is another. Some sizes are kept aside first; where these, or other offsets, are not
+Asked: what was timed. Answer: points of each curve, and from which alignment and side on it is
+another. Some sizes are kept aside first; where these, or other offsets, are not
 predicted, the instruction is left out: its curve stands in strings.csv alone.
 
 Curves of string instructions of a core: as they were measured, or as the simulator has them.

@@ -67,16 +67,35 @@ def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
 
 def closing(isa: str, register: str, length: int) -> bytes:
     """Return the code that counts down in a register and branches back over length bytes."""
+    count = count_down(isa, register)
+    return count + _back(isa, register, length + len(count))
+
+
+def tested(isa: str, register: str, body: bytes) -> bytes:
+    """Return a loop that counts down in a register before its body, and tests it behind."""
+    number = block_path.number(register)
+    test = bytes([0x48 | number >> 3 | number >> 3 << 2, 0x85, 0xC0 | (number & 7) * 9])
+    code = count_down(isa, register) + body + (b"" if isa == "arm64" else test)
+    return code + _back(isa, register, len(code))
+
+
+def count_down(isa: str, register: str) -> bytes:
+    """Return what takes 1 from a register."""
     number = block_path.number(register)
     if isa == "arm64":
-        back = -(length + 4) // 4 & 0x7FFFF
-        words = (0xD1000400 | number << 5 | number, 0xB5000000 | back << 5 | number)
-        return b"".join(w.to_bytes(4, "little") for w in words)
-    count = bytes([0x48 | number >> 3, 0xFF, 0xC8 | number & 7])
-    short = -(length + len(count) + 2)
+        return (0xD1000400 | number << 5 | number).to_bytes(4, "little")
+    return bytes([0x48 | number >> 3, 0xFF, 0xC8 | number & 7])
+
+
+def _back(isa: str, register: str, length: int) -> bytes:
+    """Return the branch over length bytes back while a register is not 0, which flags tell."""
+    if isa == "arm64":
+        word = 0xB5000000 | (-length // 4 & 0x7FFFF) << 5 | block_path.number(register)
+        return word.to_bytes(4, "little")
+    short = -(length + 2)
     if short >= -128:
-        return count + b"\x75" + short.to_bytes(1, "little", signed=True)
-    return count + b"\x0f\x85" + (short - 4).to_bytes(4, "little", signed=True)
+        return b"\x75" + short.to_bytes(1, "little", signed=True)
+    return b"\x0f\x85" + (short - 4).to_bytes(4, "little", signed=True)
 
 
 MOST_BYTES = 1024

@@ -84,7 +84,14 @@ class Laboratory:
     def turns(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
         """Return the same of each of several loops, in order; runs say what their iterations do."""
         every = zip(bodies, runs or [None] * len(bodies), strict=True)
-        found = self._measure([_loop(self.isa, body, run) for body, run in every])
+        return self._figures_of([_loop(self.isa, body, run) for body, run in every])
+
+    def tested_turns(self, bodies: Sequence[bytes]) -> list[Figure]:
+        """Return the same of loops that count before their bodies and test the count behind."""
+        return self._figures_of([_tested(self.isa, body) for body in bodies])
+
+    def _figures_of(self, trials: Sequence[Trial]) -> list[Figure]:
+        found = self._measure(trials)
         return [
             Figure(float("nan"), 0.0, one.refused)
             if one.cycles is None
@@ -145,6 +152,11 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
 def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
     code = body + block.closing(isa, COUNTER[isa], len(body))
     return Trial(code, "loop", -len(body) % _WINDOW, run, look)
+
+
+def _tested(isa: str, body: bytes) -> Trial:
+    before = len(block.count_down(isa, COUNTER[isa])) + len(body)
+    return Trial(block.tested(isa, COUNTER[isa], body), "loop", -before % _WINDOW)
 
 
 def _slope(plan: _Plan, timings: dict[str, Timing]) -> Figure:

@@ -76,7 +76,12 @@ DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     "jp rel": ("je rel", ()),
     "jrcxz rel": ("je rel", ("compute",)),
     "jnp rel": ("je rel", ()),
+    "endbr64": ("", ()),
     **{f"prefetch{hint} m512": ("", ("load",)) for hint in ("t0", "t1", "t2", "nta", "w")},
+    **{f"lods{width}": ("", ("load", "compute")) for width in "bwdq"},
+    **{f"stos{width}": ("", ("store", "compute")) for width in "bwdq"},
+    **{f"scas{width}": ("", ("load", "compute", "compute")) for width in "bwdq"},
+    **{f"movs{width}": ("", ("load", "store", "compute", "compute")) for width in "bwdq"},
 }
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence

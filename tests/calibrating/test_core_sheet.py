@@ -9,7 +9,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import microarchs, paths
-from loopwright.calibrating import core_sheet, reference_instructions
+from loopwright.calibrating import core_sheet
 from loopwright.cli import run
 from loopwright.reporting import core_page
 from loopwright.reporting.plots import port_map
@@ -87,10 +87,9 @@ def test_bad_input_is_said_in_one_line(asked, said, capsys, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("core", ["zen2", "neoverse-n1"])
 def test_every_instruction_that_is_shown_is_a_form_of_its_isa(core):
-    asked = reference_instructions.NAMES[microarchs.load(core).isa]
-    assert [one.form for one in reference_instructions.figures(microarchs.load(core))] == list(
-        asked
-    )
+    known = microarchs.load(core)
+    asked = core_sheet.REFERENCES[known.isa]
+    assert [one.form for one in core_sheet.references(known)] == list(asked)
 
 
 def test_the_port_map_has_a_square_for_each_port_that_runs_a_kind():
