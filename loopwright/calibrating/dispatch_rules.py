@@ -37,6 +37,7 @@ ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 _LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4)  # the middle first: of as good ones it holds
 _FILLED = 2  # cycles of a loop that is full: delivery of one that is shorter may bind it
+_LESS = 0.7  # at most, of the error that is left without ports in turn
 _LEFT = 0.5  # at most, of the error that the ports of branches not taken leave
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of those that access memory alike
@@ -236,7 +237,7 @@ def _turns(
     codes = _codes(laboratory, counted, tested)
     tried = [Hypothesis(learned), *_in_turn(learned)]
     found = fit.fit(laboratory, codes, time, tried, figures)
-    if found is None or not found.explained or not found.hypothesis.rules:
+    if found is None or not found.explained or found.error > _LESS * found.error_of(0):
         return learned
     best = found.hypothesis
     tried = [Hypothesis(learned), *(replace(best, rules={**best.rules, _LEAD: n}) for n in _LEADS)]

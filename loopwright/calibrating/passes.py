@@ -291,8 +291,8 @@ PASSES: Sequence[Pass] = (
     _pass(cross_check.choose_assignment, "uops throughputs", "assigned"),
     _pass(
         dispatch_rules.choose_dispatch_rules,
-        "uops throughputs waits windows rules assigned",
-        "rules uops indexed figures",
+        "uops branches throughputs waits windows rules assigned",
+        "rules uops branches indexed figures",
     ),
     _pass(
         _of_core(_front_end),

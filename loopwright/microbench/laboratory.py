@@ -11,7 +11,7 @@ MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
 _LOOKS = 3  # at what all else rests on
 _TRIES = 8  # of what is refused for a reason of the moment
-_WINDOW = 32  # bytes: the closing branch starts behind a boundary of as many
+_WINDOW = 32  # bytes: a loop that does not fit has its closing branch behind a boundary of as many
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,18 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
 
 def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
     code = body + block.closing(isa, COUNTER[isa], len(body))
-    return Trial(code, "loop", -len(body) % _WINDOW, run, look)
+    return Trial(code, "loop", _offset(code, len(body)), run, look)
 
 
 def _tested(isa: str, body: bytes) -> Trial:
     before = len(block.count_down(isa, COUNTER[isa])) + len(body)
-    return Trial(block.tested(isa, COUNTER[isa], body), "loop", -before % _WINDOW)
+    code = block.tested(isa, COUNTER[isa], body)
+    return Trial(code, "loop", _offset(code, before))
+
+
+def _offset(code: bytes, before: int) -> int:
+    """Return where a loop with so many bytes before its branch lies, so that fetch costs least."""
+    return 0 if len(code) <= _WINDOW else -before % _WINDOW
 
 
 def _slope(plan: _Plan, timings: dict[str, Timing]) -> Figure:
