@@ -67,7 +67,7 @@ def choose_dispatch_rules(
     learned = _addresses(laboratory, learned, named[laboratory.kit.LOAD])
     if not laboratory.kit.BYTES:
         learned = _slots(laboratory, learned, every)
-    return _turns(laboratory, learned, list(named.values()), named[laboratory.kit.LOAD])
+    return learned
 
 
 def _timed(
@@ -216,12 +216,15 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     return fit.settled(learned, found, f"{said}{100 * found.error:.1f} %")
 
 
-def _turns(
-    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form], load: Form
-) -> CoreModel:
-    """Return what was learned with ports that rename gives in turn, where it does."""
+def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return what was learned with ports that rename gives in turn, where it does.
+
+    What delivers the loops has to be known: it binds some of them.
+    """
     rule, _ = learned.assigned
-    if rule.get("assign") != "at_issue":
+    forms = [form for form in forms if learned.has_ports(form.name)]
+    load = next((form for form in forms if form.name == laboratory.kit.LOAD), None)
+    if rule.get("assign") != "at_issue" or load is None:
         return learned
     bodies = {**dict(_chains(load)), **dict(_computing(learned, load))}
     bodies |= dict(_moving(load)) | dict(_drawn(learned, forms)) | dict(_pairs(load))

@@ -291,14 +291,19 @@ PASSES: Sequence[Pass] = (
     _pass(cross_check.choose_assignment, "uops throughputs", "assigned"),
     _pass(
         dispatch_rules.choose_dispatch_rules,
-        "uops branches throughputs waits windows rules assigned",
-        "rules uops branches indexed figures",
+        "uops throughputs waits rules assigned",
+        "rules uops indexed figures",
     ),
     _pass(
         _of_core(_front_end),
         "uops branches probes rules assigned",
         "front_end",
         "front end that explains what was timed",
+    ),
+    _pass(
+        dispatch_rules.choose_turns,
+        "uops branches throughputs windows rules assigned front_end",
+        "rules branches figures",
     ),
     _pass(
         latency_fit.refine_latencies,
