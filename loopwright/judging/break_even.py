@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,14 +37,17 @@ _SAME = 0.005  # a margin that moves by less does not move
 class BreakEven:
     """The speed of a variant against another along one unmeasured parameter of a core.
 
-    Its courses are along the range with all else as it is worst for the variant, and as it is best;
-    sure are the same for the speed that is more than the simulator may be off by.
+    Its courses are along the range with all else as it is worst for the variant, and as it is best.
     """
 
     simulated: Simulated
     unknown: Range
     courses: tuple[Course, Course]
-    sure: tuple[Course, Course]
+
+    @cached_property
+    def sure(self) -> tuple[Course, Course]:
+        """The courses of the speed that is more than the simulator may be off by."""
+        return _courses(self.simulated, self.unknown.name, 1 + self.simulated.trust.doubt)
 
     @property
     def moves(self) -> float:
@@ -78,22 +82,19 @@ def break_evens(one: Simulated) -> list[BreakEven]:
     """
     out = []
     for name in one.unknown[:_FOLLOWED]:
-        both = [
-            tuple(
-                one.margins.course(
-                    one.variant, one.against, name, one.sizes, worst=worst, least=least
-                )
-                for worst in (True, False)
-            )
-            for least in (1.0, 1 + one.trust.doubt)
-        ]
-        courses, sure = both
-        found = BreakEven(
-            one, one.margins.unknown[name], (courses[0], courses[1]), (sure[0], sure[1])
-        )
+        found = BreakEven(one, one.margins.unknown[name], _courses(one, name, 1.0))
         if found.moves > _SAME:
             out.append(found)
     return sorted(out, key=lambda b: (b.turns, b.moves), reverse=True)
+
+
+def _courses(one: Simulated, name: str, least: float) -> tuple[Course, Course]:
+    """Return the courses of a speed over least, with all else at its worst and at its best."""
+    worst, best = (
+        one.margins.course(one.variant, one.against, name, one.sizes, worst=worst, least=least)
+        for worst in (True, False)
+    )
+    return worst, best
 
 
 def described(found: BreakEven) -> str:

@@ -325,18 +325,21 @@ class Margins:
             found = {n: next(answers) for n in sorted({*self._first[name]})}
             errors = [one for one in found.values() if isinstance(one, str)]
             if not errors:
-                costs = {n: self._by_size(c) for n, c in found.items() if not isinstance(c, str)}
-                self._known[name, setting] = np.array([costs[n] for n in self._first[name]])
+                costs = self._by_size([c for c in found.values() if not isinstance(c, str)])
+                rows = [[*found].index(n) for n in self._first[name]]
+                self._known[name, setting] = costs[rows]
             elif setting == self._setting(name, {}):
                 self.silent[name] = errors[0]
             else:  # a value that the simulator refuses with others: as the base
                 self._known[name, setting] = self._known[name, self._setting(name, {})]
 
-    def _by_size(self, found: Costs) -> list[list[float]]:
-        """Return the mean over alignments by size, of calls with exits predicted and not."""
-        return [
-            [*mean(of, self.alignments).values()] for of in (found.predicted, found.mispredicted)
-        ]
+    def _by_size(self, found: Sequence[Costs]) -> NDArray[np.float64]:
+        """Return the mean over alignments of each cost, by exits predicted and not, and size."""
+        every = {
+            place: [[cost.predicted[place], cost.mispredicted[place]] for cost in found]
+            for place in self.places
+        }
+        return np.stack([*mean(every, self.alignments).values()], axis=-1)
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
         """Return the cycles of a variant's calls."""

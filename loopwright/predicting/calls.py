@@ -154,10 +154,11 @@ _traces = _Traces(128 << 20)
 
 @dataclass(frozen=True)
 class Work:
-    """Calls that are wanted of a core."""
+    """Calls that are wanted of a core, and all figures that they follow from."""
 
     core: Microarch
     model: Pipeline
+    figures: tuple[str, ...]
     places: Sequence[Place]
 
 
@@ -190,8 +191,7 @@ class _Job:
         self._work = work
         self.places = [routine.effective(place) for place in work.places]
         self._wanted = frozenset(self.places)
-        figures = work.model.figures(work.core)
-        self.cache = Cache(routine.key, figures)
+        self.cache = Cache(routine.key, work.figures)
 
     def lacks(self, place: Place) -> bool:
         """Say whether a call is wanted and not known."""
@@ -203,7 +203,8 @@ class _Job:
             if isinstance(call, InputError):
                 self.cache.add(place, Found(error=str(call)))
         calls = {place: c for place, c in traced.items() if not isinstance(c, InputError)}
-        rows = self._work.model.calls(list(calls.values()), self._work.core)
+        work = self._work
+        rows = work.model.calls(list(calls.values()), work.core, work.figures)
         for place, row in zip(calls, rows, strict=True):
             self.cache.add(place, _found(row))
 
@@ -301,16 +302,27 @@ def of_variants(
 
     out: list[list[CallCost | InputError]] = [[] for _ in questions]
     alike: dict[str, tuple[Routine, list[int]]] = {}
+    # Verdicts ask for the same code under hundreds of values: files are read once for all of them.
+    routines: dict[tuple[object, ...], Routine | str] = {}
+    figures: dict[tuple[object, ...], tuple[str, ...]] = {}
     for n, question in enumerate(questions):
-        routine = _routine(question)
+        variant, core, _, _, offset, in_user_space = question
+        called = (id(variant), core.id, offset, in_user_space)
+        if called not in routines:
+            routines[called] = _routine(question)
+        routine = routines[called]
         if isinstance(routine, str):
             out[n] = [InputError(routine) for _ in question.places]
             tick(len(question.places))
         else:
             alike.setdefault(routine.key, (routine, []))[1].append(n)
     for routine, numbers in alike.values():
-        asked = [questions[n] for n in numbers]
-        works = [Work(q.core, Pipeline(q.overrides), q.places) for q in asked]
+        works = []
+        for _, core, places, overrides, _, _ in (questions[n] for n in numbers):
+            model, key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
+            if key not in figures:
+                figures[key] = model.figures(core)
+            works.append(Work(core, model, figures[key], places))
         for n, found in zip(numbers, _run_batches(routine, works, tick), strict=True):
             out[n] = [_cost(*both) for both in zip(questions[n].places, found, strict=True)]
     return out

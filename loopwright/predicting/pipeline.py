@@ -273,10 +273,16 @@ class Pipeline:
         return rows
 
     def calls(
-        self, requests: Sequence[tuple[bytes, int, bytes]], core: Microarch
+        self,
+        requests: Sequence[tuple[bytes, int, bytes]],
+        core: Microarch,
+        figures: tuple[str, ...],
     ) -> list[dict[str, Any]]:
-        """Simulate whole calls: see Core.calls of models/pipeline/loopwright_pipeline.pyi."""
-        return self._core(core).calls(requests)
+        """Simulate whole calls: see Core.calls of models/pipeline/loopwright_pipeline.pyi.
+
+        figures are those of the core, as figures() returned them.
+        """
+        return self._core(core, figures).calls(requests)
 
     def places(
         self, loops: Sequence[tuple[bytes, Sequence[tuple[int, int]] | None]], core: Microarch
@@ -320,9 +326,9 @@ class Pipeline:
         """Raise InputError where the simulator takes no such value of a parameter on a core."""
         self._core(core)
 
-    def _core(self, core: Microarch) -> "Core":
+    def _core(self, core: Microarch, figures: tuple[str, ...] | None = None) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
-        toml, table, _ = self.figures(core)
+        toml, table, _ = figures or self.figures(core)
         apart = (core_figures.INSTRUCTIONS_DOUBT, core_figures.FRONT_END_DOUBT)
         values = {name: value for name, value in self.overrides.items() if name not in apart}
         return _built(core.id, toml, table, tuple(sorted(values.items())))
