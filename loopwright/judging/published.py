@@ -263,14 +263,14 @@ def published(model: str = SIMULATOR) -> pd.DataFrame:
     """
     loops = {
         (kernel, core): _loops(kernel, core, model)
-        for kernel, core in {(f.kernel, f.predicted_on) for f in table() if f.variant}
+        for kernel, core in {(f.kernel, f.predicted_on) for f in table() if _is_here(f)}
         if core
     }
     out = []
     for figure in table():
         known = {**vars(figure), "model": "", "kind": "", "predicted": None, "error": ""}
         answers = loops.get((figure.kernel, figure.predicted_on))
-        if answers is None:
+        if answers is None or not _is_here(figure):
             out.append({**known, "error": _not_asked(figure)})
             continue
         for name, mine in answers.groupby("model", sort=False):
@@ -282,9 +282,18 @@ def published(model: str = SIMULATOR) -> pd.DataFrame:
     return pd.DataFrame(out)[COLUMNS].astype(types)
 
 
+def _is_here(figure: PublishedFigure) -> bool:
+    """Say whether a figure is of variants that there are; $LOOPWRIGHT_KERNELS may have others."""
+    if not figure.variant or figure.kernel not in kernels.ids():
+        return False
+    return {figure.variant, figure.baseline} - {""} <= kernels.load(figure.kernel).variants.keys()
+
+
 def _not_asked(figure: PublishedFigure) -> str:
     if not figure.variant:
         return "of no routine here"
+    if not _is_here(figure):
+        return "of no variant here"
     return f"{figure.microarch or 'the core of a machine without a name'} is not modelled"
 
 
