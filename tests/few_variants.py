@@ -8,7 +8,7 @@ from loopwright import paths
 
 def few(monkeypatch, folder, family, *names):
     """Let a kernel have these variants alone, in a folder for copies of kernels."""
-    shutil.copytree(paths.kernels_root() / family, folder / family)
+    shutil.copytree(paths.HOME / "kernels" / family, folder / family)
     described = folder / family / "kernel.toml"
     head, *variants = re.split(r"(?m)^(?=\[\[variant\]\]$)", described.read_text())
     kept = [one for one in variants if re.search(r'(?m)^name = "(.*)"$', one)[1] in names]

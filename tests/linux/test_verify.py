@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from few_variants import few
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
@@ -171,11 +172,13 @@ def test_every_source_that_includes_a_changed_header_is_built(verified):
     assert "io_uring/epoll.o" in built
 
 
-def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path):
+def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path, monkeypatch):
+    few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "aligned16")
     tree = whole_tree("6.12")
     command = [
         "loopwright", "patch", "x86_64/clear_user/aligned16", "--tree",
-        str(tree.root), "-o", str(tmp_path), "--no-measure", "--verify", "apply", "--json",
+        str(tree.root), "-o", str(tmp_path / "out"), "--microarch", "zen2", "--no-measure",
+        "--verify", "apply", "--json",
     ]  # fmt: skip
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
