@@ -103,10 +103,10 @@ class Simulations:
         if margins is None or not margins.answers(variant, against):
             return None
         both = self.found.kernel.variants[variant], self.found.kernel.variants[against]
-        trust = verdicts.simulator_trust(
+        validation = verdicts.simulator_validation(
             margins.core, model_accuracy.records(), strings=_strings(both)
         )
-        return Simulated(margins, trust, variant, against, self.sizes) if trust else None
+        return Simulated(margins, validation, variant, against, self.sizes) if validation else None
 
 
 def sound(found: Study, variant: str) -> bool:
@@ -166,7 +166,7 @@ def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simu
     of_core = {
         core.id: Margins(found.calls, core, variants, places, record, found.alignments)
         for core in found.judged
-        if verdicts.simulator_trust(core, known)
+        if verdicts.simulator_validation(core, known)
     }
     return Simulations(found, of_core, sizes)
 
@@ -246,9 +246,9 @@ def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict 
 def _of_calls(core: str, calls: Simulated) -> Verdict:
     return Verdict(
         core=core,
-        rank=calls.trust.rank,
+        rank=calls.validation.rank,
         speed=calls.speed,
-        doubt=calls.trust.doubt,
+        doubt=calls.validation.doubt,
         sources=("simulated calls",),
         sizes=calls.margins.at_sizes(calls.variant, calls.against),
         simulated=calls,

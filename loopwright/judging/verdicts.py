@@ -29,30 +29,32 @@ _LISTED = 16  # code offsets that are named one by one, at most
 
 
 @dataclass(frozen=True)
-class Trust:
+class Validation:
     """The measured accuracy of the simulator's whole calls on a core."""
 
     rank: Rank
-    standing: ModelAccuracy
+    accuracy: ModelAccuracy
 
     @property
     def doubt(self) -> float:
         """Return the difference, relative, up to which a speed tells nothing."""
-        return max(LEAST_DIFFERENCE, (self.standing.error_percent or 0.0) / 100)
+        return max(LEAST_DIFFERENCE, (self.accuracy.error_percent or 0.0) / 100)
 
 
-def simulator_trust(core: Microarch, known: pd.DataFrame, *, strings: bool = False) -> Trust | None:
-    """Return how far the simulator's whole calls are right on a core; None: not at all.
+def simulator_validation(
+    core: Microarch, known: pd.DataFrame, *, strings: bool = False
+) -> Validation | None:
+    """Return the accuracy of the simulator's whole calls on a core; None where it has none.
 
     strings asks about calls that move their data by string instructions, whose error is their own.
     """
     held = model_accuracy.accuracy_of(SIMULATOR, core.id, "strings" if strings else "call", known)
     if held.validated:
-        return Trust(Rank.SIMULATED, held)
+        return Validation(Rank.SIMULATED, held)
     if strings and held.wrong:
-        return Trust(Rank.BOUNDED, held)
+        return Validation(Rank.BOUNDED, held)
     bound = None if held.wrong else model_accuracy.bounded_accuracy(SIMULATOR, core.id, known)
-    return Trust(Rank.BOUNDED, bound) if bound else None
+    return Validation(Rank.BOUNDED, bound) if bound else None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Simulated:
     """
 
     margins: Margins
-    trust: Trust
+    validation: Validation
     variant: str
     against: str
     sizes: Histogram | None
@@ -77,7 +79,7 @@ class Simulated:
     @property
     def gain(self) -> bool:
         """Say whether it is faster whatever the unknown is, by more than the error."""
-        return self.speed.low > 1 + self.trust.doubt
+        return self.speed.low > 1 + self.validation.doubt
 
     @property
     def loss(self) -> bool:
@@ -145,7 +147,7 @@ class Simulated:
     def alignment(self) -> str:
         """Say at which code offsets it gains where it does not at all of them, or nothing."""
         least = self.margins.by_offset(self.variant, self.against, self.sizes)
-        wins = [offset for offset, speed in least.items() if speed > 1 + self.trust.doubt]
+        wins = [offset for offset, speed in least.items() if speed > 1 + self.validation.doubt]
         if not wins or len(wins) == len(least):
             return ""
         return (

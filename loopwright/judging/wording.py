@@ -272,13 +272,13 @@ def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, st
         ranks = sorted({v.rank for _, v in known})
         for rank in ranks:
             of_rank = {variant: v for variant, v in known if v.rank is rank}
-            trusts = dict.fromkeys(
-                v.simulated.trust.standing.described for v in of_rank.values() if v.simulated
+            validations = dict.fromkeys(
+                v.simulated.validation.accuracy.described for v in of_rank.values() if v.simulated
             )
             said = WORDS[rank] if rank is Rank.MODELS else f"whole calls {WORDS[rank]}"
             of = f" of {names(of_rank)}" if len(ranks) > 1 else ""
-            held = f" ({'; '.join(trusts)})" if trusts else ""
-            parts.append(f"{said}{of}{_by_hand(found) if trusts else ''}{held}")
+            held = f" ({'; '.join(validations)})" if validations else ""
+            parts.append(f"{said}{of}{_by_hand(found) if validations else ''}{held}")
         lacking = f"nothing{f' ({why[name]})' if why.get(name) else ''}"
         out.append(f"{core(name, found)}: {', '.join(parts) or lacking}")
     return "; ".join(out)

@@ -14,7 +14,7 @@ FILE = "ranges.csv"
 COLUMNS = ("core", "kind", "memory", "least", "most", "rows", "source")
 CALL = "call"
 WHOLE_CALLS = ""
-"""What `memory` is of whole calls: they are one class."""
+"""The value of `memory` for whole calls, which are one class."""
 
 
 class Class(NamedTuple):

@@ -24,7 +24,7 @@ NONE = pd.DataFrame(
         "machine", "error_percent",
     ]
 )  # fmt: skip
-"""What pairs returns where nothing is paired."""
+"""The table of pairs where nothing is paired."""
 
 
 def loops_here() -> pd.DataFrame:
@@ -110,7 +110,7 @@ NO_CALLS = pd.DataFrame(
         "error_percent", "outside_percent", "why",
     ]
 )  # fmt: skip
-"""What paired returns where nothing is paired."""
+"""The table of paired calls where nothing is paired."""
 CALL_ERRORS = [
     "kernel", "variant", "calls", "median_percent", "within_15_percent", "median_in_range_percent",
     "bias_percent",

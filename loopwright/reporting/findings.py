@@ -1,4 +1,4 @@
-"""What a report says of a kernel, and what it is asked: findings, threads, origins, patches."""
+"""Findings on a kernel for a report, with questions of threads, origins of code and patches."""
 
 import shlex
 import tomllib

@@ -1,4 +1,4 @@
-"""What a notebook shows: tables of figures side by side, and figures chosen from menus."""
+"""Views for notebooks: tables of figures side by side, and figures chosen from menus."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""What one call or loop executes: its steps one by one, and as the simulator takes them."""
+"""Traces of a call or loop: its steps one by one, and as the simulator takes them."""
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence

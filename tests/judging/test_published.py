@@ -1,6 +1,7 @@
 """Published figures beside predictions: what the threads say, and what a model can say of it."""
 
 import pytest
+from few_variants import few
 
 import loopwright as lw
 from loopwright import kernels, microarchs
@@ -30,6 +31,16 @@ def test_every_figure_is_of_variants_and_cores_that_there_are():
         if figure.predicted_on:
             microarchs.load(figure.predicted_on)
             assert figure.microarch in (figure.predicted_on, "zen1", "kabylake")
+
+
+def test_variants_that_another_folder_of_kernels_lacks_are_named(monkeypatch, tmp_path):
+    few(monkeypatch, tmp_path, "x86_64/clear_user", "unrolled64", "plain", "immediates")
+    rows = lw.published()
+    lacking = rows[(rows["kernel"] == "x86_64/copy_user") | (rows["variant"] == "aligned16")]
+    assert len(lacking) > 10
+    assert set(lacking["error"]) == {"of no variant here"}
+    there = rows[(rows["variant"] == "plain") & (rows["baseline"] == "immediates")]
+    assert there["predicted"].notna().all()
 
 
 def test_speed_ups_are_computed_from_what_was_published():

@@ -125,10 +125,10 @@ def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corne
 
 
 def pair(found, name, against):
-    """Return the calls of a variant against another, with the trust in them on zen2."""
-    trust = verdicts.simulator_trust(found.core, model_accuracy.records())
-    assert trust
-    return verdicts.Simulated(found, trust, name, against, None)
+    """Return the calls of a variant against another, with the simulator's validation on zen2."""
+    validation = verdicts.simulator_validation(found.core, model_accuracy.records())
+    assert validation
+    return verdicts.Simulated(found, validation, name, against, None)
 
 
 def test_what_was_varied_is_named_and_what_was_not():

@@ -6,19 +6,29 @@ import browsing
 import pandas as pd
 import pytest
 from browsing import SIZES
+from few_variants import few
 
 import loopwright as lw
 from loopwright import kernels
 from loopwright.reporting import findings, report
 
 # Both architectures, a question of a thread, a routine that sums and published pairs.
-THREE = ("x86_64/clear_user", "x86_64/csum", "arm64/copy_user")
+THREE = {
+    "x86_64/clear_user": ("unrolled64", "plain", "aligned16", "immediates"),
+    "x86_64/csum": ("two_chains_40", "adc4", "adcx_adox"),
+    "arm64/copy_user": (
+        "to_user_pairs", "to_user_nopan", "from_user_pairs", "from_user_nopan",
+    ),
+}  # fmt: skip
 EVERY = tuple(kernel.id for kernel in kernels.every())
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(THREE, id="three"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)],
+    params=[
+        pytest.param((*THREE,), id="three"),
+        pytest.param(EVERY, id="all", marks=pytest.mark.slow),
+    ],
 )
 def drawn(request):
     """Return the ids of the kernels that are on the page."""
@@ -28,7 +38,13 @@ def drawn(request):
 @pytest.fixture(scope="module")
 def page(drawn, tmp_path_factory):
     out = tmp_path_factory.mktemp("page")
-    report([] if drawn == EVERY else drawn, out, quick=True, said=lambda _: None)
+    if drawn == EVERY:
+        report([], out, quick=True, said=lambda _: None)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            for family, variants in THREE.items():
+                few(patch, out / "kernels", family, *variants)
+            report(drawn, out, quick=True, said=lambda _: None)
     return out / "index.html"
 
 
