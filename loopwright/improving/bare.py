@@ -218,7 +218,9 @@ class _Around:
             if ins.ip in own:
                 continue
             if near_target(ins) in inside:
-                raise InputError(f"{piece.id} is entered at {near_target(ins):#x}, in its middle")
+                raise InputError(
+                    f"{piece.id}: it is entered at {near_target(ins):#x}, in its middle"
+                )
 
     def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
         text = self._section.bytes_of(start, stop)

@@ -125,7 +125,16 @@ def _unfit(bare: Bare) -> str:
     near = (p for name, p in bare.places.items() if name.startswith(".Lmemory"))
     if any(-PAGE < p.distance < 4 * PAGE for p in near):
         return "it addresses memory beside its own code"
+    info = iced.InstructionInfoFactory()
     for ins in iced.Decoder(64, bare.code):
+        for used in info.info(ins).used_registers():
+            whole = iced.RegisterExt.full_register(used.register)
+            if not (
+                full_name(whole)
+                or iced.RegisterExt.is_segment_register(whole)
+                or (iced.Register.ZMM0 <= whole <= iced.Register.ZMM15)
+            ):
+                return "it uses registers that the runs do not compare"
         if ins.memory_segment in (iced.Register.FS, iced.Register.GS) and ins.memory_size:
             return "it addresses memory by a segment"
     return ""

@@ -454,6 +454,13 @@ _CARRY = iced.RflagsBits.CF
 _COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
 
 
+# What keeps accesses before it from those behind it, and the clock, which is read between some.
+_ORDERING = frozenset(
+    getattr(iced.Mnemonic, name)
+    for name in ("LFENCE", "MFENCE", "SFENCE", "PAUSE", "RDTSC", "RDTSCP", "CPUID")
+)
+
+
 def x86_effects(piece: bytes) -> Effects:
     """Return the effects of one instruction of x86-64 by its bytes."""
     ins = next(iter(iced.Decoder(64, piece)))
@@ -471,6 +478,9 @@ def x86_effects(piece: bytes) -> Effects:
             writes.add(MEMORY)
         if memory.access != iced.OpAccess.WRITE:
             reads.add(MEMORY)
+    if ins.mnemonic in _ORDERING:
+        reads.add(MEMORY)
+        writes.add(MEMORY)
     if ins.rflags_read & _CARRY:
         reads.add(CARRY)
     if ins.rflags_read & ~_CARRY:

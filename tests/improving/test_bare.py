@@ -197,3 +197,8 @@ def test_code_behind_a_loop_says_what_is_live():
 def test_what_cannot_be_improved_is_said(text, free, said):
     with pytest.raises(InputError, match=said):
         bare(text, free)
+
+
+def test_registers_that_are_not_compared_are_not_proven():
+    loop = bare(COPY.replace("mov %cl,(%rsi)", "movq (%rdi),%mm0"))
+    assert "do not compare" in equality.compare(loop, loop.code).missing

@@ -6,7 +6,7 @@ from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving.lifting import lift
-from loopwright.improving.listing import CARRY, Address, address, effects_of, parse
+from loopwright.improving.listing import CARRY, MEMORY, Address, address, effects_of, parse
 
 PLAIN = [
     f"x86_64/{name}"
@@ -21,6 +21,12 @@ def assembled(listing, variant, folder):
     kernel = kernels.load(variant.kernel)
     symbol = listing.contract.symbol
     return assemble.source_code(kernel.isa, kernel.folder, source, symbol, variant.alternatives)
+
+
+def test_fences_and_the_clock_keep_their_place_between_accesses():
+    found = effects_of("x86_64", ["lfence", "mfence", "pause", "rdtsc", "nop"])
+    assert all(MEMORY in found[name].writes for name in ("lfence", "mfence", "pause", "rdtsc"))
+    assert MEMORY not in found["nop"].writes
 
 
 @pytest.mark.parametrize("spec", PLAIN)
