@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -60,14 +61,15 @@ _STEPS: Sequence[tuple[str, float, int, float]] = (
     ("front end", 0.0, 490, 0.0),
     ("loads", 0.0, 950, 0.0),
     ("serialising", 0.0, 610, 0.0),
-    ("windows", 0.0, 1070, 0.0022),
-    ("front end that", 0.0, 0, 0.0094),
+    ("windows", 0.0, 950, 0.0),
+    ("front end that", 0.0, 230, 0.0120),
     ("mixtures", 1.2, 0, 0.0029),
     ("forms whose", 1.0, 0, 0.0057),
     ("calls", 0.0, 30, 0.0023),
     ("held-out", 0.0, 330, 0.0),
 )
 _TELLING = 400  # answers by which their rate is known
+_RECENT = 2000  # answers whose rate is taken to last: neighbours come and go
 HOST = "host"
 SIMULATED = "simulated:"
 # What quick keeps: extensions, and no mnemonics of these.
@@ -153,7 +155,7 @@ class TimeLeft:
         """Take the number of forms to learn; progress is called as calibrate has it."""
         self._forms, self._progress = forms, progress
         self._kept = self._asked = 0
-        self._start = time.monotonic()
+        self._marks = deque([(time.monotonic(), 0)])
         self._doing = ""
         self._expected, self._fits = self._needed(_STEPS)
 
@@ -179,6 +181,9 @@ class TimeLeft:
     def answered(self, asked: int) -> None:
         """Take how many trials this run has had answered."""
         self._asked = asked
+        self._marks.append((time.monotonic(), asked))
+        while asked - self._marks[1][1] >= _RECENT:
+            self._marks.popleft()
         if self._progress:
             done = self._kept + asked
             self._progress(done, max(self._expected, done), f"{self._doing}{self}")
@@ -187,7 +192,8 @@ class TimeLeft:
         if self._asked < _TELLING:
             return ""
         left = max(self._expected - self._kept - self._asked, 0)
-        seconds = left * (time.monotonic() - self._start) / self._asked + self._fits
+        (began, before), (now, asked) = self._marks[0], self._marks[-1]
+        seconds = left * (now - began) / max(asked - before, 1) + self._fits
         if seconds < 60:
             return ", less than a minute left"
         return f", about {round(seconds / 60)} min left"
