@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import paths
 from loopwright.errors import InputError
-from loopwright.measuring import block_path
+from loopwright.measuring import block, block_path
 from loopwright.measuring.block import counted_loop, of_hex
 
 
@@ -68,6 +68,19 @@ def test_pointers_are_where_the_harness_puts_them():
 def test_loops_count_in_a_register_that_the_block_leaves_alone(isa, code, counter, repeated):
     loop = counted_loop(isa, bytes.fromhex(code))
     assert (loop.counter, loop.code.hex()) == (counter, repeated)
+
+
+@pytest.mark.parametrize(
+    ("isa", "register", "code"),
+    [
+        ("x86_64", "r15", "49ffcf" + "4801c8" + "4d85ff" + "75f5"),
+        ("x86_64", "rbx", "48ffcb" + "4801c8" + "4885db" + "75f5"),
+        ("arm64", "x28", "9c0700d1" + "0000018b" + "dcffffb5"),
+    ],
+)
+def test_a_loop_may_count_in_front_and_test_the_count_behind(isa, register, code):
+    body = "0000018b" if isa == "arm64" else "4801c8"
+    assert block.tested(isa, register, bytes.fromhex(body)).hex() == code
 
 
 @pytest.mark.parametrize(
