@@ -29,11 +29,12 @@ from loopwright.microbench.oracle import Run
 
 CALL, RETURN = "call rel", "ret"
 _BUBBLE = "taken_branch.return_bubble"
+_PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
 _JOINS = "uop_cache.joins"
 _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
 _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
 _PLACES = range(1, 5)
-_BUBBLES = range(4)  # cycles
+_BUBBLES = range(1, 4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
 _PLACE = 0x20F00F00
 STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
@@ -79,11 +80,11 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     codes = list(asked.values())
     ports = (branch, *store), (branch, load)
     tried = [
-        Hypothesis(core, {_BUBBLE: bubble, **joins})
+        Hypothesis(core, {**returns, **joins})
         for joins in _deliveries(learned)
         for one, other in product(_PLACES, _PLACES)
         for core in [_with(learned, *ports, one, other)]
-        for bubble in _BUBBLES
+        for returns in _returns()
     ]
     found = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
     if found is None:
@@ -95,7 +96,9 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     bubble = _bubble(found)
     if isinstance(bubble, Between):
         why = assumed(f"kernels ask for other bubbles; {said}")
-    best = fit.with_rules(best, {_BUBBLE: bubble}, why)
+    rules = found.hypothesis.rules
+    told = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
+    best = fit.with_rules(best, {_BUBBLE: bubble, **told}, why)
     if found.explained:
         return best
     ends = {
@@ -113,7 +116,9 @@ def _bubble(found: fit.Fit) -> int:
     errors = {
         int(str(one.rules[_BUBBLE])): found.off[n]
         for n, one in enumerate(found.hypotheses)
-        if one.learned is best.learned and one.rules.get(_JOINS) == joins
+        if one.learned is best.learned
+        and one.rules.get(_JOINS) == joins
+        and one.rules.get(_PAIRS) in (None, best.rules.get(_PAIRS, True))
     }
     value = int(str(best.rules[_BUBBLE]))
     asked = {value}
@@ -124,6 +129,16 @@ def _bubble(found: fit.Fit) -> int:
     if len(asked) == 1:
         return value
     return Between(value, min(asked), max(asked), "what each of the loops asks for")
+
+
+def _returns() -> list[Rules]:
+    """Return what a return loses, and whether jumps behind one are found with it."""
+    lost = [
+        {_BUBBLE: bubble, _PAIRS: pairs, _NEXT_LINE: True}
+        for bubble in _BUBBLES
+        for pairs in (True, False)
+    ]
+    return [{_BUBBLE: 0}, *lost]
 
 
 def _deliveries(learned: CoreModel) -> list[Rules]:

@@ -42,6 +42,8 @@ const ACTS: &[Case] = &[
     ("uop_cache.region_bytes", "4", "skylake", Loop, 0, "39f27404ffc975f8", &[]),
     ("uop_cache.lines", "1", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
     ("uop_cache.line_uops", "1", "skylake", Loop, 0, "880f488b07ffc975f7", &[]),
+    ("uop_cache.constants", "unlimited", "zen3", Loop, 0, "9090904883c0054883c3054883c1054883c20549ffcf75e8", &[]),
+    ("uop_cache.spare_constants", "0", "zen3", Loop, 0, "904883c0054883c3054883c1054883c2054883c60549ffcf75e6", &[]),
     ("uop_cache.width", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.reads", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.overlaps", "false", "zen4", Loop, 42, "89f089f389f189f289f789f089f389f189f289f749ffcf75e7", &[]),
@@ -50,7 +52,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.wide_operands", "false", "sandybridge", Loop, 0, "813878563412813b78563412813978563412813a7856341249ffcf75e3", &[("loop_buffer.enabled", "false")]),
     ("uop_cache.joins", "all", "skylake", Loop, 0, "89f2412b565489f7c1ef0329ca39fa49ffcf75ec", &[]),
     ("uop_cache.microcode_stall", "64", "skylake", Loop, 0, "f77f08ffc975f7", &[]),
-    ("uop_cache.branch_by_end", "true", "zen2", Loop, 53, "4889074883c70848ffc975f4", &[]),
+    ("uop_cache.branch_by_end", "false", "zen2", Loop, 53, "4889074883c70848ffc975f4", &[]),
     ("uop_cache.one_region", "true", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.cut_branch_apart", "false", "goldencove", Loop, 53, "48890e4883c6084939f175f4", &[]),
     ("uop_cache.pairs", "false", "skylake", Loop, 0, "0f1f80000000000f1f80000000000f1f80000000000f1f800000000066906690909090909090909090909090909090909090909090909090ffc975c0", &[]),
@@ -178,12 +180,14 @@ const ACTS: &[Case] = &[
 fn every_parameter_acts() {
     for name in Params::names() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
-        const ELSEWHERE: [&str; 9] = [
+        const ELSEWHERE: [&str; 11] = [
             "ports.names",
             "string.holds_rename",
             "taken_branch.exit_turns",
             "taken_branch.return_bubble",
             "taken_branch.return_lead",
+            "taken_branch.jump_pairs",
+            "taken_branch.next_line",
             "mispredict.cycles",
             "mispredict.history",
             "taken_branch.exit_bubble",

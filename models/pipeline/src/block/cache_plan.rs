@@ -1,7 +1,7 @@
 //! What of a block the cache of decoded uops holds, and in which lines.
 
 use crate::block::position::Position;
-use crate::block::regions::{enters_within, entries_rule, is_cut_branch, places, region_of, region_rule};
+use crate::block::regions::{enters_within, entries_rule, is_cut_branch, region_of, region_rule, Room};
 use crate::block::replay::{self, Replay};
 use crate::block::{Block, Notion};
 use crate::core::choice::{CacheRule, Joins};
@@ -157,7 +157,7 @@ impl CachePlan {
 fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
     let p = &params.uop_cache;
     let mut lines: Vec<Line> = Vec::new();
-    let mut room = 0;
+    let mut room = Room::default();
     let mut open = false;
     for (i, inst) in block.insts.iter().enumerate() {
         if decoded[i] || inst.tail {
@@ -165,21 +165,21 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
             continue;
         }
         let region = region_of(block, i, p.region_bytes, p.branch_by_end);
-        let goes_on = lines.last().is_some_and(|l| l.region == region && l.apart);
+        let behind_apart = lines.last().is_some_and(|l| l.region == region && l.apart);
         let cut = p.cut_branch_apart && is_cut_branch(block, i, p.region_bytes);
         let entry = if cut {
             region_of(block, i, p.region_bytes, false)
         } else {
             region
         };
-        let apart = p.cut_branch_apart && goes_on || cut;
-        let need = places(block, i);
-        let same = open && lines.last().is_some_and(|l| l.region == region) && need <= room && inst.ms == 0;
+        let apart = p.cut_branch_apart && behind_apart || cut;
+        let need = Room::of(inst);
+        let goes_on = open && inst.ms == 0 && lines.last().is_some_and(|l| l.region == region);
         match lines.last_mut() {
-            Some(line) if same => {
+            Some(line) if goes_on && (room + need).fits(p) => {
                 line.end = inst.fused.end;
                 line.apart |= apart;
-                room -= need;
+                room = room + need;
             }
             _ => {
                 lines.push(Line {
@@ -189,7 +189,7 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                     entry,
                     apart,
                 });
-                room = p.line_uops.saturating_sub(need);
+                room = need;
             }
         }
         // A line ends with a branch that is taken, or that delivery stops at.

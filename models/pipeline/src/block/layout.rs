@@ -9,6 +9,7 @@ use crate::block::{arm64, x86};
 use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
 use crate::core::choice::PopR12;
 use crate::core::figures::{FigureTable, Figures};
+use crate::core::value::UNLIMITED;
 use crate::error::Error;
 use crate::isa::inst::{Branch, Decoded, Effect, Reg};
 use crate::isa::x86::registers::RSP;
@@ -201,7 +202,9 @@ impl Builder<'_> {
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             jump: d.branch != Branch::No && d.mems.is_empty(),
-            wide: d.wide_immediate || d.wide_operands && self.params.uop_cache.wide_operands,
+            wide: d.wide_immediate && self.params.uop_cache.constants == UNLIMITED
+                || d.wide_operands && self.params.uop_cache.wide_operands,
+            constants: u32::from(d.constants),
             fused,
             ..Inst::default()
         });

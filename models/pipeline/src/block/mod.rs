@@ -167,6 +167,8 @@ pub struct Inst {
     pub late: bool,
     /// Takes two places in a line of the uop cache.
     pub wide: bool,
+    /// 32-bit constants that a line of the uop cache keeps of it, or of the pair that it is fused in.
+    pub constants: u32,
 }
 
 /// A block ready for simulation.

@@ -1,7 +1,7 @@
 //! Regions of code whose uops the uop cache holds or does not.
 
-use crate::block::{Block, Notion};
-use crate::core::params::Params;
+use crate::block::{Block, Inst, Notion};
+use crate::core::params::{uop_cache, Params};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -33,10 +33,40 @@ pub(crate) fn is_cut_branch(block: &Block, i: usize, bytes: u32) -> bool {
         })
 }
 
-/// Places in a line: two for a 64-bit immediate.
-pub(crate) fn places(block: &Block, inst: usize) -> u32 {
-    let i = &block.insts[inst];
-    i.fused.end - i.fused.start + u32::from(i.wide)
+/// What instructions take of a line.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Room {
+    /// Places of uops.
+    places: u32,
+    /// 32-bit constants.
+    constants: u32,
+}
+
+impl Room {
+    /// What one instruction takes, or the pair that it is fused in.
+    pub(crate) fn of(inst: &Inst) -> Room {
+        Room {
+            places: inst.fused.end - inst.fused.start + u32::from(inst.wide),
+            constants: inst.constants,
+        }
+    }
+
+    /// Whether one line holds it.
+    pub(crate) fn fits(self, p: &uop_cache) -> bool {
+        let spare = p.line_uops.saturating_sub(self.places) * p.spare_constants;
+        self.places <= p.line_uops && self.constants <= p.constants.saturating_add(spare)
+    }
+}
+
+impl std::ops::Add for Room {
+    type Output = Room;
+
+    fn add(self, more: Room) -> Room {
+        Room {
+            places: self.places + more.places,
+            constants: self.constants + more.constants,
+        }
+    }
 }
 
 /// Intel: a region is cached only if its uops fit its lines.
@@ -71,18 +101,19 @@ pub(crate) fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
 /// The lines that instructions of a region need, and whether a branch keeps them out.
 fn needed(block: &Block, params: &Params, insts: Range<usize>) -> (u32, bool) {
     let p = &params.uop_cache;
-    let (mut lines, mut room, mut erratum) = (0, 0, false);
+    let (mut lines, mut erratum) = (0, false);
+    let mut open: Option<Room> = None;
     for i in insts {
         let inst = &block.insts[i];
-        let need = places(block, i);
+        let need = Room::of(inst);
         if inst.ms > 0 {
             lines += 1;
-            room = 0;
-        } else if need > room && need > 0 {
+            open = None;
+        } else if let Some(grown) = open.map(|taken| taken + need).filter(|grown| grown.fits(p)) {
+            open = Some(grown);
+        } else if need.places > 0 {
             lines += 1;
-            room = p.line_uops.saturating_sub(need);
-        } else {
-            room -= need;
+            open = Some(need);
         }
         erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
     }

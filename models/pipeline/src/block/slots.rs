@@ -147,6 +147,9 @@ impl Builder<'_> {
     /// An instruction in the place of the one before it.
     pub(crate) fn tail(&mut self, d: &Decoded, branch: bool) {
         let end = self.block.fused.len() as u32;
+        if let Some(head) = self.block.insts.last_mut() {
+            head.constants += u32::from(d.constants);
+        }
         self.block.insts.push(Inst {
             offset: d.offset,
             len: u32::from(d.len),

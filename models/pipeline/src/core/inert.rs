@@ -102,6 +102,9 @@ impl Params {
             ("uop_cache", "lines" | "pairs" | "branch_erratum") if rule != CacheRule::Region => {
                 "uop_cache.rule is not region"
             }
+            ("uop_cache", "spare_constants") if self.uop_cache.constants == UNLIMITED => {
+                "uop_cache.constants is unlimited"
+            }
             ("uop_cache", "unrolled") if rule != CacheRule::Entry => "uop_cache.rule is not entry",
             ("loop_buffer", "uops" | "crossing_uops" | "unroll") if !self.loop_buffer.enabled => {
                 "loop_buffer.enabled is false"
@@ -165,7 +168,7 @@ impl Params {
                 "all target buffers are as fast (taken_branch.second_bubble, third_bubble and dense_bubble are 0)"
             }
             "exit_turns" if p.exit_bubble == 0 => "taken_branch.exit_bubble is 0",
-            "return_lead" if p.return_bubble == 0 => "taken_branch.return_bubble is 0",
+            "return_lead" | "jump_pairs" | "next_line" if p.return_bubble == 0 => "taken_branch.return_bubble is 0",
             "second_bubble" if p.level != 1 => "taken_branch.level is not 1",
             "third_bubble" if p.level != 2 => "taken_branch.level is not 2",
             "dense_bytes" | "dense_level" if p.dense_bubble == 0 => "taken_branch.dense_bubble is 0",

@@ -120,6 +120,8 @@ pub struct Decoded {
     pub opcode_at: u8,
     /// Carries a prefix that changes its length.
     pub lcp: bool,
+    /// 32-bit constants in its code: immediates, displacements and distances of branches; one of 64 bits is two.
+    pub constants: u8,
     /// 64-bit immediate.
     pub wide_immediate: bool,
     /// An immediate of more than 16 bits beside a memory operand.

@@ -130,9 +130,19 @@ fn a_return_loses_two_cycles_and_pairs_of_branches_are_found_at_once() {
 
 #[test]
 fn a_line_that_code_goes_on_in_is_found_like_a_target() {
-    // A call of so many nops of 8 bytes; measured as above.
-    let core = core("zen4");
-    for (nops, cycles) in [(0, 5.0), (7, 5.0), (8, 6.0), (12, 6.0), (16, 7.0), (17, 7.0)] {
+    // A call of so many nops of 8 bytes; measured as above, and without the rule.
+    let without = [("taken_branch.next_line", "false")];
+    let cores = [core("zen4"), core_with("zen4", &without).expect("a core").into()];
+    for (rule, nops, cycles) in [
+        (0, 0, 5.0),
+        (0, 7, 5.0),
+        (0, 8, 6.0),
+        (0, 12, 6.0),
+        (0, 16, 7.0),
+        (0, 17, 7.0),
+        (1, 8, 5.0),
+    ] {
+        let core = &cores[rule];
         let mut code = bytes("e83b00000049ffcf75f6");
         code.resize(64, 0xcc);
         code.extend(bytes("0f1f840000000000").repeat(nops));
@@ -142,7 +152,7 @@ fn a_line_that_code_goes_on_in_is_found_like_a_target() {
             .chain((0..=nops as u32).map(|n| 64 + 8 * n))
             .chain([5, 8]);
         let steps = places.flat_map(|at| step(at, 1, -1, -1)).collect();
-        close(ask(&core, &code, 0, steps).expect("a prediction").cycles, cycles);
+        close(ask(core, &code, 0, steps).expect("a prediction").cycles, cycles);
     }
 }
 
@@ -158,6 +168,11 @@ fn targets_found_ahead_hide_what_a_return_loses() {
     close(cycles(&[], "jjjjjjj"), 10.0);
     close(cycles(&lead("1"), "jjjjjjj"), 12.0);
     close(cycles(&[("taken_branch.return_bubble", "0")], ""), 3.0);
+    // A jump behind a call, found with it.
+    close(
+        cycles(&[("taken_branch.jump_pairs", "false")], "j") - cycles(&[], "j"),
+        1.0,
+    );
 }
 
 #[test]

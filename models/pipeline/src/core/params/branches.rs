@@ -26,10 +26,14 @@ tables! {
         exit_bubble: int[0..=100] = Some(0),
         /// Turns of a loop from which on that is so.
         exit_turns: int[3..=100_000] = Some(3),
-        /// Cycles lost behind a return; above 0, a jump that is always taken is found together with the branch taken before it, if that always leads to it, and a line that code goes on in takes a cycle like a target; notion `call` alone.
+        /// Cycles lost behind a return; notion `call` alone.
         return_bubble: int[0..=100] = Some(0),
         /// Cycles by which targets are found ahead of delivery at most, which hide those of a return; 1: none are hidden.
         return_lead: int[1..=100] = Some(2),
+        /// Whether a jump that is always taken is found together with the branch taken before it, if that always leads to it.
+        jump_pairs: flag = Some(false),
+        /// Whether a line that code goes on in takes a cycle like a target.
+        next_line: flag = Some(false),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),
         /// Target buffer from which on a second branch in those bytes costs cycles.

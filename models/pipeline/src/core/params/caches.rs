@@ -10,6 +10,10 @@ tables! {
         lines: int[1..=64] = Some(3),
         /// Uops per line.
         line_uops: int[1..=64] = Some(6),
+        /// 32-bit immediates, displacements and branch distances that a full line has room for; one of 64 bits is two, or, where there is no limit, takes the place of a uop.
+        constants: limit[0..=64] = Some(UNLIMITED),
+        /// The same in the place of each uop that a line lacks.
+        spare_constants: int[0..=8] = Some(0),
         /// Uops per cycle.
         width: int[1..=64] = Some(4),
         /// Regions or entries read per cycle.

@@ -20,6 +20,10 @@ pub struct Targets<'a> {
     found: i32,
     /// Cycles that a return loses.
     bubble: u32,
+    /// A jump that always follows the branch taken before it is found with that branch.
+    pairs: bool,
+    /// A line that code goes on in takes a cycle like a target.
+    next_line: bool,
     /// Cycles by which targets are found ahead of delivery, and the most of them.
     lead: i32,
     most: i32,
@@ -38,6 +42,8 @@ impl<'a> Targets<'a> {
             } else {
                 params.taken_branch.return_bubble
             },
+            pairs: params.taken_branch.jump_pairs,
+            next_line: params.taken_branch.next_line,
             lead: 0,
             most: params.taken_branch.return_lead as i32,
         }
@@ -64,11 +70,12 @@ impl<'a> Targets<'a> {
 
     /// Cycles that delivery waits behind an instruction for what is found next: a target, or the next line.
     pub fn wait(&mut self, inst: &Inst, leaves_line: bool) -> u32 {
-        if self.bubble == 0 || !inst.taken && !leaves_line {
+        if self.bubble == 0 || !inst.taken && !(self.next_line && leaves_line) {
             return 0;
         }
         let returned = if inst.returns { self.bubble as i32 } else { 0 };
-        self.lead -= i32::from(!inst.second || !inst.taken) + returned;
+        let together = self.pairs && inst.second && inst.taken;
+        self.lead -= i32::from(!together) + returned;
         self.lead.min(0).unsigned_abs()
     }
 

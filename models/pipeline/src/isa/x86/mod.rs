@@ -63,6 +63,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         len: bytes.len() as u8,
         opcode_at: opcode_position(bytes) as u8,
         lcp: false,
+        constants: constants(i),
         wide_immediate: false,
         wide_operands: false,
         high: Vec::new(),
@@ -194,6 +195,20 @@ fn writes(access: OpAccess) -> bool {
         access,
         OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
     )
+}
+
+/// How many 32-bit constants the code of an instruction has; those of a nop are not kept.
+fn constants(i: &Instruction) -> u8 {
+    if matches!(i.mnemonic(), Mnemonic::Nop) {
+        return 0;
+    }
+    let operands = (0..i.op_count()).map(|n| match i.op_kind(n) {
+        OpKind::Memory => u8::from(i.memory_displ_size() > 0),
+        OpKind::Immediate64 => 2,
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => 1,
+        _ => u8::from(i.try_immediate(n).is_ok()),
+    });
+    operands.sum()
 }
 
 /// Whether an immediate does not fit in 16 bits.
