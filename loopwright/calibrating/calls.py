@@ -49,6 +49,7 @@ def kernels(kit: Kit) -> dict[str, bytes]:
     others = [kit.carry("gpr", "gpr", kit.POOLS["gpr"].constant[0], n) for n in _registers(kit)]
     out = {"a call and a return": kit.CALLED, "two calls and returns": kit.CALLED * 2}
     out |= {f"a call beside {n} nops": kit.CALLED + kit.nop() * n for n in _NOPS}
+    out["a call and jumps"] = kit.CALLED + kit.JUMPED * 2
     out["a call beside a chain"] = kit.CALLED + link * _CHAIN
     out["a call beside moves"] = kit.CALLED + b"".join(others)
     return out

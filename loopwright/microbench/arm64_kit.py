@@ -48,6 +48,7 @@ BRANCHES: Sequence[Branch] = (
 UNFUSED: Sequence[Branch] = (Branch("", "tbnz", "tbz", bytes.fromhex("2d000037")),)  # x13, bit 0
 JUMP = "b"
 CALLED = b""
+JUMPED = b""
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {}
 FUSING: Sequence[str] = (
     "adds", "subs", "ands", "bics", "adcs", "sbcs", "ccmp", "ccmn", "fcmp", "fcmpe", "fccmp",

@@ -63,6 +63,7 @@ BRANCHES: Sequence[Branch] = tuple(
 UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
 JUMP = "jmp rel"
 CALLED = bytes.fromhex("e802000000 eb01 c3")  # call over a jump over the return
+JUMPED = bytes.fromhex("eb00")
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     **{f"push {constant}": (PUSH, ()) for constant in ("0", "i8", "i32")},
     "push m64": (PUSH, ("load",)),
