@@ -30,6 +30,7 @@ from loopwright.microbench.oracle import Run
 CALL, RETURN = "call rel", "ret"
 _BUBBLE = "taken_branch.return_bubble"
 _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
+_LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
 _JOINS = "uop_cache.joins"
 _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
 _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
@@ -100,6 +101,8 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     rules = found.hypothesis.rules
     told = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
     best = fit.with_rules(best, {_BUBBLE: bubble, **told}, why)
+    if _LEAD in rules:
+        best = fit.with_rules(best, {_LEAD: _AHEAD}, assumed("as fitted to calls of Zen 4"))
     if found.explained:
         return best
     ends = {
@@ -135,7 +138,7 @@ def _bubble(found: fit.Fit) -> int:
 def _returns() -> list[Rules]:
     """Return what a return loses, and whether jumps behind one are found with it."""
     lost = [
-        {_BUBBLE: bubble, _PAIRS: pairs, _NEXT_LINE: True}
+        {_BUBBLE: bubble, _LEAD: _AHEAD, _PAIRS: pairs, _NEXT_LINE: True}
         for bubble in _BUBBLES
         for pairs in (True, False)
     ]
