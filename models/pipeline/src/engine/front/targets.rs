@@ -70,7 +70,8 @@ impl<'a> Targets<'a> {
 
     /// Cycles that delivery waits behind an instruction for what is found next: a target, or the next line.
     pub fn wait(&mut self, inst: &Inst, leaves_line: bool) -> u32 {
-        if self.bubble == 0 || !inst.taken && !(self.next_line && leaves_line) {
+        let is_found = inst.taken || self.next_line && leaves_line;
+        if self.bubble == 0 || !is_found {
             return 0;
         }
         let returned = if inst.returns { self.bubble as i32 } else { 0 };
