@@ -87,7 +87,7 @@ def improve(
     tried: int,
     seed: int,
 ) -> int:
-    """Search better code for a variant's contract, or for loops without one.
+    """Search better code for a variant, or for loops of a file.
 
     Candidates are made by named transformations, compared by the simulator on every core, held to
     the contract with a fault at every position, and measured in turns with the variant where this

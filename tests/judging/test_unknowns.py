@@ -54,7 +54,7 @@ def test_each_parameter_of_low_confidence_is_varied_or_said_not_to_be():
     # Nothing is fetched where the op cache holds all code: the simulator says so itself.
     assert "does nothing here" in found.fixed["fetch.queue"]
     assert f"{len(names)} of {len(zen2.ranges)} varied" in found.text
-    assert "uop_cache (reads)" in found.text
+    assert "uop_cache (constants, spare_constants, branch_by_end, reads)" in found.text
 
 
 def test_what_is_given_a_value_is_unmeasured_no_more():

@@ -120,7 +120,7 @@ def test_what_a_screen_reader_needs_is_there(opened):
         "return [...document.querySelectorAll('svg[role=img]')].map((e) => e.ariaLabel)"
     )
     assert any("zen2: 4 loops by address; 1 hurt, " in name for name in names)
-    assert any("1.00 at 0 to 49; 2.00 at 50 to 63. Here, at 57: 2.00" in name for name in names)
+    assert any("1.00 at 0 to 48; 2.00 at 49 to 63. Here, at 57: 2.00" in name for name in names)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
