@@ -175,7 +175,7 @@ def _core(core: str, rows: pd.DataFrame) -> str:
 
 def _caveats(rows: pd.DataFrame) -> list[str]:
     """Return what models leave out of their figures: each once, with the variants it is of."""
-    told = rows[rows["cycles"].notna() & rows["caveat"].fillna("").ne("")]
+    told = rows[rows["cycles"].notna() & rows["caveat"].notna() & rows["caveat"].ne("")]
     out: list[str] = []
     for (source, caveat), mine in told.groupby(["source", "caveat"], sort=False):
         out += wrapped(f"{source}, {', '.join(mine['variant'].unique())}: {caveat}", "  ")
