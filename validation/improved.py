@@ -28,8 +28,8 @@ from loopwright.improving.search import Settings
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.microarchs import Microarch
+from loopwright.predicting import models
 from loopwright.predicting.model import Block
-from loopwright.predicting.pipeline import Pipeline
 
 COLUMNS = [
     "file", "loop", "offset", "hex", "steps", "turns", "new_offset", "new_hex", "bytes", "proof",
@@ -111,7 +111,7 @@ def predicted(table: pd.DataFrame, core: Microarch) -> pd.DataFrame:
             Block(isa, bytes.fromhex(row[f"{kind}hex"]), "loop", int(row[f"{kind}offset"]))
             for row in table.to_dict("records")
         ]
-        cycles = [answer.cycles for answer in Pipeline().predict(blocks, core, brief=True)]
+        cycles = [answer.cycles for answer in models.simulated(blocks, core)]
         out[f"{kind}predicted"] = cycles
     out["new_predicted"] /= out["turns"]
     out["gain"] = out["predicted"] / out["new_predicted"]

@@ -297,8 +297,8 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
         if not name or index == 0 or index >= _RESERVED or kind not in _KINDS:
             continue
         if text := names[name : names.find(b"\0", name)]:
-            routine = kind != _NOTYPE or info >> 4 != _LOCAL
             local = info >> 4 == _LOCAL
+            routine = kind != _NOTYPE or not local
             one = Symbol(value, size, text.decode(errors="replace"), routine, local)
             found.setdefault(index, []).append(one)
     return found

@@ -74,7 +74,7 @@ class Bare:
         Its start is the label .Lstart, its end .Lbehind. What lies outside keeps its distance.
         """
         lines = list(listing.lines)
-        if lines and lines[-1].text == self.leave:
+        if lines and lines[-1].text == _leave(self.isa):
             lines.pop()
         fill = ",0xcc" if self.isa == "x86_64" else ""
         sets = [
@@ -85,10 +85,10 @@ class Bare:
         head = [".text", ".p2align 6", f".skip {self.offset}{fill}", f"{START}:"]
         return "\n".join([*head, text.rstrip("\n"), f"{BEHIND}:", *sets, ""])
 
-    @property
-    def leave(self) -> str:
-        """Return the jump to what stands behind the loop, which its listing ends with."""
-        return f"{'jmp' if self.isa == 'x86_64' else 'b'} {BEHIND}"
+
+def _leave(isa: str) -> str:
+    """Return the jump to what stands behind a loop, which its listing ends with."""
+    return f"{'jmp' if isa == 'x86_64' else 'b'} {BEHIND}"
 
 
 def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
@@ -107,13 +107,15 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     around = _Around(section, piece)
     around.refuse_other_entries()
     names, places = _outside(piece, end)
-    lines = [label(HEAD)]
-    inside = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
+    targets = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
+    inside = {piece.address: HEAD} | {at: f".Lat_{at - piece.address:x}" for at in targets}
+    labels = {**names, **inside}
+    lines = []
     for ins in body:
         if ins.address in inside:
-            lines.append(label(f".Lat_{ins.address - piece.address:x}"))
-        lines.append(code(_text(piece, ins, names)))
-    lines.append(code(f"{'jmp' if piece.isa == 'x86_64' else 'b'} {BEHIND}"))
+            lines.append(label(inside[ins.address]))
+        lines.append(code(_text(piece, ins, labels)))
+    lines.append(code(_leave(piece.isa)))
     exits = {names[i.target]: i.target for i in body if i.target in names} | {BEHIND: end}
     live = around.live(set(exits.values()))
     freed = _freed(piece.isa, free)
@@ -174,11 +176,8 @@ def _relative(piece: Piece, ins: Instruction) -> int | None:
 def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
     """Return an instruction with labels for the addresses that it names."""
     text = " ".join(ins.text.split())
-    if ins.target is not None:
-        inside = {piece.address: HEAD} | {
-            i.address: f".Lat_{i.address - piece.address:x}" for i in piece.instructions[1:]
-        }
-        return _TARGET.sub(lambda _: {**names, **inside}[ins.target or 0], text)
+    if (target := ins.target) is not None:
+        return _TARGET.sub(lambda _: names[target], text)
     far = _relative(piece, ins)
     return text if far is None else _RELATIVE.sub(f"{names[far]}(%rip)", text)
 

@@ -37,7 +37,7 @@ from loopwright.rows import Rows, counted
 COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty", "assembly")
 _TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
 _MOST_LOOPS = 40
-# More than the simulator is off by on loops (docs/accuracy.md: a mean of 6.5 % on Zen 3).
+# More than the simulator is off by on loops of guests (docs/accuracy.md: means of 3.7 to 5.4 %).
 _SHOWN_GAIN = 1.1
 _NOTHING = 0.01  # a measured gain below it is none
 
