@@ -51,7 +51,8 @@ class Place:
 class Bare:
     """A loop with its code and what it needs to know of what is around it.
 
-    offset is its code offset. places has by label what lies outside: where the loop goes on, and
+    offset is its code offset. entries has by label how far behind its start code outside enters it,
+    its start apart. places has by label what lies outside: where the loop goes on, and
     memory that it addresses relative to itself. around says in words how much of the code behind
     it was read.
     """
@@ -60,6 +61,7 @@ class Bare:
     listing: Listing
     code: bytes
     offset: int
+    entries: Mapping[str, int]
     places: Mapping[str, Place]
     around: str
 
@@ -94,7 +96,7 @@ def _leave(isa: str) -> str:
 def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     """Return a loop of a section; free are registers and flags that nothing behind it reads.
 
-    InputError for what is no loop of one stretch that is entered at its first instruction alone.
+    InputError for what is no loop of one stretch, and where its entries are not known.
     """
     if piece.error:
         raise InputError(f"{piece.id}: {piece.error}")
@@ -105,9 +107,10 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
         raise InputError(f"{piece.id}: {' '.join(wrong.text.split())} in it cannot be followed")
     end = body[-1].end
     around = _Around(section, piece)
-    around.refuse_other_entries()
+    entered = around.entries()
     names, places = _outside(piece, end)
     targets = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
+    targets |= entered
     inside = {piece.address: HEAD} | {at: f".Lat_{at - piece.address:x}" for at in targets}
     labels = {**names, **inside}
     lines = []
@@ -121,8 +124,17 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     freed = _freed(piece.isa, free)
     leaving = {name: live[target] - freed for name, target in exits.items()}
     scratch = (around.written() | freed) & GENERAL[piece.isa] - {"rsp", "sp"}
-    listing = Listing(tuple(lines), None, piece.isa, leaving=leaving, scratch=scratch, head=HEAD)
-    return Bare(piece.id, listing, piece.code, piece.offset, places, around.said)
+    entries = {inside[at]: at - piece.address for at in sorted(entered)}
+    listing = Listing(
+        tuple(lines),
+        None,
+        piece.isa,
+        leaving=leaving,
+        scratch=scratch,
+        entered=frozenset(entries),
+        head=HEAD,
+    )
+    return Bare(piece.id, listing, piece.code, piece.offset, entries, places, around.said)
 
 
 _LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
@@ -201,13 +213,17 @@ class _Around:
             else "what is live behind it was read up to the next return"
         )
 
-    def refuse_other_entries(self) -> None:
-        """Refuse a loop that its routine may enter elsewhere than at its first instruction."""
+    def entries(self) -> set[int]:
+        """Return where its routine enters a loop, but for its first instruction.
+
+        InputError where that is not known, and for an entry that is no instruction of it.
+        """
         piece = self._piece
         inside = range(piece.address + 1, piece.instructions[-1].end)
         own = range(piece.address, piece.instructions[-1].end)
+        found: set[int] = set()
         if piece.isa != "x86_64":
-            return
+            return found
         for ins in self._decoded(self._routine.start, self._routine.stop):
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
@@ -216,10 +232,11 @@ class _Around:
                 )
             if ins.ip in own:
                 continue
-            if near_target(ins) in inside:
-                raise InputError(
-                    f"{piece.id}: it is entered at {near_target(ins):#x}, in its middle"
-                )
+            if (target := near_target(ins)) is not None and target in inside:
+                found.add(target)
+        if wrong := found - {i.address for i in piece.instructions}:
+            raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
+        return found
 
     def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
         text = self._section.bytes_of(start, stop)

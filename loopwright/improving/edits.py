@@ -23,6 +23,7 @@ from loopwright.improving.listing import (
 RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be done twice
 
 
+PREHEADER = ".Lpreheader"  # where code outside of a bare loop begins an iteration of it
 EVERY_FLAG = frozenset({CARRY, FLAGS})
 
 
@@ -226,9 +227,14 @@ def spliced(
 
 
 def before_directives(lines: Sequence[Line]) -> int:
-    """Return the position before the labels and alignment directives at the end of lines."""
+    """Return the position before the labels and alignment directives at the end of lines.
+
+    A label of what comes in at a loop's head stays before it.
+    """
     at = len(lines)
-    while at > 0 and (lines[at - 1].kind == "label" or aligns(lines[at - 1])):
+    while at > 0 and (
+        (lines[at - 1].kind == "label" and lines[at - 1].text != PREHEADER) or aligns(lines[at - 1])
+    ):
         at -= 1
     return at
 

@@ -91,9 +91,12 @@ class _End:
     error: str = ""
 
 
-def compare(bare: Bare, new: bytes, seed: int = 0) -> Proof:
-    """Run a loop and its new code side by side.
+def compare(
+    bare: Bare, new: bytes, entries: Mapping[str, int] | None = None, seed: int = 0
+) -> Proof:
+    """Run a loop and its new code side by side, from each of its entries.
 
+    entries says where the new code has those within the loop, if not where the loop has them.
     They have to leave at the same place, with the same memory and the same live registers and
     flags, and the new one may access no byte that the old one does not. What runs reach of either
     has to be all of it: every instruction, and both ways of every branch.
@@ -105,14 +108,16 @@ def compare(bare: Bare, new: bytes, seed: int = 0) -> Proof:
     old, other = _Side(bare, bare.code), _Side(bare, new)
     count = 0
     ended: set[str] = set()
-    for case in _cases(old, random.Random(seed)):
-        mine = old.run(case, _MOST_STEPS)
+    starts = [(0, 0), *((at, (entries or bare.entries)[n]) for n, at in bare.entries.items())]
+    cases = ((case, start) for case in _cases(old, random.Random(seed)) for start in starts)
+    for case, (at, new_at) in cases:
+        mine = old.run(case, _MOST_STEPS, at)
         if mine.error:
             if mine.error.startswith("an instruction"):
                 return Proof(count, missing=mine.error)
             continue
         # Copies may need more steps or less: what goes on in one goes on in the first of the other.
-        its = other.run(case, 4 * _MOST_STEPS if mine.label else _MOST_STEPS // 4)
+        its = other.run(case, 4 * _MOST_STEPS if mine.label else _MOST_STEPS // 4, new_at)
         count += 1
         if why := _difference(bare, old, other, mine, its):
             return Proof(count, f"{why} (run {count})")
@@ -232,12 +237,12 @@ class _Side:
         self._core.reg_write_batch(list(written))
         self._recorder.clear()
 
-    def run(self, case: Case, most: int) -> _End:
-        """Run to where the loop is left, or for so many steps at most."""
+    def run(self, case: Case, most: int, at: int = 0) -> _End:
+        """Run from a byte of the code to where the loop is left, or for so many steps at most."""
         self.prepare(case)
         error = ""
         try:
-            self._core.emu_start(self.start, 0, count=most)
+            self._core.emu_start(self.start + at, 0, count=most)
         except UcError as found:
             error = f"it stops: {found}"
             if found.errno == unicorn.UC_ERR_INSN_INVALID:

@@ -114,6 +114,7 @@ class Listing:
 
     contract is a routine's. A loop without one has leaving: by each label outside of it that it
     goes on at, what is live there. scratch are registers that hold nothing there and may be used.
+    entered are the labels in it that code outside of it goes to, beside its start.
     steps names the transformations that made it of the source that was read. head is the label of
     its main loop where transformations made it of another one, and turns how many iterations of
     the loop that was read one iteration of it does.
@@ -125,6 +126,7 @@ class Listing:
     steps: tuple[str, ...] = ()
     leaving: Mapping[str, frozenset[str]] = field(default_factory=dict)
     scratch: frozenset[str] = frozenset()
+    entered: frozenset[str] = frozenset()
     head: str = ""
     turns: int = 1
 
@@ -158,8 +160,8 @@ class Listing:
 
     @cached_property
     def jumped_to(self) -> frozenset[str]:
-        """Return the labels that instructions name, or entries lead to."""
-        named = set(self.fixups_targets())
+        """Return the labels that control comes to otherwise than from the line above."""
+        named = set(self.fixups_targets()) | self.entered
         for one in self.lines:
             if one.kind == "code":
                 named |= set(re.findall(r"[.\w$]+", one.text)) & self.position.keys()

@@ -27,6 +27,7 @@ from loopwright.improving.improve import COLUMNS, SHOWN, Found
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
 from loopwright.improving.transformations import OF_LOOPS
+from loopwright.improving.turning import APART
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.microarchs import Microarch
@@ -68,13 +69,15 @@ class LoopsQuestion:
 class LoopCandidate:
     """A loop's new code, and its cycles by core for an iteration of the loop that was given.
 
-    main is the code of its main loop, which begins at the code offset.
+    main is the code of its main loop, which begins at the code offset. entries says where the code
+    has the labels of the loop that code outside enters it at.
     """
 
     listing: Listing
     code: bytes
     main: bytes
     offset: int
+    entries: Mapping[str, int]
     costs: Mapping[str, Cost]
 
     @property
@@ -86,6 +89,17 @@ class LoopCandidate:
     def digest(self) -> str:
         """Return what tells its code from that of others."""
         return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A listing's code: all of it, its main loop and its code offset, and the loop's entries."""
+
+    listing: Listing
+    code: bytes
+    main: bytes
+    offset: int
+    entries: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,7 @@ class OfLoop:
         for core in self.cores:
             if missing := lacking(bare.isa, bare.code, needs, core.features):
                 raise InputError(f"{bare.id}: {missing}, which {core.id} lacks")
-        made = (bare.listing, bare.code, bare.code, bare.offset)
+        made = _Made(bare.listing, bare.code, bare.code, bare.offset, bare.entries)
         [found] = self._costed([made])
         if isinstance(found, InputError):
             raise InputError(f"{bare.id} has no cost: {found}")
@@ -121,39 +135,40 @@ class OfLoop:
         [found] = model.predict([_block(self.bare, one)], core)
         return found
 
-    def _assembled(self, listing: Listing) -> tuple[Listing, "bytes", "bytes", int] | InputError:
+    def _assembled(self, listing: Listing) -> _Made | InputError:
         try:
             text, labels = assemble(self.bare, listing)
         except InputError as error:
             return error
         start, end, head = labels[START], labels[BEHIND], labels[listing.head]
         whole = text[start:end]
-        body = decode(self.bare.isa, text[head:end], head)
+        body = decode(self.bare.isa, text[head : labels.get(APART, end)], head)
         back = next((i for i in reversed(body) if i.target == head), None)
         if back is None:
             return InputError("its main loop has no branch back")
-        return listing, whole, text[head : back.end], head % 64
+        entries = {name: labels[name] - start for name in self.bare.entries}
+        return _Made(listing, whole, text[head : back.end], head % 64, entries)
 
-    def _costed(
-        self, made: Sequence[tuple[Listing, "bytes", "bytes", int] | InputError]
-    ) -> list[LoopCandidate | InputError]:
+    def _costed(self, made: Sequence[_Made | InputError]) -> list[LoopCandidate | InputError]:
         there = [one for one in made if not isinstance(one, InputError)]
-        blocks = [Block(self.bare.isa, main, "loop", offset) for _, _, main, offset in there]
+        blocks = [Block(self.bare.isa, one.main, "loop", one.offset) for one in there]
         by_core = {core.id: models.simulated(blocks, core, self.parameters) for core in self.cores}
         out: list[LoopCandidate | InputError] = []
-        for n, (listing, whole, main, offset) in enumerate(there):
+        for n, one in enumerate(there):
             costs_of: dict[str, Cost] = {}
             wrong = ""
             for core, answers in by_core.items():
                 if (cycles := answers[n].cycles) is None:
                     wrong = wrong or f"{core}: {answers[n].error}"
                 else:
-                    mine = cycles / listing.turns
+                    mine = cycles / one.listing.turns
                     costs_of[core] = Cost(mine, mine, {})
             out.append(
                 InputError(wrong)
                 if wrong
-                else LoopCandidate(listing, whole, main, offset, costs_of)
+                else LoopCandidate(
+                    one.listing, one.code, one.main, one.offset, one.entries, costs_of
+                )
             )
         seen = iter(out)
         return [one if isinstance(one, InputError) else next(seen) for one in made]
@@ -289,7 +304,7 @@ class Improved:
                 break
             if progress:
                 progress(len(self.named), SHOWN, "proving")
-            proof = equality.compare(self.question.bare, one.code)
+            proof = equality.compare(self.question.bare, one.code, one.entries)
             if not proof.holds:
                 self.refused.append(f"{'; '.join(one.listing.steps)}: {proof}")
                 continue
@@ -423,4 +438,5 @@ def _shown(bare: Bare, listing: Listing) -> str:
     comment = "#" if bare.isa == "x86_64" else "//"
     source = bare.source(listing).splitlines()
     notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
+    notes += [f"{comment} what goes to its byte {n} goes to {at}" for at, n in bare.entries.items()]
     return "\n".join([*notes, *source[source.index(f"{START}:") :], ""])

@@ -12,7 +12,7 @@ from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
 from loopwright.improving.listing import MEMORY, Line, Listing
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
-from loopwright.improving.turning import CopyIterations, turning_loops
+from loopwright.improving.turning import CopyIterations, EntriesApart, turning_loops
 from loopwright.improving.unrolling import Unroll
 
 
@@ -130,6 +130,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
 )
 
 OF_LOOPS: tuple[Transformation, ...] = (
+    EntriesApart(),
     PointersForIndex(),
     FuseUpdate(),
     *(UnrollByDistance(n) for n in (2, 4, 8)),

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.edits import access_label, exit_label
+from loopwright.improving.edits import PREHEADER, access_label, exit_label
 from loopwright.improving.listing import Line, Listing, code, label
 
+APART = ".Lentries"  # what EntriesApart adds begins here
 MOST_CODE = 96  # instructions of a loop's body that transformations make
 _OPPOSITE = {
     "je": "jne", "jz": "jnz", "jb": "jae", "jc": "jnc", "jnae": "jae", "jbe": "ja", "jna": "ja",
@@ -52,22 +53,25 @@ def _flow(listing: Listing, at: int) -> Flow:
     return effects.flow if effects else Flow.NEXT
 
 
-def turning_loops(listing: Listing) -> Iterator[Turning]:
-    """Yield the loops of a listing that have one path, by the position of their branch."""
+def turning_loops(listing: Listing, entered: frozenset[str] = frozenset()) -> Iterator[Turning]:
+    """Yield the loops of a listing that have one path, by the position of their branch.
+
+    entered are labels at which code outside of the listing may come in.
+    """
     for last, line in enumerate(listing.lines):
         if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
             continue
         target = listing.position.get(line.operands[-1] if line.operands else "", last)
-        if target < last and (found := _loop(listing, target, last)):
+        if target < last and (found := _loop(listing, target, last, entered)):
             yield found
 
 
-def _loop(listing: Listing, head: int, last: int) -> Turning | None:
+def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Turning | None:
     lines = listing.lines
     first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
     for n in range(head + 1, last):
         line = lines[n]
-        if line.kind == "label" and line.text in listing.jumped_to and n > first:
+        if line.kind == "label" and line.text in listing.jumped_to - entered and n > first:
             return None
         effects = listing.effects[n]
         if effects is None:
@@ -161,3 +165,36 @@ class CopyIterations(OfTurning):
         changed = listing.with_lines(made, self.name)
         turns = listing.turns * self.factor if listing.head == loop.head else listing.turns
         return replace(changed, turns=turns)
+
+
+class EntriesApart:
+    """What comes into a loop behind its head: the rest of that iteration, in a copy of its own."""
+
+    name = "entries behind the loop"
+    condition = (
+        "the loop has one path: the copy does what is left of the iteration, leaves where it left "
+        "and goes on at the head"
+    )
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with its main loop entered at its head alone."""
+        lines, entered = listing.lines, listing.entered
+        if not entered or APART in listing.position:
+            return
+        named = {word for one in lines if one.kind == "code" for word in one.operands}
+        for loop in turning_loops(listing, entered - named):
+            if loop.head != listing.head:
+                continue
+            first = min(listing.position[name] for name in entered)
+            *operands, _ = lines[loop.last].operands
+            back = f"{lines[loop.last].mnemonic} {','.join([*operands, PREHEADER])}"
+            made = [
+                *lines[: listing.position[loop.head]],
+                label(PREHEADER),
+                *(x for x in lines[listing.position[loop.head] :] if x.text not in entered),
+                label(APART),
+                *(replace(x, note="") for x in lines[first : loop.last]),
+                code(back),
+                code(f"jmp {exit_label(loop, 'done').name}"),
+            ]
+            yield listing.with_lines(made, self.name)
