@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -208,22 +208,22 @@ class Recognition:
 def recognise(facts: Facts) -> Recognition:
     """Return the core of a machine.
 
-    Features decide before family and model where a core.toml names them: guests report models that
-    are not theirs. A machine that by its model is a core, and has a feature which that core lacks,
-    is none.
+    Features and sizes of caches decide before family and model where a core.toml names them:
+    guests report models that are not theirs, and kernels show few of the features of AMX. A
+    machine that by its model is a core, and has a feature which that core lacks, is none.
     """
     tables = {
         core.id: table for core in _cores(facts.isa) if (table := core.parameters.get("host"))
     }
     who = _who(facts)
+    shown = facts.features | {f"{name} {size}" for name, size, _ in _cache_sizes(facts)}
     for core, table in tables.items():
-        flags = table.get("flags")
-        if flags and _vendor(facts, table) and facts.features.issuperset(flags):
-            listed = _is_listed(facts, table)
-            said = "" if listed else f"by its features ({', '.join(flags)}); {who} is not {core}'s"
-            return Recognition(core, said)
+        for signs in table.get("signs", []):
+            if _vendor(facts, table) and shown.issuperset(signs):
+                said = f"by its features ({', '.join(signs)}); {who} is not {core}'s"
+                return Recognition(core, "" if _is_listed(facts, table) else said)
     for core, table in tables.items():
-        if not table.get("flags") and _vendor(facts, table) and _is_listed(facts, table):
+        if not table.get("signs") and _vendor(facts, table) and _is_listed(facts, table):
             return _doubted(facts, core, who)
     return Recognition(None)
 
@@ -414,16 +414,19 @@ def describe_facts(facts: Facts) -> dict[str, Any]:
 
 def _caches(facts: Facts) -> dict[str, str]:
     """Return the CPU's caches, e.g. {"L1d": "32K, 8 ways"}."""
-    found = {}
-    for index in range(5):
+    return {name: f"{size}, {ways} ways" for name, size, ways in _cache_sizes(facts)}
+
+
+def _cache_sizes(facts: Facts) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the name, the size and the ways of each cache."""
+    for index in _CACHES:
         level, kind, size, ways = (
             facts.of_cpu(f"cache/index{index}/{name}")
             for name in ("level", "type", "size", "ways_of_associativity")
         )
         if level:
             suffix = {"Data": "d", "Instruction": "i"}.get(kind or "", "")
-            found[f"L{level}{suffix}"] = f"{size}, {ways} ways"
-    return found
+            yield f"L{level}{suffix}", size, ways
 
 
 def _hypervisor() -> str | None:

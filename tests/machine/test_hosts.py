@@ -64,6 +64,13 @@ def test_a_model_that_the_features_contradict_is_said():
     odd = recognise(x86("GenuineIntel", 6, 167, "amx_fp16"))
     assert odd.core == "redwoodcove"
     assert "family 6 model 167 is not redwoodcove's" in odd.doubt
+    size = "/sys/devices/system/cpu/cpu0/cache/index1/"
+    caches = {size + "level": "1", size + "type": "Instruction", size + "size": "64K"}
+    hidden = recognise(x86("GenuineIntel", 6, 167, "amx_tile", **caches))
+    assert hidden.core == "redwoodcove"
+    assert "by its features (amx_tile, L1i 64K)" in hidden.doubt
+    small = caches | {size + "size": "32K"}
+    assert recognise(x86("GenuineIntel", 6, 167, "amx_tile", **small)).core is None
     # A mask can hide features of a core, and cannot give it others.
     assert recognise(x86(flags="adx bmi2 avx2")).doubt == (
         "zen2 has smap, which this machine does not show"
