@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from checkout import ROOT
+from seen import Loudness
 
 # Tests of one folder take values from those of another, whichever of them is run.
 sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if path.is_dir()]
 
 # Seconds since 1970 after which no further test begins; make test-slow says it.
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
+LOUDNESS = Loudness()
 
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
@@ -61,9 +63,15 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: rank.get(item.path.stem, len(first)))
 
 
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
     if time.time() > UNTIL:
         pytest.skip("no time left for it here: `make test-slow` runs it")
+    measures = item.get_closest_marker("measures")
+    if measures:
+        quick = not item.get_closest_marker("slow")
+        needs_quiet = not measures.kwargs.get("loud")
+        if why := LOUDNESS.of(needs_quiet=needs_quiet, in_time=quick):
+            pytest.skip(why)
 
 
 @pytest.fixture(scope="session", autouse=True)

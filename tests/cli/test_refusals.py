@@ -100,7 +100,6 @@ def test_one_number_is_a_success(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.measures
 def test_measurements_that_are_all_refused_are_no_success(tmp_path):
     blocks = tmp_path / "blocks.csv"
     blocks.write_text("id,hex\nbad,0f0b\nnone,06\n")

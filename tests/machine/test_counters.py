@@ -22,6 +22,9 @@ EMULATED = pytest.mark.skipif(
     toolchain.host_isa() == "arm64" or not shutil.which("qemu-aarch64"),
     reason="needs qemu-aarch64 on another machine",
 )
+MOVED = (
+    "disturbed: "  # the thread went to another CPU in most samples: all else is in force nowhere
+)
 ISAS = ["x86_64", pytest.param("arm64", marks=EMULATED)]
 
 
@@ -74,7 +77,7 @@ def ungated(tmp_path_factory):
     for name, gate, open_ in (
         ("arm64/clock.c", "if (!emulated())", "if (emulated() || !emulated())"),
         ("common/gauge.c", "if (sound(g))", "if (1 || sound(g))"),
-        ("common/series.c", "#define SAME_CLOCK 1000", "#define SAME_CLOCK 1"),
+        ("common/series.c", "#define SAME_CLOCK 1000", "#define SAME_CLOCK 0"),
         ("common/series.c", "#define SLOW_CLOCK 1060", "#define SLOW_CLOCK 1000000"),
         ("common/series.c", "#define SHARED 1030", "#define SHARED 1000000"),
         ("common/series.h", "#define SERIES_HOT 1030", "#define SERIES_HOT 1000000"),
@@ -95,7 +98,7 @@ def records(binary, text):
     return [harness.json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @EMULATED
 def test_the_arm64_self_test_runs_its_code_path(ungated):
     [record] = records(ungated, harness.self_test_job("a"))
@@ -114,10 +117,17 @@ def test_the_arm64_self_test_runs_its_code_path(ungated):
         "nop stream",
     ]
     assert {"mul chain", "load chain", "store stream"} <= set(tests)
-    assert all(test["cycles"] > 0 for test in tests.values())
+    for name, test in tests.items():
+        # An emulator makes no code of a nop: the stream may take less than a step of its clock.
+        may_stand_still = name == "nop stream" and test["refused"].startswith("the clock stands")
+        if test["refused"]:
+            assert may_stand_still or test["refused"].startswith(MOVED)
+            assert (test["cycles"], test["held"]) == (None, 0)
+        else:
+            assert test["cycles"] > 0
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @EMULATED
 def test_arm64_calls_are_made_hot_and_cold(ungated, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
@@ -128,7 +138,11 @@ def test_arm64_calls_are_made_hot_and_cold(ungated, monkeypatch):
     assert (hot["cache"], cold["cache"], cold["skew"]) == ("hot", "cold", 5)
     for record in (hot, cold):
         assert record["clock"] == "cntvct-calibrated"
-        assert record["cycles"] > 0 or record["refused"].startswith("disturbed")
+        if record["refused"]:
+            assert record["refused"].startswith(MOVED)
+            assert record["cycles"] is None
+        else:
+            assert record["cycles"] > 0
 
 
 @EMULATED

@@ -38,7 +38,6 @@ def test_chains_of_known_cost_hold_or_are_refused(tmp_path):
             assert row.processes >= 2
 
 
-@pytest.mark.measures
 @X86_ONLY
 def test_rows_that_are_no_code_stay_with_the_reason(tmp_path):
     rows = [

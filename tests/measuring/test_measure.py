@@ -24,6 +24,7 @@ from loopwright.measuring.readings import RESULT_COLUMNS, self_test_span
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 STEPS = 16  # dependent instructions an iteration of the chains
+_SPIN = "import time\nend = time.monotonic() + 100\nwhile time.monotonic() < end: pass"
 KNOWN = {"register_add": 1.0, "imul": 3.0, "xor": 1.0}
 
 
@@ -34,8 +35,8 @@ def _fixtures(monkeypatch):
 
 @pytest.fixture
 def noise():
-    """Keep every CPU busy with more than it can do."""
-    spin = [sys.executable, "-c", "while True: pass"]
+    """Keep every CPU busy with more than it can do, at the usual priority and not for ever."""
+    spin = ["chrt", "--other", "0", sys.executable, "-c", _SPIN]
     busy = [subprocess.Popen(spin) for _ in range(2 * (os.cpu_count() or 1))]
     yield
     for process in busy:
@@ -154,7 +155,6 @@ def test_cold_calls_wait_for_memory():
     assert cold > 2 * hot
 
 
-@pytest.mark.measures
 @X86_ONLY
 def test_a_skew_that_contradicts_its_alignments_is_named():
     [chain] = kernels.select("x86_64/fixture/copy_words")[1]

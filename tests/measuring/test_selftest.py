@@ -11,12 +11,11 @@ from loopwright.cli import run as run_cli
 from loopwright.machine import harness
 from loopwright.measuring.measure import SELF_TEST_COLUMNS, self_test
 
-pytestmark = pytest.mark.measures
-
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 FIRST = ["add chain", "imul chain", "load stream", "taken branches", "nop stream"]
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_known_loops_read_what_is_known():
     rows = self_test(processes=2)
@@ -62,6 +61,7 @@ def test_a_loop_that_does_not_hold_has_its_reason(monkeypatch):
     assert (row["low"], row["high"]) == (1.00012, 1.0123)
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
     copy = shutil.copytree(paths.HARNESS, tmp_path / "harness")
@@ -80,6 +80,7 @@ def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
     assert re.match(said, record["refused"])
 
 
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_the_verb_says_whether_all_hold(capsys):
     code = run_cli(["self-test", "--json"])

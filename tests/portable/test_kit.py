@@ -85,7 +85,7 @@ def test_a_name_that_is_no_archive_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_a_run_leaves_a_file_that_says_all(measured_file):
     path, done = measured_file
@@ -109,7 +109,7 @@ def test_a_run_leaves_a_file_that_says_all(measured_file):
     assert "clock" in done.stderr
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_what_a_kit_measured_is_this_host(measured_file, capsys):
     path, _ = measured_file
@@ -125,7 +125,7 @@ def test_what_a_kit_measured_is_this_host(measured_file, capsys):
     assert listed["records"].sum() == first["new"]
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_a_file_that_was_cut_off_gives_all_whole_records(measured_file, tmp_path):
     path, _ = measured_file
@@ -147,7 +147,7 @@ def test_a_file_that_was_cut_off_gives_all_whole_records(measured_file, tmp_path
     assert row["new"] + row["there"] == lines(path)[-1]["readings"] - 1
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 @pytest.mark.parametrize(
     "text", [b"", b"{}\n", b"\x7fELF\0\1", b'{"loopwright_results": 2}\n', b"id,hex\n1,90\n"]
@@ -164,7 +164,7 @@ def test_what_is_no_file_of_results_changes_nothing(measured_file, tmp_path, tex
     assert Store.open().runs() == []
 
 
-@pytest.mark.measures
+@pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_an_interrupted_run_is_gone_on_with(packed, tmp_path):
     path = tmp_path / "cut.jsonl"
