@@ -46,25 +46,30 @@ _M64 = (1 << 64) - 1
 class Proof:
     """What runs of two loops said: equal, after so many of them, or the first difference.
 
-    missing says what of the code no run reached; the loops then count as not proven.
+    missing says what of the code no run reached, unproven why an SMT solver did not show that the
+    loops are equal ("" where it did). One of the two has to: else they count as not proven.
     """
 
     cases: int
     failure: str = ""
     missing: str = ""
+    unproven: str = "not asked"
 
     @property
     def holds(self) -> bool:
-        """Say whether the loops are equal as far as runs can say."""
-        return not self.failure and not self.missing
+        """Say whether the loops are equal, by a proof or as far as runs can say."""
+        return not self.failure and not (self.missing and self.unproven)
 
     def __str__(self) -> str:
         """Return it in words."""
         if self.failure:
             return f"not equal: {self.failure}"
+        if not self.unproven:
+            return f"proven for all inputs by SMT; equal in {self.cases} emulated runs"
         if self.missing:
-            return f"not proven: {self.missing}"
-        return f"equal in {self.cases} emulated runs, which reached all of it"
+            return f"not proven: {self.missing}; by SMT: {self.unproven}"
+        runs = f"equal in {self.cases} emulated runs, which reached all of it"
+        return f"{runs}; not proven by SMT: {self.unproven}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from loopwright.code.binding import lacking, outline
 from loopwright.code.elf import Piece, Section
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
-from loopwright.improving import costs, equality
+from loopwright.improving import costs, equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost
 from loopwright.improving.equality import Proof
@@ -305,6 +305,9 @@ class Improved:
             if progress:
                 progress(len(self.named), SHOWN, "proving")
             proof = equality.compare(self.question.bare, one.code, one.entries)
+            if not proof.failure:
+                unproven = smt.prove(self.question.bare, one.code, one.entries)
+                proof = replace(proof, unproven=unproven)
             if not proof.holds:
                 self.refused.append(f"{'; '.join(one.listing.steps)}: {proof}")
                 continue

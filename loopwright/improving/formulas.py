@@ -1,0 +1,387 @@
+"""Code of x86-64 as formulas of an SMT solver: what instructions do to registers, flags, memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import iced_x86 as iced
+
+from loopwright.code.instructions import X86_FLOW, Flow, near_target
+from loopwright.errors import InputError
+from loopwright.improving.listing import GENERAL
+
+BITS = ("CF", "PF", "ZF", "SF", "OF")
+VECTORS = tuple(f"zmm{n}" for n in range(16))  # of which 128 bits are known
+NAMES = (*sorted(GENERAL["x86_64"]), *VECTORS, *BITS)
+_MOST_STEPS, _MOST_PATHS = 400, 64
+_FULL = {getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)}
+_HIGH = {iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH}
+_FLAG_BITS = {
+    "CF": iced.RflagsBits.CF, "PF": iced.RflagsBits.PF, "ZF": iced.RflagsBits.ZF,
+    "SF": iced.RflagsBits.SF, "OF": iced.RflagsBits.OF,
+}  # fmt: skip
+_CONDITIONS = {
+    getattr(iced.ConditionCode, name.upper()): name
+    for name in ("o", "b", "e", "be", "s", "p", "l", "le", "no", "ae", "ne", "a", "ns", "np", "ge",
+                 "g")
+}  # fmt: skip
+_NAMED = {value: name for name, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
+_ARITHMETIC = frozenset({"ADD", "SUB", "CMP", "ADC", "SBB"})
+_LOGIC = frozenset({"AND", "OR", "XOR", "TEST"})
+_SHIFTS = frozenset({"SHL", "SAL", "SHR", "SAR"})
+# Known as functions of what they read, besides those of vector registers.
+_FUNCTIONS = frozenset(
+    {"ADCX", "ADOX", "ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BSF", "BSR", "BSWAP", "BT", "BZHI",
+     "CBW", "CDQ", "CDQE", "CLC", "CMC", "CQO", "CRC32", "CWDE", "DIV", "IDIV", "IMUL", "LZCNT",
+     "MUL", "MULX", "PDEP", "PEXT", "POPCNT", "RCL", "RCR", "ROL", "ROR", "RORX", "SAL", "SAR",
+     "SARX", "SHL", "SHLD", "SHLX", "SHR", "SHRD", "SHRX", "STC", "TZCNT", "XCHG"}
+)  # fmt: skip
+_MOVES = frozenset({"MOV", "MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
+_WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "MOVSX": True, "MOVSXD": True}
+_WRITTEN = (iced.OpAccess.WRITE, iced.OpAccess.COND_WRITE, iced.OpAccess.READ_WRITE,
+            iced.OpAccess.READ_COND_WRITE)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """Values by name, memory, and the accesses (kind, address, bytes) that led there.
+
+    given are the conditions of the branches on the way.
+    """
+
+    values: Mapping[str, Any]
+    memory: Any
+    accesses: tuple[tuple[str, Any, int], ...] = ()
+    given: tuple[Any, ...] = ()
+
+
+@dataclass
+class Formulas:
+    """Instructions by address, as formulas; possible says whether conditions can hold together.
+
+    An instruction that is not known by its meaning is a function of what it reads, the same one
+    wherever it stands: of that alone equality can be shown. So are loads and stores.
+    """
+
+    z3: Any
+    body: Mapping[int, iced.Instruction]
+    functions: dict[Any, Any] = field(default_factory=dict)
+
+    def fresh(self, tag: str) -> State:
+        """Return a state of which nothing is known; tag tells its symbols from those of others."""
+        z3 = self.z3
+        values = {
+            name: z3.Bool(f"{name}{tag}")
+            if name in BITS
+            else z3.BitVec(f"{name}{tag}", 128 if name in VECTORS else 64)
+            for name in NAMES
+        }
+        return State(values, z3.Const("memory", self._memory))
+
+    @property
+    def _memory(self) -> Any:
+        return self.z3.DeclareSort("Memory")
+
+    def runs(
+        self, state: State, start: int, stops: frozenset[int], possible: Any
+    ) -> Iterator[tuple[int, State]]:
+        """Yield the ways from an address to the next stop, or out of the code."""
+        waiting = [(start, state, 0)]
+        paths = 0
+        while waiting:
+            at, state, steps = waiting.pop()
+            while at in self.body and not (steps and at in stops):
+                ins = self.body[at]
+                steps += 1
+                if steps > _MOST_STEPS or paths > _MOST_PATHS:
+                    raise InputError("it has too many ways")
+                flow, target = X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
+                if flow is Flow.NEXT:
+                    state, at = self._stepped(state, ins), ins.next_ip
+                elif flow is Flow.JUMP and target is not None:
+                    at = target
+                elif flow is Flow.BRANCH and target is not None:
+                    taken = self.z3.simplify(self._condition(state, ins))
+                    ways = []
+                    for to, holds in ((target, taken), (ins.next_ip, self.z3.Not(taken))):
+                        if possible((*state.given, holds)):
+                            ways.append((to, replace(state, given=(*state.given, holds)), steps))
+                    if not ways:
+                        break
+                    waiting += ways[1:]
+                    paths += len(ways) - 1
+                    at, state, steps = ways[0]
+                else:
+                    raise InputError(f"{ins} is not followed")
+            else:
+                yield at, state
+
+    def _condition(self, state: State, ins: iced.Instruction) -> Any:
+        z3, name = self.z3, _CONDITIONS.get(ins.condition_code)
+        if name is None:
+            raise InputError(f"{ins} is not known")
+        cf, pf, zf, sf, of = (state.values[bit] for bit in BITS)
+        less = sf != of
+        positive = {
+            "o": of, "b": cf, "e": zf, "be": z3.Or(cf, zf), "s": sf, "p": pf, "l": less,
+            "le": z3.Or(less, zf),
+        }  # fmt: skip
+        opposite = {"no": "o", "ae": "b", "ne": "e", "a": "be", "ns": "s", "np": "p", "ge": "l",
+                    "g": "le"}  # fmt: skip
+        return positive[name] if name in positive else z3.Not(positive[opposite[name]])
+
+    def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
+        """Return a value of which is known that it depends on arguments alone."""
+        shape = (key, sort.sexpr(), *(a.sort().sexpr() for a in arguments))
+        if not arguments:
+            return self.z3.Const(f"f{shape}", sort)
+        if shape not in self.functions:
+            sorts = [a.sort() for a in arguments]
+            self.functions[shape] = self.z3.Function(f"f{len(self.functions)}", *sorts, sort)
+        return self.functions[shape](*arguments)
+
+    def _address(self, state: State, ins: iced.Instruction) -> Any:
+        z3 = self.z3
+        if ins.segment_prefix in (iced.Register.FS, iced.Register.GS):
+            raise InputError(f"{ins} is not known")
+        out = z3.BitVecVal(ins.memory_displacement, 64)
+        if ins.is_ip_rel_memory_operand:
+            return out
+        for register, scale in ((ins.memory_base, 1), (ins.memory_index, ins.memory_index_scale)):
+            if register != iced.Register.NONE:
+                if iced.RegisterExt.size(register) != 8 or register not in _FULL:
+                    raise InputError(f"{ins} is not known")
+                out = out + state.values[_FULL[register]] * scale
+        return z3.simplify(out)
+
+    def _load(self, state: State, ins: iced.Instruction, size: int) -> tuple[Any, State]:
+        at = self._address(state, ins)
+        value = self._function("load", self.z3.BitVecSort(8 * size), [state.memory, at])
+        return value, replace(state, accesses=(*state.accesses, ("load", at, size)))
+
+    def _read(self, state: State, ins: iced.Instruction, n: int) -> tuple[Any, State]:
+        """Return an operand's value, as wide as it is."""
+        kind = ins.op_kind(n)
+        if kind == iced.OpKind.REGISTER:
+            return self._register(state, ins.op_register(n)), state
+        if kind == iced.OpKind.MEMORY:
+            return self._load(state, ins, iced.MemorySizeExt.size(ins.memory_size))
+        other = ins.op_register(0) if ins.op_kind(0) == iced.OpKind.REGISTER else None
+        size = (
+            iced.RegisterExt.size(other)
+            if other is not None
+            else iced.MemorySizeExt.size(ins.memory_size)
+        )
+        return self.z3.BitVecVal(ins.immediate(n), 8 * size), state
+
+    def _register(self, state: State, register: "iced.Register_") -> Any:
+        name = _FULL.get(iced.RegisterExt.full_register(register))
+        size = iced.RegisterExt.size(register)
+        if name is None or size > 16:
+            raise InputError("it uses registers that are not known")
+        low = 8 if register in _HIGH else 0
+        return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
+
+    def _written(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
+        """Return the state with an operand written."""
+        z3 = self.z3
+        if ins.op_kind(n) == iced.OpKind.MEMORY:
+            at, size = self._address(state, ins), value.size() // 8
+            stored = self._function("store", self._memory, [state.memory, at, value])
+            accesses = (*state.accesses, ("store", at, size))
+            return replace(state, memory=stored, accesses=accesses)
+        register = ins.op_register(n)
+        name = _FULL.get(iced.RegisterExt.full_register(register))
+        if name is None or iced.RegisterExt.size(register) > 16:
+            raise InputError("it uses registers that are not known")
+        old, size = state.values[name], value.size()
+        if size == 32 and old.size() == 64:
+            value = z3.ZeroExt(32, value)
+        elif size < old.size():
+            low = 8 if register in _HIGH else 0
+            parts = [z3.Extract(old.size() - 1, low + size, old), value]
+            value = z3.Concat(*parts, *([z3.Extract(low - 1, 0, old)] if low else []))
+        return replace(state, values={**state.values, name: z3.simplify(value)})
+
+    def _flagged(self, state: State, result: Any, **known: Any) -> State:
+        """Return the state with flags of a result; known has those that do not follow from it."""
+        z3 = self.z3
+        low = z3.Extract(7, 0, result)
+        ones = [z3.Extract(n, n, low) for n in range(8)]
+        odd = ones[0]
+        for one in ones[1:]:
+            odd = odd ^ one
+        found = {"ZF": result == 0, "SF": result < 0, "PF": odd == 0, **known}
+        return replace(state, values={**state.values, **found})
+
+    def _stepped(self, state: State, ins: iced.Instruction) -> State:
+        """Return the state behind an instruction."""
+        z3, name = self.z3, _NAMED[ins.mnemonic]
+        if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
+            return state
+        if ins.has_lock_prefix or ins.has_rep_prefix or ins.has_repne_prefix:
+            raise InputError(f"{ins} is not known")
+        if name == "LEA":
+            wide = self._address(state, ins)
+            size = 8 * iced.RegisterExt.size(ins.op0_register)
+            return self._written(state, ins, 0, z3.Extract(size - 1, 0, wide))
+        if name in _MOVES and ins.op_count == 2:
+            value, state = self._read(state, ins, 1)
+            return self._written(state, ins, 0, value)
+        if name in _WIDENING and ins.op_count == 2:
+            return self._widened(state, ins, signed=_WIDENING[name])
+        if name.startswith("SET"):
+            return self._written(
+                state, ins, 0, z3.If(self._condition(state, ins), z3.BitVecVal(1, 8), 0)
+            )
+        if name.startswith("CMOV"):
+            (old, _), (value, state) = self._read(state, ins, 0), self._read(state, ins, 1)
+            return self._written(state, ins, 0, z3.If(self._condition(state, ins), value, old))
+        if name in _ARITHMETIC or name in _LOGIC:
+            return self._computed(state, ins, name)
+        if name in ("INC", "DEC", "NEG", "NOT"):
+            return self._of_one(state, ins, name)
+        if name in _SHIFTS and ins.op_count == 2 and ins.op_kind(1) != iced.OpKind.REGISTER:
+            return self._moved(state, ins, name)
+        if name == "IMUL" and ins.op_count > 1:
+            return self._multiplied(state, ins)
+        return self._as_function(state, ins)
+
+    def _widened(self, state: State, ins: iced.Instruction, *, signed: bool) -> State:
+        value, state = self._read(state, ins, 1)
+        vector = iced.RegisterExt.is_xmm(ins.op0_register)
+        if ins.op_kind(0) == iced.OpKind.MEMORY:
+            size = 8 * iced.MemorySizeExt.size(ins.memory_size)
+        else:
+            size = 128 if vector else 8 * iced.RegisterExt.size(ins.op0_register)
+            if vector and value.size() == 128:  # movq of one vector register to another
+                value = self.z3.Extract(63, 0, value)
+        if value.size() > size:
+            value = self.z3.Extract(size - 1, 0, value)
+        more = size - value.size()
+        widen = self.z3.SignExt if signed else self.z3.ZeroExt
+        return self._written(state, ins, 0, widen(more, value) if more else value)
+
+    def _computed(self, state: State, ins: iced.Instruction, name: str) -> State:
+        z3 = self.z3
+        a, state = self._read(state, ins, 0)
+        b, state = self._read(state, ins, 1)
+        if name in _LOGIC:
+            same = ins.op_kind(1) == iced.OpKind.REGISTER and ins.op0_register == ins.op1_register
+            result = {"OR": a | b, "XOR": a ^ b}.get(name, a & b)
+            if name == "XOR" and same and ins.op_kind(0) == iced.OpKind.REGISTER:
+                result = z3.BitVecVal(0, a.size())
+            known = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
+        else:
+            size = a.size()
+            wide_a, wide_b = z3.ZeroExt(1, a), z3.ZeroExt(1, b)
+            one = z3.If(state.values["CF"], z3.BitVecVal(1, size + 1), 0)
+            more = one if name in ("ADC", "SBB") else z3.BitVecVal(0, size + 1)
+            if name in ("ADD", "ADC"):
+                wide = wide_a + wide_b + more
+                result = z3.Extract(size - 1, 0, wide)
+                over = ((a ^ result) & (b ^ result)) < 0
+            else:
+                wide = wide_a - wide_b - more
+                result = z3.Extract(size - 1, 0, wide)
+                over = ((a ^ b) & (a ^ result)) < 0
+            if name in ("SUB", "CMP"):  # as comparisons: the solver is quick with them
+                result = a - b
+                known = {"CF": z3.ULT(a, b), "OF": over}
+            elif name == "ADD":
+                result = a + b
+                known = {"CF": z3.ULT(result, a), "OF": over}
+            else:
+                known = {"CF": z3.Extract(size, size, wide) == 1, "OF": over}
+        if name not in ("CMP", "TEST"):
+            state = self._written(state, ins, 0, result)
+        state = self._flagged(state, result, **known)
+        if name in ("SUB", "CMP"):
+            less = a < b
+            values = {**state.values, "ZF": a == b, "OF": less != (result < 0)}
+            state = replace(state, values=values)
+        return state
+
+    def _of_one(self, state: State, ins: iced.Instruction, name: str) -> State:
+        z3 = self.z3
+        a, state = self._read(state, ins, 0)
+        if name == "NOT":
+            return self._written(state, ins, 0, ~a)
+        result = {"INC": a + 1, "DEC": a - 1, "NEG": -a}[name]
+        least = z3.BitVecVal(1 << (a.size() - 1), a.size())
+        known = {"OF": (a if name == "NEG" else result) == least}
+        if name == "DEC":
+            known = {"OF": a == least}
+        if name == "NEG":
+            known["CF"] = a != 0
+        return self._flagged(self._written(state, ins, 0, result), result, **known)
+
+    def _moved(self, state: State, ins: iced.Instruction, name: str) -> State:
+        z3 = self.z3
+        a, state = self._read(state, ins, 0)
+        size = a.size()
+        count = ins.immediate(1) % (64 if size == 64 else 32)
+        if not count:
+            return self._written(state, ins, 0, a) if size == 32 else state
+        if count >= size:
+            return self._as_function(state, ins)
+        left = name in ("SHL", "SAL")
+        result = a << count if left else z3.LShR(a, count) if name == "SHR" else a >> count
+        out = size - count if left else count - 1
+        over = self._function("over", z3.BoolSort(), [a, z3.BitVecVal(ins.code * 64 + count, 32)])
+        known = {"CF": z3.Extract(out, out, a) == 1, "OF": over}
+        return self._flagged(self._written(state, ins, 0, result), result, **known)
+
+    def _multiplied(self, state: State, ins: iced.Instruction) -> State:
+        first = ins.op_count - 2
+        a, state = self._read(state, ins, first)
+        b, state = self._read(state, ins, first + 1)
+        state = self._written(state, ins, 0, a * b)
+        flags = {bit: self._function(("imul", bit), self.z3.BoolSort(), [a, b]) for bit in BITS}
+        return replace(state, values={**state.values, **flags})
+
+    def _as_function(self, state: State, ins: iced.Instruction) -> State:
+        """Return the state behind an instruction that is a function of what it reads."""
+        info = iced.InstructionInfoFactory().info(ins)
+        stores = any(one.access in _WRITTEN for one in info.used_memory())
+        vector = any(iced.RegisterExt.is_xmm(used.register) for used in info.used_registers())
+        others = ins.rflags_modified & ~sum(_FLAG_BITS.values()) & ~iced.RflagsBits.AF
+        if stores or others or not (vector or _NAMED[ins.mnemonic] in _FUNCTIONS):
+            raise InputError(f"{ins} is not known")
+        arguments: list[Any] = []
+        written: list[str] = []
+        addressing = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
+        for used in info.used_registers():
+            name = _FULL.get(iced.RegisterExt.full_register(used.register))
+            if name is None or iced.RegisterExt.size(used.register) > 16:
+                if iced.RegisterExt.is_segment_register(used.register):
+                    continue
+                raise InputError(f"{ins} uses registers that are not known")
+            plain = used.access == iced.OpAccess.WRITE and name not in VECTORS
+            plain = plain and iced.RegisterExt.size(used.register) >= 4
+            if used.register in addressing and used.access == iced.OpAccess.READ:
+                operands = [ins.op_register(n) for n in range(ins.op_count)]
+                if used.register not in operands:
+                    continue
+            if not plain:
+                arguments.append(state.values[name])
+            if used.access in _WRITTEN:
+                written.append(name)
+        for memory in info.used_memory():
+            size = iced.MemorySizeExt.size(memory.memory_size)
+            value, state = self._load(state, ins, size)
+            arguments.append(value)
+        changed = [bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_modified]
+        kept = set(changed) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
+        arguments += [state.values[bit] for bit in BITS if bit in kept]
+        numbers = [
+            ins.immediate(n)
+            for n in range(ins.op_count)
+            if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
+        ]
+        registers = [ins.op_register(n) for n in range(ins.op_count)]
+        key = (ins.code, *numbers, *registers)
+        values = dict(state.values)
+        for name in dict.fromkeys((*written, *changed)):
+            values[name] = self._function((key, name), state.values[name].sort(), arguments)
+        return replace(state, values=values)

@@ -1,0 +1,168 @@
+"""Proofs by an SMT solver: what they show, what they do not, and that instructions do as a core."""
+
+import random
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import iced_x86 as iced
+import pytest
+import unicorn
+from test_bare import ENTERED, LOOPS, MUTANTS, bare, broken, new_code
+
+from loopwright.code import snippet
+from loopwright.improving import equality, smt
+from loopwright.improving.distance import UnrollByDistance
+from loopwright.improving.formulas import BITS, NAMES, Formulas
+from loopwright.improving.listing import code
+from loopwright.improving.transformations import Reorder
+from loopwright.improving.turning import CopyIterations, EntriesApart
+from loopwright.tracing.emulator import core_of, register_of
+
+z3 = pytest.importorskip("z3")
+
+
+@pytest.mark.parametrize("name", [*LOOPS, *ENTERED])
+def test_transformations_are_proven(name):
+    loop = bare({**LOOPS, **ENTERED}[name])
+    base = next(EntriesApart().apply(loop.listing), loop.listing)
+    used = (CopyIterations(4), Reorder(), *([UnrollByDistance(2)] if name == "copy" else []))
+    made = [base, *(one for each in used for one in each.apply(base))]
+    assert len(made) > 1
+    for one in made:
+        assert smt.prove(loop, *new_code(loop, one)) == "", one.steps
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_dropped_condition_is_not_proven(name, monkeypatch):
+    loop = bare(MUTANTS[name])
+    broken(name, monkeypatch)
+    made = [one for n in (2, 4) for one in UnrollByDistance(n).apply(loop.listing)]
+    assert made
+    for one in made:
+        assert re.search("may|leaves", smt.prove(loop, *new_code(loop, one)))
+
+
+MIXED = """
+.L1:	mov (%rdi),%rcx
+	imul $3,%rcx,%rcx
+	xor %ecx,%r8d
+	ror $5,%r8d
+	movdqu (%rsi),%xmm1
+	paddd %xmm0,%xmm1
+	movdqu %xmm1,(%rsi)
+	adc $0,%r8
+	add $8,%rdi
+	add $16,%rsi
+	cmp %rdx,%rdi
+	jb .L1
+	mov %r8,%rax
+"""
+CHANGES = {
+    "imulq $3, %rcx": "imulq $5, %rcx",
+    "xorl %ecx, %r8d": "orl %ecx, %r8d",
+    "rorl $5, %r8d": "roll $5, %r8d",
+    "paddd %xmm0, %xmm1": "paddq %xmm0, %xmm1",
+    "movdqu %xmm1, (%rsi)": "movdqu %xmm1, 16(%rsi)",
+    "movdqu (%rsi), %xmm1": "movdqu (%rdi), %xmm1",
+    "adcq $0, %r8": "sbbq $0, %r8",
+    "addq $8, %rdi": "subq $8, %rdi",
+    "jb .Lloop": "jbe .Lloop",
+}
+
+
+def test_every_changed_instruction_is_not_proven():
+    loop = bare(MIXED)
+    assert smt.prove(loop, *new_code(loop, loop.listing)) == ""
+    assert {one.text for one in loop.listing.lines} >= CHANGES.keys()
+    for old, new in CHANGES.items():
+        lines = tuple(code(new) if x.text == old else x for x in loop.listing.lines)
+        unproven = smt.prove(loop, *new_code(loop, replace(loop.listing, lines=lines)))
+        assert re.search("may|leaves", unproven), new
+
+
+@pytest.mark.parametrize("name", ["mixed", *LOOPS])
+def test_neighbours_that_depend_on_one_another_are_not_proven_in_the_other_order(name):
+    loop = bare({"mixed": MIXED, **LOOPS}[name])
+    lines, effects = loop.listing.lines, loop.listing.effects
+    at = [n for n, one in enumerate(lines[:-2]) if one.kind == "code"]
+    wrong = []
+    for one, two in pairwise(at[:-1]):
+        if effects[one].writes & effects[two].reads & {"rcx", "rdi", "rsi", "r8"}:
+            swapped = (*lines[:one], lines[two], lines[one], *lines[two + 1 :])
+            text, entries = new_code(loop, replace(loop.listing, lines=swapped))
+            wrong.append((smt.prove(loop, text, entries), equality.compare(loop, text).failure))
+    for unproven, failure in wrong:
+        assert unproven or not failure
+
+
+def test_instructions_that_are_not_known_are_named():
+    loop = bare(LOOPS["copy"].replace("mov %cl,(%rsi)", "rdrand %rcx"))
+    assert "rdrand" in smt.prove(loop, loop.code, {})
+    stores = bare(LOOPS["copy"].replace("mov %cl,(%rsi)", "incb (%rsi)"))
+    assert smt.prove(stores, stores.code, {}) == ""
+
+
+KNOWN = """
+	mov %rcx,%rdx; mov %cl,%dh; mov %ah,%bl; mov $-5,%ecx; movzbl %ch,%edx; movsbq %dl,%rsi
+	movslq %ecx,%rdx; movswl %dx,%ecx; lea -3(%rcx,%rdx,4),%rsi; lea 7(%rdx),%esi
+	add %rcx,%rdx; add %cl,%ch; add $127,%edx; sub %rdx,%rcx; sub %dx,%cx; adc %rcx,%rdx
+	adc $-1,%cl; sbb %ecx,%edx; sbb %rcx,%rcx; cmp %rcx,%rdx; cmp $-1,%dl; test %ecx,%edx
+	and %rcx,%rdx; or $12,%dx; xor %ecx,%edx; xor %edx,%edx; not %rcx; neg %ecx; neg %dl
+	inc %rcx; inc %dl; dec %edx; dec %cx; shl $3,%rcx; shl $1,%edx; shr $9,%dx; sar $63,%rcx
+	sar $1,%dl; shl $32,%edx; imul %rcx,%rdx; imul $-7,%ecx,%edx
+	sete %cl; setb %dh; setg %al; setle %bl; seto %cl; setp %dl; sets %sil; seta %al; setbe %r8b
+	cmovl %rcx,%rdx; cmovae %ecx,%edx; cmovne %dx,%cx; cmovge %ecx,%ecx
+	movq %rcx,%xmm1; movd %ecx,%xmm2; movq %xmm1,%rdx; movd %xmm2,%edx; movq %xmm1,%xmm3
+	movdqa %xmm1,%xmm4; movups %xmm2,%xmm5
+"""
+
+
+def test_known_instructions_do_what_a_core_does():
+    text = "\n".join(f"\t{one.strip()}" for line in KNOWN.splitlines() for one in line.split(";"))
+    [(_, piece)] = snippet.loops_of(f".L1:\n{text}\n\tjne .L1\n")
+    draw = random.Random(5)
+    core = core_of("x86_64")
+    core.mem_map(0x40_0000, 0x2000)
+    numbers = [register_of("x86_64", n.replace("zmm", "xmm")) for n in NAMES if n not in BITS]
+    compared = 0
+    for n, ins in enumerate(piece.instructions[:-1]):
+        base = 0x40_0000 + 64 * n  # the emulator keeps what it translated of an address
+        core.mem_write(base, ins.code)
+        [decoded] = iced.Decoder(64, ins.code, ip=base)
+        formulas = Formulas(z3, {base: decoded})
+        for _ in range(24):
+            values = {
+                n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
+                for n in NAMES
+            }
+            values |= {n: draw.getrandbits(128) for n in NAMES if n.startswith("zmm")}
+            values |= {bit: draw.getrandbits(1) for bit in BITS}
+            places = dict(zip(BITS, (0, 2, 6, 7, 11), strict=True))
+            flags = 2 | sum(values[bit] << at for bit, at in places.items())
+            for n, number in zip(NAMES, numbers, strict=False):
+                core.reg_write(number, values[n])
+            core.reg_write(unicorn.x86_const.UC_X86_REG_EFLAGS, flags)
+            core.emu_start(base, 0, count=1)
+            begun = formulas.fresh("")
+            known = {
+                n: z3.BoolVal(bool(values[n])) if n in BITS
+                else z3.BitVecVal(values[n], old.size())
+                for n, old in begun.values.items()
+            }  # fmt: skip
+            [(end, state)] = formulas.runs(
+                replace(begun, values=known), base, frozenset(), lambda _: True
+            )
+            assert end == base + len(ins.code)
+            found = core.reg_read(unicorn.x86_const.UC_X86_REG_EFLAGS)
+            real = {n: core.reg_read(m) for n, m in zip(NAMES, numbers, strict=False)}
+            real |= {bit: found >> at & 1 for bit, at in places.items()}
+            for n, value in state.values.items():
+                value = z3.simplify(value)
+                if n in BITS and not (z3.is_true(value) or z3.is_false(value)):
+                    continue  # the vendors leave it undefined
+                assert (z3.is_true(value) if n in BITS else value.as_long()) == real[n], (
+                    f"{ins.text}: {n}"
+                )
+                compared += 1
+    assert compared > 40_000
