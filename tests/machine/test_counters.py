@@ -22,9 +22,7 @@ EMULATED = pytest.mark.skipif(
     toolchain.host_isa() == "arm64" or not shutil.which("qemu-aarch64"),
     reason="needs qemu-aarch64 on another machine",
 )
-MOVED = (
-    "disturbed: "  # the thread went to another CPU in most samples: all else is in force nowhere
-)
+MOVED = "disturbed: "  # the thread went to another CPU in most samples
 ISAS = ["x86_64", pytest.param("arm64", marks=EMULATED)]
 
 
