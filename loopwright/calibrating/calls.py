@@ -2,9 +2,10 @@
 
 Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
 call a return once or twice, alone and beside nops, a chain and independent moves. Answer: the
-places of both and the bubble with which what was learned predicts the kernels best; a range where
-they are not predicted well. Their ports are those of a branch and of a store or a load. What the
-kit names as made of the uops of a form that was timed has that form's figures, as an assumption.
+places of both and the bubble with which what was learned predicts the kernels best, but for those
+of no one speed; a range where they are not predicted well. Their ports are those of a branch and of
+a store or a load. What the kit names as made of the uops of a form that was timed has that form's
+figures, as an assumption.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
 _LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
 _JOINS = "uop_cache.joins"
 _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
+_LEAST = 4  # loops that have to have a figure
 _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
 _PLACES = range(1, 5)
 _BUBBLES = range(1, 4)  # cycles
@@ -75,10 +77,13 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     figures = _time(laboratory, asked)
     timed = {**learned.figures, **dict(zip(asked, figures, strict=True))}
     learned = replace(learned, figures=timed)
-    if refused := [one.refused for one in figures if not one]:
-        left = {CALL: f"calls were not timed: {refused[0]}"}
+    found = {name: one for name, one in zip(asked, figures, strict=True) if one}
+    if len(found) < _LEAST:
+        refused = next(one.refused for one in figures if not one)
+        left = {CALL: f"calls were not timed: {refused}"}
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
+    asked, figures = {name: asked[name] for name in found}, list(found.values())
     codes = list(asked.values())
     ports = (branch, *store), (branch, load)
     tried = [
@@ -88,22 +93,22 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         for core in [_with(learned, *ports, one, other)]
         for returns in _returns()
     ]
-    found = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
-    if found is None:
+    best_fit = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
+    if best_fit is None:
         return learned
-    best = _told_joins(found.hypothesis.learned, found)
-    said = f"{len(asked)} loops with calls, mean error {100 * found.error:.1f} %"
+    best = _told_joins(best_fit.hypothesis.learned, best_fit)
+    said = f"{len(asked)} loops with calls, mean error {100 * best_fit.error:.1f} %"
     doubted = assumed(f"no rule explains {said}")
-    why = fitted(said) if found.explained else doubted
-    bubble = _bubble(found)
+    why = fitted(said) if best_fit.explained else doubted
+    bubble = _bubble(best_fit)
     if isinstance(bubble, Between):
         why = assumed(f"kernels ask for other bubbles; {said}")
-    rules = found.hypothesis.rules
+    rules = best_fit.hypothesis.rules
     told = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
     best = fit.with_rules(best, {_BUBBLE: bubble, **told}, why)
     if _LEAD in rules:
         best = fit.with_rules(best, {_LEAD: _AHEAD}, assumed("as fitted to calls of Zen 4"))
-    if found.explained:
+    if best_fit.explained:
         return best
     ends = {
         name: Doubt(replace(uops, places=1), replace(uops, places=_PLACES[-1] + 1), doubted)

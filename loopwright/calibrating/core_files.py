@@ -556,14 +556,18 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     flags = [f"tp={uops.busy}"] if uops.busy else []
     if name in learned.fusion:
         flags.append(f"fuse={learned.fusion[name]}")
-    if not ports and any(one.cycles == 0 and not one.bound for one in latencies):
+    if len(ports) <= 1 and any(one.cycles == 0 and not one.bound for one in latencies):
+        # Rename performs it: what follows waits for its source all the same.
         flags.append("elim")
+        ports = ()
     places = max(uops.places, 1)
     sent = learned.microcode.sent(name, places) if learned.microcode else 0
     issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
     named = _stored(learned.core, ports) if name in learned.stores else shown(ports)
     idiom = learned.idioms.get(name)
     same = "" if idiom is None else f"1:1:{named if idiom.port else ''}|*:0"
+    if idiom is not None and idiom.waits:
+        same = f"1:1:{shown([learned.core.wide])}|*:1"
     slots = f"{places + 1}:{places - sent}:{named}" if name in learned.indexed else ""
     return (*issued, named, _latency(latencies), " ".join(flags), slots, same)
 

@@ -10,8 +10,9 @@ paths end. Answer: the cycles of an iteration.
 The curves of string instructions as the simulator takes them, as far as they explain it.
 
 Asked: what was timed. Answer: points of each curve, and from which alignment and side on it is
-another. Some sizes are kept aside first; where these, or other offsets, are not
-predicted, the instruction is left out: its curve stands in strings.csv alone.
+another; a point of no one speed lies between its neighbours. Some sizes are kept aside first; where
+these, or other offsets, are not predicted, the instruction is left out: its curve stands in
+strings.csv alone.
 
 Curves of string instructions of a core: as they were measured, or as the simulator has them.
 """
@@ -96,6 +97,7 @@ def _run(kit: Kit, one: Repeated) -> Run:
 _ASIDE = (192, 384, 768, 1536, 3072)  # bytes: between points
 _SAME, _SOME = 0.06, 2  # relative: curves that differ by less at all sizes but so many are one
 _FAR = 0.25  # relative error of what explains an instruction:
+_TIMED = 0.9  # of what is asked of an instruction has to have a figure
 _MOST = 0.95  # of as many sizes, no further off than that
 _LINE = 64  # bytes
 _END = "end"
@@ -118,13 +120,15 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     known: dict[str, list[Timed]] = {}
     for name in laboratory.kit.REPEATED:
         mine = [one for one in special.strings if one.what.name == name]
-        refused = [one.figure.refused for one in mine if not one.figure]
-        if refused or not mine:
-            left[f"rep {name}"] = refused[0] if refused else "not asked"
+        timed = [one for one in mine if one.figure]
+        if len(timed) < _TIMED * len(mine) or not _are_curves(timed):
+            left[f"rep {name}"] = next(one.figure.refused for one in mine if not one.figure)
+        elif not mine:
+            left[f"rep {name}"] = "not asked"
         elif f"string.{name}_cycles" not in binding.parameters():
             left[f"rep {name}"] = "the simulator has no points of its curve; strings.csv has it"
         else:
-            known[name] = mine
+            known[name] = timed
     tried_ = [_explained(laboratory, learned, known, at) for at in _ENDS]
     best = min(tried_, key=lambda one: (len(one.left), one.error))
     rules = {**learned.rules, **best.rules}
@@ -160,12 +164,20 @@ def _explained(
     return _Explained(rules, error, left)
 
 
+def _are_curves(mine: Sequence[Timed]) -> bool:
+    """Say whether what was timed has all places, each from the smallest size to the largest."""
+    ends = {(one.what.source, one.what.destination, one.what.size) for one in mine}
+    places = {(source, destination) for source, destination, _ in ends}
+    return all((*place, size) in ends for place in places for size in (SIZES[0], SIZES[-1]))
+
+
 def _curves(mine: Sequence[Timed]) -> _Curves:
+    """Return cycles by size for each place; a size without a figure lies between its neighbours."""
     out: dict[tuple[int, int], dict[int, float]] = {}
     for one in mine:
         place = one.what.source, one.what.destination
         out.setdefault(place, {})[one.what.size] = one.figure.cycles
-    return out
+    return {place: {size: _between(some, size) for size in SIZES} for place, some in out.items()}
 
 
 def _alignment(found: _Curves) -> int:

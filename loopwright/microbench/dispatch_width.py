@@ -56,13 +56,9 @@ class Width:
 
 def measure(laboratory: Laboratory) -> Width:
     """Return the width; InputError where the machine gives no whole number."""
-    kit = laboratory.kit
-    nop, other = kit.nop(), kit.MOVE
-    figure, moves, both = laboratory.time(
-        [[nop] * _COPIES, [other] * _COPIES, [nop, other] * _COPIES], "slope"
-    )
-    if not figure:
-        raise InputError(f"{laboratory.machine.name}: nops were not measured: {figure.refused}")
+    other = laboratory.kit.MOVE
+    nop, figure = _timed(laboratory)
+    moves, both = laboratory.time([[other] * _COPIES, [nop, other] * _COPIES], "slope")
     nops = not (moves and both and both.cycles <= _FREE * moves.cycles)
     if not nops and round(_rate(figure)) > round(_rate(moves)):
         # Ports may bind moves and leave room for nops: then two beside each take as long as nops.
@@ -80,6 +76,17 @@ def measure(laboratory: Laboratory) -> Width:
         )
     error = rate * figure.uncertainty / figure.cycles
     return Width(round(rate), rate, error, nop if nops else other, nops)
+
+
+def _timed(laboratory: Laboratory) -> tuple[bytes, Figure]:
+    """Return the first nop that has one speed, the usual one before all, and what copies take."""
+    refused = ""
+    for nop in [laboratory.kit.nop(), *_others(laboratory.kit)]:
+        (figure,) = laboratory.time([[nop] * _COPIES], "slope")
+        if figure:
+            return nop, figure
+        refused = refused or figure.refused
+    raise InputError(f"{laboratory.machine.name}: nops were not measured: {refused}")
 
 
 def _whole(rate: float) -> bool:

@@ -405,10 +405,14 @@ _AS_FAST_AS_DISPATCH = 1.08  # times the cycles of dispatch: what takes no longe
 
 @dataclass(frozen=True)
 class Idiom:
-    """Cycles of a zero idiom, and whether it needs a port."""
+    """Cycles of a form whose operands are one register, and whether it needs a port then.
+
+    A zero idiom waits for nothing; a move that rename performs between two registers waits.
+    """
 
     figure: Figure
     port: bool
+    waits: bool = False
 
 
 def zero_idioms(
@@ -417,25 +421,34 @@ def zero_idioms(
     latencies: Mapping[str, Sequence[Latency]],
     width: int,
 ) -> dict[str, Idiom]:
-    """Return the forms that wait for nothing so, by their names."""
-    some = [form for form in forms if _may_be_idiom(form) and _least_latency(latencies[form.name])]
+    """Return the forms that wait for nothing so, and free moves that wait, by their names."""
+    free = {form.name for form in forms if _is_free(latencies[form.name])}
+    some = [
+        form
+        for form in filter(_is_of_one_kind, forms)
+        if form.name in free
+        or (form.mnemonic in form.kit.IDIOMS and _least_latency(latencies[form.name]))
+    ]
     figures = laboratory.time([[_of_one_register(form)] for form in some])
-    return {
-        form.name: Idiom(figure, figure.cycles > _AS_FAST_AS_DISPATCH / width)
-        for form, figure in zip(some, figures, strict=True)
-        if figure and figure.cycles < _WAITS_FOR_ITSELF * _least_latency(latencies[form.name])
-    }
+    out = {}
+    for form, figure in zip(some, figures, strict=True):
+        least = _least_latency(latencies[form.name])
+        if figure and figure.cycles < _WAITS_FOR_ITSELF * least:
+            out[form.name] = Idiom(figure, figure.cycles > _AS_FAST_AS_DISPATCH / width)
+        elif form.name in free and figure and figure.cycles >= _WAITS_FOR_ITSELF:
+            out[form.name] = Idiom(figure, port=True, waits=True)
+    return out
 
 
-def _may_be_idiom(form: Form) -> bool:
-    """Say whether all operands can be one register, in a form that may be an idiom then."""
+def _is_free(latencies: Sequence[Latency]) -> bool:
+    """Say whether a result takes no cycle, as of moves that rename performs."""
+    return any(one.cycles == 0 for one in latencies if one.plain and one.target == "0")
+
+
+def _is_of_one_kind(form: Form) -> bool:
+    """Say whether all operands can be one register."""
     kinds = {(one.kind, one.bits) for one in form.chosen}
-    return (
-        form.mnemonic in form.kit.IDIOMS
-        and form.memory is None
-        and len(form.chosen) > 1
-        and len(kinds) == 1
-    )
+    return form.memory is None and len(form.chosen) > 1 and len(kinds) == 1
 
 
 def _least_latency(latencies: Sequence[Latency]) -> int:

@@ -124,7 +124,10 @@ def test_ports_of_what_changes_memory_are_told_from_those_of_addresses(learned):
     ("core", "known"),
     [
         ("zen4", {"xor r64,r64": False, "pcmpeqd x,x": True}),
-        ("goldencove", {"xor r64,r64": False, "pxor x,x": False, "pcmpeqd x,x": True}),
+        (
+            "goldencove",
+            {"xor r64,r64": False, "pxor x,x": False, "pcmpeqd x,x": True, "mov r64,r64": True},
+        ),
         ("zen2", {"xor r64,r64": True, "pandn x,x": True}),
     ],
 )
