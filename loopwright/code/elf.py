@@ -3,7 +3,7 @@
 import bisect
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import pairwise
@@ -157,6 +157,8 @@ class Section:
     data are the stretches of it that hold no code, as mapping symbols say; starts the addresses
     of routines (or parts of them) as unwind tables say; entries those where a program begins.
     alignment is what a linker keeps a section of an object aligned to, 0 in a linked file.
+    constants are the addresses and contents of a linked file's sections that nothing writes, but
+    for those of code.
     """
 
     file: str
@@ -169,6 +171,7 @@ class Section:
     starts: tuple[int, ...] = ()
     entries: tuple[int, ...] = ()
     alignment: int = 0
+    constants: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
 
     @property
     def end(self) -> int:
@@ -250,6 +253,7 @@ def _sections(
     unwound = () if places else starts(image)
     entry = () if places else (image["e_entry"],)
     written = edits(image) if edits else {}
+    constants = () if places else tuple(_constants(image))
     for number, section in enumerate(image.iter_sections()):
         if not section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section["sh_type"] != "SHT_PROGBITS":
             continue
@@ -263,8 +267,19 @@ def _sections(
             end = start + len(code)
             parts, begins = ([a for a in some if start <= a < end] for some in (unwound, entry))
             alignment = max(section["sh_addralign"], 1) if places else 0
-            own = (kept, data, tuple(parts), tuple(begins), alignment)
+            own = (kept, data, tuple(parts), tuple(begins), alignment, constants)
             yield Section(name, isa, section.name, start, code, *own)
+
+
+def _constants(image: ELFFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the address and the bytes of each section that is mapped, never written and no code."""
+    flags = SH_FLAGS.SHF_ALLOC | SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_EXECINSTR
+    for section in image.iter_sections():
+        if (
+            section["sh_flags"] & flags == SH_FLAGS.SHF_ALLOC
+            and section["sh_type"] == "SHT_PROGBITS"
+        ):
+            yield section["sh_addr"], section.data()
 
 
 def _edited(code: bytes, edits: Sequence[tuple[int, bytes]]) -> bytes:

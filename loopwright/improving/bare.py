@@ -2,6 +2,7 @@
 
 import bisect
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ from loopwright.improving.listing import (
 )
 
 HEAD, BEHIND, START = ".Lloop", ".Lbehind", ".Lstart"
+_NEAR = 16  # instructions before a jump by a table, among which is the load from it
 _MOST_FOLLOWED = 3000  # instructions behind a loop; what lies further counts as reading everything
 _VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
 EVERYTHING = {
@@ -222,20 +224,52 @@ class _Around:
         inside = range(piece.address + 1, piece.instructions[-1].end)
         own = range(piece.address, piece.instructions[-1].end)
         found: set[int] = set()
+        tables = False
         if piece.isa != "x86_64":
             return found
-        for ins in self._decoded(self._routine.start, self._routine.stop):
+        routine = list(self._decoded(self._routine.start, self._routine.stop))
+        for n, ins in enumerate(routine):
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
-                raise InputError(
-                    f"{piece.id}: its routine jumps by a table, which may lead into the loop"
-                )
+                if not any(map(_loads_distance, routine[max(0, n - _NEAR) : n])):
+                    by = " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split()[1:])
+                    said = f"its routine jumps by {by}, which may lead into the loop"
+                    raise InputError(f"{piece.id}: {said}")
+                tables = True
             if ins.ip in own:
                 continue
             if (target := near_target(ins)) is not None and target in inside:
                 found.add(target)
+        if tables:
+            found |= self._of_tables(routine) & set(inside)
         if wrong := found - {i.address for i in piece.instructions}:
             raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
+        return found
+
+    def _of_tables(self, routine: Sequence[iced.Instruction]) -> set[int]:
+        """Return where the tables that a routine names may lead, and more.
+
+        An entry is a distance in 4 bytes, from the table or from code that the routine names. A
+        table ends at the latest where an entry leads out of the section.
+        """
+        section = self._section
+        named = {
+            int(i.memory_displacement) for i in routine if i.mnemonic == iced.Mnemonic.LEA
+            and i.is_ip_rel_memory_operand
+        }  # fmt: skip
+        labels = {at for at in named if section.address <= at < section.end}
+        found: set[int] = set()
+        for at in named - labels:
+            for start, content in section.constants:
+                if not start <= at < start + len(content):
+                    continue
+                rest = content[at - start :]
+                for (distance,) in struct.iter_unpack("<i", rest[: len(rest) // 4 * 4]):
+                    leads = {base + distance for base in (at, *labels)}
+                    leads = {to for to in leads if section.address <= to < section.end}
+                    if not leads:
+                        break
+                    found |= leads
         return found
 
     def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
@@ -308,6 +342,11 @@ class _Around:
                 continue
             waiting += nodes[at][1]
         return nodes
+
+
+def _loads_distance(ins: iced.Instruction) -> bool:
+    """Say whether an instruction loads an entry of a table of distances."""
+    return bool(ins.mnemonic == iced.Mnemonic.MOVSXD and ins.memory_index_scale == 4)
 
 
 def _unknown(ins: iced.Instruction) -> bool:

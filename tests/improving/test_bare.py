@@ -1,10 +1,11 @@
 """Loops without a contract: transformations leave them equal, and a dropped condition is found."""
 
+import subprocess
 from dataclasses import replace
 
 import pytest
 
-from loopwright.code import snippet
+from loopwright.code import elf, snippet
 from loopwright.errors import InputError
 from loopwright.improving import distance, equality, turning
 from loopwright.improving.bare import BEHIND, of_piece
@@ -243,6 +244,41 @@ def test_code_behind_a_loop_says_what_is_live():
 def test_what_cannot_be_improved_is_said(text, free, said):
     with pytest.raises(InputError, match=said):
         bare(text, free)
+
+
+BY_TABLE = """
+	.globl f
+	.type f,@function
+f:	lea .LT(%rip),%rdx
+	movslq (%rdx,%rax,4),%rax
+	add %rdx,%rax
+	jmp *%rax
+.L1:	movzbl (%rdi),%ecx
+	mov %cl,(%rsi)
+	add $1,%rsi
+.L2:	add $1,%rdi
+	cmp %r8,%rdi
+	jne .L1
+.L3:	ret
+	.size f,.-f
+	.section .rodata
+	.p2align 2
+.LT:	.long .L1-.LT, .L3-.LT
+"""
+
+
+def test_tables_of_jumps_say_where_a_loop_is_entered(tmp_path):
+    def loop(text):
+        made = tmp_path / "f.so"
+        command = ["gcc", "-shared", "-nostdlib", "-x", "assembler", "-", "-o", str(made)]
+        subprocess.run(command, input=text, text=True, check=True)
+        [(section, piece)] = elf.loops_of(str(made))
+        return of_piece(section, piece)
+
+    assert not loop(BY_TABLE).entries
+    assert loop(f"{BY_TABLE}\t.long .L2-.LT\n").entries == {".Lat_9": 9}
+    with pytest.raises(InputError, match=r"jumps by \*%rax, which may lead into"):
+        loop(BY_TABLE.replace("movslq (%rdx,%rax,4)", "mov (%rdx,%rax,8)"))
 
 
 def test_registers_that_are_not_compared_are_not_proven():
