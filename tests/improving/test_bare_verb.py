@@ -1,16 +1,19 @@
 """The verb improve of loops without a contract: what it finds, and what it says of wrong input."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_bare import COPY, ROUTINE
 
+from loopwright import microarchs
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.improving import equality
+from loopwright.improving import costs, equality, loops
 from loopwright.improving.loops import LoopsQuestion, answer_loops
 from loopwright.improving.search import Settings
+from loopwright.microarchs import Range
 
 FEW = Settings(depth=1, tried=12)
 
@@ -61,6 +64,18 @@ def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))
     assert {row["status"] for row in found.rows.records()} == {"baseline"}
     assert any("no candidate" in line and "rax differs" in line for line in found.said)
+
+
+def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
+    wide = Range("rename.width", "6", ("1", "6"), "a slow one", numeric=True)
+    core = replace(microarchs.load("zen3"), ranges=(wide,))
+    monkeypatch.setattr(costs, "cores", lambda *_: [core])
+    monkeypatch.setattr(loops, "SHOWN_GAIN", 1.45)  # it is 1.5, and 1.4 of one a cycle
+    found = answer_loops(asked(asm=ROUTINE.format(COPY), parameters={"rename.width": "6"}))
+    assert found.rows.records()[-1]["status"] == "proven"
+    found = answer_loops(asked(asm=ROUTINE.format(COPY)))
+    assert {row["status"] for row in found.rows.records()} == {"baseline"}
+    assert any("if rename.width = 1, which nobody has measured" in line for line in found.said)
 
 
 WRONG = {
