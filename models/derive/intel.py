@@ -28,6 +28,7 @@ CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
 # Ports of loads and stores.
 MEMORY = set("234789*")
+STORE_DATA = "49"  # of cores with two such ports
 # leave takes rbp from the stack and rsp from rbp; uops.info has the first without its load.
 LEAVE = "rbp>rbp:0 rbp>rsp:2 a>rbp:6 a>rsp:0"
 FUSES = {"Z": "z", "B": "c", "BE": "a", "L": "l", "LE": "l", "S": "s", "P": "p", "O": "o"}
@@ -74,7 +75,7 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
     flags = ["elim"] if record["may_be_eliminated"] else []
     if record["TP"]:
         flags.append(f"tp={record['TP']:g}")
-        ports = ports if record["locked"] else _pinned(ports)
+        ports = _pinned(ports, STORE_DATA if record["locked"] else None)
     elif record["div_cycles"]:
         flags.append(f"tp={record['div_cycles']}")
     fuse = _fuse(record)
@@ -94,13 +95,13 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
     )
 
 
-def _pinned(ports: str) -> str:
-    """Return ports with the narrowest computing uop on the first of its ports alone.
+def _pinned(ports: str, busy: str | None) -> str:
+    """Return ports with one uop on its first port alone: `busy`, or the narrowest that computes.
 
     What keeps a unit busy for long has one such unit.
     """
     uops = ports.split("+")
-    computing = [uop for uop in uops if not set(uop) <= MEMORY]
+    computing = [uop for uop in uops if uop == busy or not (busy or set(uop) <= MEMORY)]
     if not computing:
         return ports
     narrow = min(computing, key=lambda uop: len(uop.split("*")[-1]))

@@ -98,8 +98,8 @@ fn limits_that_hold_together_are_all_named() {
         limit("zen2", adds, 0, Unrolled),
         "port 0, port 1, port 2, port 3 and dispatch"
     );
-    // dec ecx; jne.
-    for name in CORES.into_iter().filter(|n| is_x86(n)) {
+    // dec ecx; jne. Redwood Cove's loop buffer delivers more than one iteration a cycle.
+    for name in CORES.into_iter().filter(|n| is_x86(n) && *n != "redwoodcove") {
         let found = limit(name, "ffc975fc", 0, Loop);
         assert!(
             found.starts_with("dependency chain through instruction 0"),
@@ -116,7 +116,7 @@ fn a_branch_to_itself_is_a_matter_of_branches() {
         ("skylake", "port 6 and branches"),
         ("zen2", "op cache and branches"),
         ("zen4", "op cache and branches"),
-        ("redwoodcove", "loop buffer"),
+        ("redwoodcove", "loop buffer and dispatch"),
     ] {
         assert_eq!(limit(name, "ebfe", 0, Loop), words, "{name}");
     }
@@ -131,7 +131,7 @@ fn the_front_end_is_named_by_what_of_it_limits() {
         assert_eq!(limit(name, "6681c00101", 0, Unrolled), "predecode", "{name}");
     }
     // movq $0, (rdi); add rdi, 8; dec ecx; jne, across a line.
-    for (name, offset) in [("zen2", 59), ("zen3", 59), ("redwoodcove", 59)] {
+    for (name, offset) in [("zen2", 59), ("zen3", 59)] {
         let found = limit(name, "48c707000000004883c708ffc975f1", offset, Loop);
         assert_eq!(found, "op cache", "{name}");
     }

@@ -141,6 +141,8 @@ const ACTS: &[Case] = &[
     ("macro_fusion.boundary_bytes", "1", "skylake", Loop, 29, "48ffc975fb", &[]),
     ("macro_fusion.result_ports", "1", "zen4", Loop, 0, "4c0f48c34c0f48cb4c0f48d3ffc975f0", &[]),
     ("macro_fusion.dependent", "", "tsv110", Unrolled, 0, "001c216e001c226e", &[]),
+    ("macro_fusion.move_ops", "", "redwoodcove", Loop, 0, "4889d84801c84889da4801ca4989d84901c8909090909090909090ffc975e2", &[]),
+    ("macro_fusion.load_ops", "", "redwoodcove", Loop, 0, "488b034801c8488b134801ca4c8b034901c8909090909090909090ffc975e2", &[]),
     ("macro_fusion.nops", "false", "zen4", Unrolled, 0, "9090", &[]),
     ("taken_branch.cycles", "2", "skylake", Loop, 0, "ffc975fc", &[]),
     ("taken_branch.level", "1", "zen2", Loop, 0, "ffc975fc", &[]),

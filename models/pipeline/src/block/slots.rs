@@ -137,6 +137,17 @@ impl Builder<'_> {
         self.tail(d, false);
     }
 
+    /// An instruction that is fused with the move or load before it, whose slot needs its port.
+    pub(crate) fn absorb(&mut self, d: &Decoded) {
+        if let Some(slot) = self.block.slots.last_mut() {
+            slot.kind = SlotKind::Normal;
+        }
+        if let Some(head) = self.block.insts.last_mut() {
+            head.head = true;
+        }
+        self.tail(d, false);
+    }
+
     /// Whether the last instruction shares its place with a nop that follows.
     pub(crate) fn takes_nop(&self, next: &Decoded) -> bool {
         let nop = next.form == "nop" || next.form.starts_with("nop ");

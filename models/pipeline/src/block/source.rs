@@ -83,8 +83,13 @@ impl<'a> Source<'a> {
     /// blocks differ in nothing but their offset.
     pub fn pairs(&self, code_offset: u32) -> Vec<bool> {
         let builder = self.builder(code_offset);
-        let fuses = |n| self.behind(n).is_some_and(|next| self.fuse(&builder, n, next));
-        (0..self.path.code.len()).map(fuses).collect()
+        let absorbs = |n| {
+            let next = self.behind(n).filter(|_| !self.fuses_on(&builder, n + 1));
+            next.is_some_and(|next| builder.absorbs(&self.path.code[n], next))
+        };
+        (0..self.path.code.len())
+            .map(|n| self.fuses_on(&builder, n) || absorbs(n))
+            .collect()
     }
 
     /// Whether an instruction does its work in the uop of the vector instruction before it.
@@ -109,6 +114,16 @@ impl<'a> Source<'a> {
     /// The instruction that is executed after another and lies behind it.
     pub(crate) fn behind(&self, n: usize) -> Option<&Decoded> {
         self.path.code.get(n + 1).filter(|_| !self.path.jumps[n])
+    }
+
+    /// An instruction with its figures and what it accesses.
+    pub(crate) fn known(&self, n: usize) -> (&Decoded, &Figures, Case) {
+        (&self.path.code[n], self.rows[n].as_ref(), self.accesses.cases[n])
+    }
+
+    /// Whether an instruction fuses with the branch behind it, if one is there.
+    pub(crate) fn fuses_on(&self, builder: &Builder<'_>, n: usize) -> bool {
+        self.behind(n).is_some_and(|next| self.fuse(builder, n, next))
     }
 
     /// Whether an instruction fuses with the branch behind it.

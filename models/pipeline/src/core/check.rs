@@ -4,6 +4,7 @@ use crate::core::choice::Choice;
 use crate::core::params::Params;
 use crate::core::value::PORTS;
 use crate::error::Error;
+use crate::isa::x86::form::is_mnemonic;
 
 impl Params {
     /// Check what several parameters, or the letters of one, must agree on.
@@ -106,7 +107,16 @@ impl Params {
                 "macro_fusion.dependent = {pairs}: {word} must be FIRST+SECOND, two mnemonics"
             ))),
             None => Ok(()),
+        }?;
+        let fusion = &self.macro_fusion;
+        for (key, list) in [("move_ops", &fusion.move_ops), ("load_ops", &fusion.load_ops)] {
+            if let Some(word) = list.split_whitespace().find(|word| !is_mnemonic(word)) {
+                return Err(Error::Parameter(format!(
+                    "macro_fusion.{key} = {list}: {word} is no mnemonic"
+                )));
+            }
         }
+        Ok(())
     }
 
     fn check_ports(&self) -> Result<(), Error> {

@@ -114,7 +114,7 @@ words! {
     Updates {
         /// Any.
         Any = "any",
-        /// Those that change it by a constant.
+        /// Those that read nothing else: no register, no flag.
         Constant = "constant",
     }
 

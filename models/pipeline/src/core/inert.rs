@@ -58,6 +58,7 @@ impl Params {
             ("string" | "serial", _)
                 | ("predecode", "lcp_cycles")
                 | ("decode", "pop_r12" | "microcode_cycles" | "microcode_width")
+                | ("macro_fusion", "move_ops" | "load_ops")
                 | ("uop_cache", "wide_ends" | "wide_operands" | "microcode_stall")
                 | (
                     "rename",

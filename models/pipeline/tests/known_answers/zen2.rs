@@ -70,14 +70,6 @@ fn zen2_misaligned_stores_take_two_cycles() {
         off("zen2", "48890748 83c708ffc975f5".replace(' ', "").as_str(), Loop),
         1.5,
     );
-    // Measured 1.0 and 1.5 cycles a store, 0.51 a load; the ports are not always all in use.
-    for (hex, measured) in [(by_16, 4.0), (by_32, 3.0), ("c5fc1007c5fc104f20", 1.02)] {
-        let cycles = off("redwoodcove", hex, Unrolled);
-        assert!(
-            (cycles / measured - 1.0).abs() < 0.05,
-            "{cycles} cycles, not {measured}"
-        );
-    }
 }
 
 #[test]

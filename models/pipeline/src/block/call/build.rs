@@ -132,7 +132,17 @@ impl Builder<'_> {
             } else {
                 0
             };
-            self.instruction(&renamed, row, &expansion, Before { sync, merges });
+            let behind = next.filter(|next| {
+                let on = known.get(at + 2).filter(|_| !taken[at + 1]);
+                let branches = on.is_some_and(|on| self.fuses(&next.d, &rows[at + 1], &on.d));
+                pair.is_none() && !branches && self.absorbs(&renamed, &next.d)
+            });
+            let absorbed = behind.and_then(|next| {
+                let second = (&next.d, rows[at + 1].as_ref(), cases[at + 1]);
+                x86::absorb::fused_with((&renamed, row, cases[at]), second, self.params)
+            });
+            let expansion = absorbed.as_ref().unwrap_or(&expansion);
+            self.instruction(&renamed, row, expansion, Before { sync, merges });
             let wrong = steps[at].mispredicted || pair.is_some() && steps[at + 1].mispredicted;
             self.block.mispredicted.push(wrong);
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
@@ -152,6 +162,10 @@ impl Builder<'_> {
                 self.tail(&branch.d, true);
                 self.block.mispredicted.push(false);
                 self.block.insts[head + 1].taken = jumps;
+                at += 1;
+            } else if let (Some(_), Some(second)) = (&absorbed, behind) {
+                self.absorb(&second.d);
+                self.block.mispredicted.push(false);
                 at += 1;
             } else if let Some(nop) = next.filter(|next| self.takes_nop(&next.d)) {
                 self.block.insts[head].head = true;

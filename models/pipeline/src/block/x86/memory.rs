@@ -114,7 +114,7 @@ impl Builder<'_> {
             Renames::Stack => mem.base == RSP && mem.index == NO_REG,
             Renames::Base => mem.index == NO_REG,
         };
-        let alike = !mem.write || m.renamed_updates == Updates::Any || self.d.has_immediate;
+        let alike = !mem.write || m.renamed_updates == Updates::Any || self.stored_registers(mem).is_empty();
         let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
         let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
         forward.filter(|_| known && alike && near && whole && !self.vector())

@@ -1,5 +1,6 @@
 //! From an x86 instruction's figures and operands to the uops that are executed.
 
+pub(crate) mod absorb;
 mod compute;
 mod memory;
 

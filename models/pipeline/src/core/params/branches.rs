@@ -10,6 +10,10 @@ tables! {
         result_ports: text = Some(""),
         /// Vector instructions of which the second, right behind the first, shares its place and its uop, where it reads and writes the register that the first writes: `eor+eor aese+aesmc`.
         dependent: text = Some(""),
+        /// Instructions that fuse with a move between registers right before them, whose result they read and replace: `add shl`.
+        move_ops: text = Some(""),
+        /// The same for a load right before them, without an index: `add xor`; without immediates, and of vectors behind an unaligned load alone.
+        load_ops: text = Some(""),
         /// Whether a nop shares the place of the instruction before it.
         nops: flag = Some(false),
     }

@@ -4,10 +4,18 @@ use iced_x86::{Instruction, Mnemonic, OpCodeOperandKind, OpKind, Register};
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-fn mnemonic_name(mnemonic: Mnemonic) -> &'static str {
+fn mnemonic_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| Mnemonic::values().map(|m| format!("{m:?}").to_lowercase()).collect());
-    names.get(mnemonic as usize).map_or("", String::as_str)
+    NAMES.get_or_init(|| Mnemonic::values().map(|m| format!("{m:?}").to_lowercase()).collect())
+}
+
+fn mnemonic_name(mnemonic: Mnemonic) -> &'static str {
+    mnemonic_names().get(mnemonic as usize).map_or("", String::as_str)
+}
+
+/// Whether a word is a mnemonic, as forms have it.
+pub fn is_mnemonic(word: &str) -> bool {
+    mnemonic_names().iter().any(|name| name == word)
 }
 
 /// Name of the form of an instruction, for example `add r64,i8`.
