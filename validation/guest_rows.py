@@ -1,10 +1,12 @@
 """Hold the simulator to rows that guests of a core measured: code offsets, calls, loops, blocks.
 
-usage: python validation/guest_rows.py [--core CORE] [--half tune|aside|all] [--worst N]
-Reads $LOOPWRIGHT_SHARED/data/measured/<core>-guest (default: ../shared), a folder a core, and
-says which kinds of rows each lacks. Prints the errors of today's tables, then the
-worst rows of each kind by class. tune is half of the rows, chosen by a hash of what names a row;
-aside is the other half, which sets nothing.
+usage: python validation/guest_rows.py [--core CORE [--rows CORE]] [--half tune|aside|all]
+[--worst N]
+Reads validation/guests/<core> and $LOOPWRIGHT_SHARED/data/measured/<core>-guest (default:
+../shared), a folder a core, and says which kinds of rows each lacks. Prints the errors of today's
+tables, then the worst rows of each kind by class. tune is half of the rows, chosen by a hash of
+what names a row; aside is the other half, which sets nothing. --rows holds a core to what a guest
+of another one measured.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import derive_path  # noqa: F401
 import host_calls
@@ -26,6 +29,7 @@ from loopwright.predicting.pipeline import Pipeline
 
 FOLDERS = DATA / "measured"
 SUFFIX = "-guest"
+KEPT = Path(__file__).resolve().parent / "guests"
 NEAR_PERCENT = 5.0
 SLOW = 1.1
 """A code offset is slow where the loop takes this many times its fewest cycles there."""
@@ -36,6 +40,12 @@ ONE_FRAME = ("c5fc1006c5fc104e20c5fc1107c5fc114f204883c6404883c74049ffcf75e1",)
 linear addresses. This copy takes 4.4 cycles so, and 2.0 over as many frames as pages."""
 QUIET = "ok"
 """The status of rows that the harness is sure of."""
+
+
+def folders() -> dict[str, Path]:
+    """Return the folder of rows of each core that has one."""
+    found = {path.name.removesuffix(SUFFIX): path for path in FOLDERS.glob(f"*{SUFFIX}")}
+    return dict(sorted((found | {path.name: path for path in KEPT.glob("*")}).items()))
 
 
 def is_aside(*key: object) -> bool:
@@ -177,9 +187,8 @@ def worst(rows: Table, kind: Kind, count: int) -> Iterator[str]:
         )
 
 
-def tell(core: Microarch, which: str, count: int) -> Iterator[str]:
-    """Yield what can be said of a core's rows, line by line."""
-    folder = FOLDERS / f"{core.id}{SUFFIX}"
+def tell(core: Microarch, folder: Path, which: str, count: int) -> Iterator[str]:
+    """Yield what can be said of a core by the rows of a folder, line by line."""
     yield f"{core.name} ({core.id}): rows to {which}, cycles by a calibrated clock"
     for kind in KINDS:
         path = folder / kind.file
@@ -196,17 +205,21 @@ def main() -> None:
     """Print the figures of each core that was measured."""
     parser = argparse.ArgumentParser(description="Hold the simulator to rows measured on guests.")
     parser.add_argument("--core", help="this core alone")
+    parser.add_argument("--rows", metavar="CORE", help="rows of this core's guest, not of its own")
     parser.add_argument("--half", choices=("tune", "aside", "all"), default="all")
     parser.add_argument("--worst", type=int, default=5, metavar="N", help="classes shown")
     options = parser.parse_args()
-    found = sorted(path.name.removesuffix(SUFFIX) for path in FOLDERS.glob(f"*{SUFFIX}"))
-    names = [options.core] if options.core else found
+    known = folders()
+    names = [options.core] if options.core else list(known)
     if not names:
         print(
             f"skipped: no folder of measured rows (*{SUFFIX}) in {FOLDERS}; set LOOPWRIGHT_SHARED"
         )
     for name in names:
-        print("\n".join(tell(microarchs.load(name), options.half, options.worst)))
+        rows = known.get(options.rows or name)
+        if rows is None:
+            raise InputError(f"no rows of {options.rows or name}; known: {', '.join(known)}")
+        print("\n".join(tell(microarchs.load(name), rows, options.half, options.worst)))
 
 
 if __name__ == "__main__":

@@ -71,8 +71,7 @@ def _bhive(public: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _guests() -> Iterator[pd.DataFrame]:
     """Yield the rows of guests. Those of one frame and microbenchmarks set nothing."""
-    for folder in sorted(guest_rows.FOLDERS.glob(f"*{guest_rows.SUFFIX}")):
-        core = folder.name.removesuffix(guest_rows.SUFFIX)
+    for core, folder in guest_rows.folders().items():
         for kind in guest_rows.KINDS:
             if not (folder / kind.file).is_file():
                 continue

@@ -17,7 +17,7 @@ def guest_rows(validation, monkeypatch, tmp_path):
 
 
 def _told(module, half="all"):
-    return "\n".join(module.tell(microarchs.load("zen4"), half, 5))
+    return "\n".join(module.tell(microarchs.load("zen4"), module.folders()["zen4"], half, 5))
 
 
 def test_kinds_that_a_folder_lacks_are_named(guest_rows, tmp_path):
