@@ -59,7 +59,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.branch_erratum", "false", "skylake", Loop, 29, "48ffc975fb", &[]),
     ("loop_buffer.enabled", "true", "skylake", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
     ("loop_buffer.uops", "1", "sandybridge", Loop, 0, "9090909090909090909090909090ffc975ee", &[]),
-    ("loop_buffer.crossing_uops", "1", "redwoodcove", Loop, 61, "48ffc975fb", &[]),
+    ("loop_buffer.crossing_uops", "1", "redwoodcove", Loop, 61, "48ffc975fb", &[("uop_cache.joins", "none")]),
     ("loop_buffer.unroll", "[[1,100,2]]", "haswell", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
     ("rename.width", "1", "skylake", Unrolled, 0, "90", &[]),
     ("rename.instructions", "1", "skylake", Unrolled, 0, "90", &[]),
