@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,10 @@ sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if pa
 # Seconds since 1970 after which no further test begins; make test-slow says it.
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
 LOUDNESS = Loudness()
+
+# A shell has what it starts in the background ignore SIGINT, and with it what tests start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
