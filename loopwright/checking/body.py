@@ -363,7 +363,6 @@ _FLAGS = re.compile(
     r"ccm[pn]|cm[pn]|tst|subs|adds|ands|bics|tbn?z|cbn?z|jr?e?cxz)\b"
 )
 _REGISTER = re.compile(r"\b([er][a-ds][xip]|[er][sd]i|r\d+[dwb]?|[a-d][lx]|[xw]\d+|[sd]il)\b")
-_NUMBER = re.compile(r"(?<![\w.])#?(-?(?:0x[0-9a-f]+|[0-9][0-9A-Fa-f]*h?))\b")
 
 
 @dataclass(frozen=True)
