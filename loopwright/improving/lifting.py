@@ -147,7 +147,7 @@ def _padding(assembled: Code) -> dict[int, int]:
     out: dict[int, int] = {}
     run: list[Instruction] = []
     for one in assembled.instructions:
-        if one.mnemonic.startswith(("nop", "data16", "cs")):
+        if re.fullmatch(r"nop[wl]?|data16|cs", one.mnemonic):
             run.append(one)
             continue
         if run:
