@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 LIBRARY = "libloopwright_pipeline.so"
 MODULE = "loopwright_pipeline"
 CRATE = Path(__file__).resolve().parent.parent / "models" / "pipeline"
-BUILD = ["cargo", "build", "--release", "--locked", "--quiet", "--features", "python"]
+BUILD = ["cargo", "build", "--release", "--lib", "--locked", "--quiet", "--features", "python"]
 
 
 class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
