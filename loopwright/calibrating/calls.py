@@ -1,7 +1,8 @@
 """Calls and returns: places at dispatch, and the cycles lost behind a return.
 
 Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
-call a return once or twice, alone and beside nops, a chain and independent moves. Answer: the
+call a return once or twice, alone and beside nops, a chain and independent moves; and loops of one
+to four nops without a call, which tell how many taken branches a cycle are found. Answer: the
 places of both and the bubble with which what was learned predicts the kernels best, but for those
 of no one speed; a range where they are not predicted well. Their ports are those of a branch and of
 a store or a load. What the kit names as made of the uops of a form that was timed has that form's
@@ -24,9 +25,10 @@ from loopwright.calibrating.core_model import (
     measured,
 )
 from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.measuring import block
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import Run
+from loopwright.microbench.oracle import COUNTER, Run
 
 CALL, RETURN = "call rel", "ret"
 _BUBBLE = "taken_branch.return_bubble"
@@ -39,6 +41,7 @@ _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apar
 _PLACES = range(1, 5)
 _BUBBLES = range(1, 4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
+_SHORT = (1, 2, 4)  # nops of loops that may take less than a cycle
 _PLACE = 0x20F00F00
 STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
 
@@ -55,7 +58,7 @@ def kernels(kit: Kit) -> dict[str, bytes]:
     out["a call and jumps"] = kit.CALLED + kit.JUMPED * 2
     out["a call beside a chain"] = kit.CALLED + link * _CHAIN
     out["a call beside moves"] = kit.CALLED + b"".join(others)
-    return out
+    return out | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
 
 
 def _registers(kit: Kit) -> Sequence[int]:
@@ -84,7 +87,8 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
     asked, figures = {name: asked[name] for name in found}, list(found.values())
-    codes = list(asked.values())
+    counter = COUNTER[laboratory.isa]
+    codes = [*asked.values(), block.tested(laboratory.isa, counter, b"")]
     ports = (branch, *store), (branch, load)
     tried = [
         Hypothesis(core, {**returns, **joins})
@@ -97,7 +101,7 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if best_fit is None:
         return learned
     best = _told_joins(best_fit.hypothesis.learned, best_fit)
-    said = f"{len(asked)} loops with calls, mean error {100 * best_fit.error:.1f} %"
+    said = f"{len(asked)} loops, most with calls, mean error {100 * best_fit.error:.1f} %"
     doubted = assumed(f"no rule explains {said}")
     why = fitted(said) if best_fit.explained else doubted
     bubble = _bubble(best_fit)
@@ -172,7 +176,11 @@ def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
 
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
-    return laboratory.turns(list(asked.values()), [STACKED] * len(asked))
+    """Return what loops take: those with calls, and behind them those without."""
+    calling = [code for code in asked.values() if laboratory.kit.CALLED in code]
+    others = [code for code in asked.values() if laboratory.kit.CALLED not in code]
+    figures = laboratory.turns(calling, [STACKED] * len(calling))
+    return figures + laboratory.tested_turns(others)
 
 
 def _with(

@@ -556,7 +556,9 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     flags = [f"tp={uops.busy}"] if uops.busy else []
     if name in learned.fusion:
         flags.append(f"fuse={learned.fusion[name]}")
-    if len(ports) <= 1 and any(one.cycles == 0 and not one.bound for one in latencies):
+    if not ports and any(one.cycles == 0 and not one.bound for one in latencies):
+        flags.append("elim")
+    elif len(ports) == 1 and any(one.plain and one.cycles == 0 for one in latencies):
         # Rename performs it: what follows waits for its source all the same.
         flags.append("elim")
         ports = ()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import (
+    absorbed_moves,
     branches,
     calls,
     cross_check,
@@ -294,6 +295,7 @@ PASSES: Sequence[Pass] = (
         "uops throughputs waits rules assigned",
         "rules uops indexed figures",
     ),
+    _pass(_of_core(absorbed_moves.choose_absorbed), "core", "rules"),
     _pass(
         _of_core(_front_end),
         "uops branches probes rules assigned",

@@ -170,7 +170,7 @@ def _drawn(
 ) -> Iterator[tuple[str, Trial]]:
     while True:
         some = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
-        if not all(one.beside(other) for one in some for other in some):
+        if not _may_meet(some):
             continue
         kernel = port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
         draw.shuffle(kernel)
@@ -187,7 +187,7 @@ def _loops(
     cheap = _cheap_forms(learned, forms)
     step = laboratory.kit.BYTES or 1
     for number in range(_LOOPS if cheap else 0):
-        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        some = _some_cheap(draw, cheap)
         body = b"".join(port_classes.mixture([(one, 1) for one in some]))
         loop = _loop(laboratory.isa, body, 0)
         if number % 2:  # the branch of every other one has no result beside it
@@ -204,12 +204,25 @@ def _calls(
     cheap, called = _cheap_forms(learned, forms), laboratory.kit.CALLED
     for _ in range(_CALLS if cheap and called else 0):
         parts = [called] * draw.randint(1, _CALLED)
-        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        some = _some_cheap(draw, cheap)
         parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
         draw.shuffle(parts)
         body = b"".join(parts)
         code = body + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(body))
         yield CALLS, Trial(code, "loop", 0, STACKED)
+
+
+def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
+    """Draw some forms that compilers put beside each other."""
+    while True:
+        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        if _may_meet(some):
+            return some
+
+
+def _may_meet(forms: Sequence[Form]) -> bool:
+    """Say whether no form leaves upper halves of vectors as they are where another uses them."""
+    return all(one.beside(other) for one in forms for other in forms)
 
 
 def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:

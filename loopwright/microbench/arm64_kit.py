@@ -50,6 +50,7 @@ JUMP = "b"
 CALLED = b""
 JUMPED = b""
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {}
+ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]] = ()
 FUSING: Sequence[str] = (
     "adds", "subs", "ands", "bics", "adcs", "sbcs", "ccmp", "ccmn", "fcmp", "fcmpe", "fccmp",
     "fccmpe", "sub",

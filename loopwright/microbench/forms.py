@@ -79,6 +79,8 @@ class Kit(Protocol):
     # what more of "load", "store" and "compute" they do.
     DERIVED: Mapping[str, tuple[str, Sequence[str]]]
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
+    # Moves and loads of a register by what they are, and operations on it that may absorb them.
+    ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]]
     COUNT: bytes  # counts a register down as iterations of a loop are counted
     FENCE: bytes  # waits until all before it has retired; nothing where none is known to
     SERIAL: Mapping[str, Serial]  # by mnemonic

@@ -101,6 +101,32 @@ SERIAL: Mapping[str, Serial] = {
 PRIVILEGED: Sequence[str] = ("stac", "clac", "wrmsr", "swapgs", "invlpg")
 REPEATED: Mapping[str, int] = {"movsb": 1, "movsq": 8, "stosb": 1, "stosq": 8}
 SHORT = bytes.fromhex("90")  # nop
+_OF_EBX = (
+    "add 01f3, and 21f3, dec ffcb, inc ffc3, neg f7db, not f7d3, or 09f3, rol d1c3, "
+    "ror d1cb, sar d1fb, shl d1e3, shr d1eb, sub 29f3, xor 31f3"
+)
+_OF_XMM1 = (
+    "addpd 660f58cb, addps 0f58cb, addsd f20f58cb, addss f30f58cb, andps 0f54cb, "
+    "mulpd 660f59cb, mulps 0f59cb, mulsd f20f59cb, orps 0f56cb, paddb 660ffccb, "
+    "paddd 660ffecb, paddq 660fd4cb, paddw 660ffdcb, pand 660fdbcb, pandn 660fdfcb, "
+    "pcmpeqb 660f74cb, pcmpeqd 660f76cb, pmaxub 660fdecb, pminub 660fdacb, "
+    "pmuludq 660ff4cb, por 660febcb, pslld 660f72f104, psllq 660f73f104, "
+    "psrld 660f72d104, psrlq 660f73d104, psubb 660ff8cb, psubd 660ffacb, psubq 660ffbcb, "
+    "psubw 660ff9cb, pxor 660fefcb, xorps 0f57cb"
+)
+
+
+def _coded(text: str) -> dict[str, bytes]:
+    """Return code by mnemonic of a list such as "add 01f3, and 21f3"."""
+    pairs = (one.split() for one in text.split(", "))
+    return {name: bytes.fromhex(code) for name, code in pairs}
+
+
+# mov ebx from esi and from [r14], movdqa xmm1 from xmm2 and movdqu from [r14].
+ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]] = (
+    (_coded("move 89f3, load 418b1e"), _coded(_OF_EBX)),
+    (_coded("move 660f6fca, load f3410f6f0e"), _coded(_OF_XMM1)),
+)
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
 COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's iterations are counted
 _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}

@@ -46,6 +46,14 @@ def test_blocks_take_as_long_on_what_was_learned(learned, name, monkeypatch):
         assert ours.cycles == pytest.approx(theirs.cycles, rel=0.12)
 
 
+def test_only_moves_are_performed_at_rename(learned):
+    core, folder = learned
+    known = rows(folder / f"simulated-{core}" / "instructions.csv")
+    moves = {row["mnemonic"] for row in known if "elim" in row["flags"].split()}
+    assert "mov" in moves
+    assert all("mov" in one or one == "xchg" for one in moves)
+
+
 def test_latencies_from_addresses_are_found_again(learned):
     core, folder = learned
     true = table(core)
