@@ -146,6 +146,10 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
     both = known["gain"].mean(), known["measured"].mean()
     yield f"- mean predicted gain of those measured: {both[0]:.2f}; measured: {both[1]:.2f}"
     of = f"{int(share.sum())} of {len(known)} ({100 * share.mean():.0f} %"
+    middle = known["gain"].median(), known["measured"].median()
+    yield f"- median predicted gain of those measured: {middle[0]:.2f}; measured: {middle[1]:.2f}"
+    proven = table["proof"].str.contains("by SMT;").sum()
+    yield f"- proven for all inputs by SMT: {proven} of {len(table)}"
     yield f"- measured: {len(known)} of {len(today)}"
     yield f"- at least half of the predicted gain: {of}, asked {100 * ASKED:.0f} %)"
     errors = known["uncertainty"] / known["cycles"] + known["new_uncertainty"] / known["new_cycles"]
