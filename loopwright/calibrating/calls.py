@@ -1,12 +1,12 @@
 """Calls and returns: places at dispatch, and the cycles lost behind a return.
 
 Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
-call a return once or twice, alone and beside nops, a chain and independent moves; and loops of one
-to four nops without a call, which tell how many taken branches a cycle are found. Answer: the
-places of both and the bubble with which what was learned predicts the kernels best, but for those
-of no one speed; a range where they are not predicted well. Their ports are those of a branch and of
-a store or a load. What the kit names as made of the uops of a form that was timed has that form's
-figures, as an assumption.
+call a return once or twice, alone and beside nops, a chain, independent moves and what keeps the
+ports of branches busy; and loops of one to four nops without a call, which tell how many taken
+branches a cycle are found. Answer: the places of both, whether a call needs a port of branches, and
+the bubble with which what was learned predicts the kernels best, but for those of no one speed; a
+range where they are not predicted well. Their other ports are those of a store or a load. What the
+kit names as made of the uops of a form that was timed has that form's figures, as an assumption.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ from loopwright.calibrating.core_model import (
 )
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.measuring import block
+from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import COUNTER, Run
@@ -41,6 +42,7 @@ _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apar
 _PLACES = range(1, 5)
 _BUBBLES = range(1, 4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
+_BUSY = (6, 10, 14)  # instructions on the ports of branches
 _SHORT = (1, 2, 4)  # nops of loops that may take less than a cycle
 _PLACE = 0x20F00F00
 STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
@@ -61,6 +63,18 @@ def kernels(kit: Kit) -> dict[str, bytes]:
     return out | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
 
 
+def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
+    """Return loops of a call beside what keeps the ports of branches busy, by what they are."""
+    pairs = zip(learned.core.classes, learned.core.ports, strict=True)
+    same = [one.blocker for one, ports in pairs if ports == branch and not one.blocker.memory]
+    out = {}
+    for number in _BUSY if kit.CALLED and same else ():
+        instances = form_instances.Instances()
+        busy = b"".join(instances.of(same[0]) for _ in range(number))
+        out[f"a call beside {number} of {same[0].name}"] = kit.CALLED + busy
+    return out
+
+
 def _registers(kit: Kit) -> Sequence[int]:
     own = kit.POOLS["gpr"].others
     return [own[n % len(own)] for n in range(_ADDITIONS)]
@@ -72,8 +86,8 @@ def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 
 def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    asked = kernels(laboratory.kit)
     branch = learned.branches.ports.get(laboratory.kit.JUMP)
+    asked = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
     load, store = learned.core.of(learned.core.load), learned.core.stored
     if not asked or branch is None or load is None or not store:
         return learned
@@ -89,12 +103,13 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     asked, figures = {name: asked[name] for name in found}, list(found.values())
     counter = COUNTER[laboratory.isa]
     codes = [*asked.values(), block.tested(laboratory.isa, counter, b"")]
-    ports = (branch, *store), (branch, load)
+    # A jump need not be executed, nor a call.
+    ports = [((*some, *store), (branch, load)) for some in ((branch,), ())]
     tried = [
         Hypothesis(core, {**returns, **joins})
         for joins in _deliveries(learned)
-        for one, other in product(_PLACES, _PLACES)
-        for core in [_with(learned, *ports, one, other)]
+        for (calls, back), one, other in product(ports, _PLACES, _PLACES)
+        for core in [_with(learned, calls, back, one, other)]
         for returns in _returns()
     ]
     best_fit = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
