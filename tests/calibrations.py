@@ -17,6 +17,11 @@ from loopwright.microbench.simulated import Simulated
 # All forms of x86-64 by their names.
 FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 
+X86 = [
+    "add", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg", "paddd",
+    "mulps", "pshufd", "divss", "movd", "movq", "vaddps", "vpand", "haddps", "crc32", "mulx",
+    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
+]  # fmt: skip
 ARM64 = [
     "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
     "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
@@ -38,12 +43,12 @@ ZEN2_FORMS = [
     "inc", "vaddps", "vmovaps", "movmskps", "pand", "vpand", "addps", "unpckhps", "pmulld",
     "comisd", "vpmovsxbw", "sqrtpd", "divps", "shld", "shrd", "bsf", "bsr", "pinsrd", "vmulps",
     "vpmullw", "adc", "vphaddsw", "vphaddw", "phaddw", "and", "vpshufb", "vpaddd", "vmulpd",
-    "rcpps", "vmovq", "crc32", "divss", "haddps", "mulx",
+    "rcpps", "vmovq",
 ]  # fmt: skip
 
 # Each core that is learned: mnemonics, and parameters that were changed by hand.
 CORES = {
-    "skylake": (sorted({*PLAIN, *MICROCODED, "adc", "inc", "vaddps", "vpand"}), {
+    "skylake": (sorted({*X86, *PLAIN, *MICROCODED}), {
         "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
         "serial.mfence": "33", "mispredict.cycles": "11",
     }),

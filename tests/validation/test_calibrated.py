@@ -50,7 +50,7 @@ def test_mixtures_kept_aside_are_no_kernels_of_an_experiment(modules, folder):
     forms = [
         f
         for f in calibrated.kits.forms("x86_64", core.features)[0]
-        if f.mnemonic in calibrations.CORES["skylake"][0]
+        if f.mnemonic in calibrations.X86
     ]
     asked = (folder / "simulated-skylake" / "answers.jsonl").read_text()
     kernels = held_out.mixtures(forms, 3, seed=1)
