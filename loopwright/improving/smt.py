@@ -14,7 +14,7 @@ from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
 _MOST_TURNS = 8
-_EFFORT, _MOST_EFFORT = 3_000_000, 20_000_000  # of a question, of all; in the solver's own steps
+_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000  # of a question, of all; in the solver's own steps
 _CLASSES = {CARRY: ("CF",), FLAGS: tuple(bit for bit in BITS if bit != "CF")}
 
 
