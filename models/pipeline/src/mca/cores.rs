@@ -64,7 +64,7 @@ impl Cores {
         let ids = self.ids();
         let by_id = ids.iter().find(|id| *id == name);
         let called = || {
-            let mut known = ids.iter().filter(|id| self.llvm(id).as_deref() == Some(name));
+            let mut known = ids.iter().filter(|id| self.llvm(id).iter().any(|known| known == name));
             known.next()
         };
         let Some(id) = by_id.or_else(called) else {
@@ -82,8 +82,9 @@ impl Cores {
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for id in self.ids() {
-            let llvm = self.llvm(&id).filter(|name| *name != id && !names.contains(name));
-            names.extend(llvm);
+            let llvm = self.llvm(&id).into_iter();
+            let new: Vec<String> = llvm.filter(|name| *name != id && !names.contains(name)).collect();
+            names.extend(new);
             names.push(id);
         }
         names
@@ -117,12 +118,14 @@ impl Cores {
         }
     }
 
-    fn llvm(&self, id: &str) -> Option<String> {
-        let table: Table = self.text(id, "core.toml")?.parse().ok()?;
-        table
-            .get("called")?
-            .get("llvm")
-            .and_then(Value::as_str)
-            .map(String::from)
+    /// LLVM's names of a core.
+    fn llvm(&self, id: &str) -> Vec<String> {
+        let table: Option<Table> = self.text(id, "core.toml").and_then(|text| text.parse().ok());
+        let called = table.as_ref().and_then(|table| table.get("called"));
+        let words = |key: &str| {
+            let text = called.and_then(|names| names.get(key)).and_then(Value::as_str);
+            text.unwrap_or_default().split_whitespace().map(String::from)
+        };
+        words("llvm").chain(words("llvm_also")).collect()
     }
 }

@@ -91,8 +91,9 @@ impl Builder<'_> {
                 if self.d.mems.is_empty() {
                     return Some(total.max(1));
                 }
+                // Of what rename forwards to itself nothing is left of the way through memory.
                 if total == 0 {
-                    return None;
+                    return (to == MEM).then_some(1);
                 }
                 let load = self.d.mems.iter().find(|m| m.read).map_or(0, |m| self.load_latency(m));
                 return Some(total.saturating_sub(load).max(1));
