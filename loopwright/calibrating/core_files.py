@@ -28,7 +28,7 @@ from loopwright.calibrating.core_model import (
 )
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import kits, memory_timing
-from loopwright.microbench.latency import ALL, Latency
+from loopwright.microbench.latency import ALL, Latency, is_free
 from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting import core_figures
@@ -558,10 +558,13 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
         flags.append(f"fuse={learned.fusion[name]}")
     if not ports and any(one.cycles == 0 and not one.bound for one in latencies):
         flags.append("elim")
-    elif len(ports) == 1 and any(one.plain and one.cycles == 0 for one in latencies):
+    elif len(ports) == 1 and is_free(latencies):
         # Rename performs it: what follows waits for its source all the same.
         flags.append("elim")
         ports = ()
+    else:
+        # In the table 0 is no dependency; chains of several forms share out what they take.
+        latencies = [one for one in latencies if one.cycles or not one.plain]
     places = max(uops.places, 1)
     sent = learned.microcode.sent(name, places) if learned.microcode else 0
     issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))

@@ -422,7 +422,7 @@ def zero_idioms(
     width: int,
 ) -> dict[str, Idiom]:
     """Return the forms that wait for nothing so, and free moves that wait, by their names."""
-    free = {form.name for form in forms if _is_free(latencies[form.name])}
+    free = {form.name for form in forms if is_free(latencies[form.name])}
     some = [
         form
         for form in filter(_is_of_one_kind, forms)
@@ -440,9 +440,10 @@ def zero_idioms(
     return out
 
 
-def _is_free(latencies: Sequence[Latency]) -> bool:
-    """Say whether a result takes no cycle, as of moves that rename performs."""
-    return any(one.cycles == 0 for one in latencies if one.plain and one.target == "0")
+def is_free(latencies: Sequence[Latency]) -> bool:
+    """Say whether a result of one register takes no cycle, as of moves that rename performs."""
+    known = [one for one in latencies if one.plain and one.target == "0"]
+    return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
 
 
 def _is_of_one_kind(form: Form) -> bool:

@@ -115,3 +115,14 @@ def test_a_unit_is_not_busy_where_a_sequencer_explains_its_cycles(skylake):
     assert decoding._free(laboratory, known, [form], ()).uops[name].busy == 0
     plain = replace(known, microcode=Microcode(99, 0, 0))  # no sequencer sends it
     assert decoding._free(laboratory, plain, [form], ()).uops[name].busy == 30
+
+
+def test_a_move_is_free_and_what_flags_share_out_is_not():
+    def found(source, cycles, target="0", refused=""):
+        return Latency(source, target, cycles, float(cycles), 0.01, refused=refused)
+
+    assert latency.is_free([found("1", 0)])
+    assert latency.is_free([found("1", 0), found("1", 0, "f", "not known")])
+    assert not latency.is_free([found("1", 1)])
+    assert not latency.is_free([found("0", 1), found("f", 0), found("f", 1, "f")])
+    assert not latency.is_free([found("f", 0)])
