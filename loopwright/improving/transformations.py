@@ -123,6 +123,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     PointersForIndex(),
     FuseUpdate(),
     *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),
+    *(CopyIterations(n) for n in (2, 4)),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
     *(CarryChains(words, chains) for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2))),

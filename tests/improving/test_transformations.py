@@ -7,7 +7,7 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import addressing, sections, strings, unrolling
+from loopwright.improving import addressing, sections, strings, turning, unrolling
 from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import Counted, counted_loops, least_before
@@ -16,8 +16,10 @@ from loopwright.improving.listing import parse
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
+from loopwright.improving.turning import CopyIterations
 from loopwright.improving.unrolling import Unroll
 
+COMPARE = "arm64/memcmp/words"
 CLEAR, COPY, INDEX, SUM, PUT = (
     f"x86_64/{name}"
     for name in (
@@ -29,7 +31,8 @@ CLEAR, COPY, INDEX, SUM, PUT = (
     )
 )
 USED = {
-    CLEAR: (Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
+    COMPARE: (CopyIterations(2), CopyIterations(4)),
+    CLEAR: (CopyIterations(4), Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
     COPY: (Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2), PointersForIndex(), FuseUpdate()),
     SUM: (CarryChains(4, 1), CarryChains(10, 2)),
@@ -145,6 +148,12 @@ def as_it_is(loop, at, ahead):
     return loop.listing.lines[at].text
 
 
+def as_before(text, target):
+    """Return a branch to a target under the condition that it had."""
+    mnemonic, rest = text.split(None, 1)
+    return f"{mnemonic} {', '.join([*rest.split(',')[:-1], target])}"
+
+
 def unmoved(line, source, more, copy):
     """Return an instruction that reads a register for its copy, whatever was added."""
     del more
@@ -163,6 +172,7 @@ DROPPED = {
     "a constant on every way": (sections, "_zero_before", yes, "or", ConstantBranches()),
     "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
     "what an update moves past": (addressing, "shifted", as_it_is, INDEX, FuseUpdate()),
+    "a branch turned round": (turning, "opposite", as_before, COMPARE, CopyIterations(2)),
     "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),
 }
 
