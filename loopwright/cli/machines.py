@@ -73,7 +73,7 @@ def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
     """Calibrate one machine; say what is learned."""
     from loopwright.calibrating.calibrate import calibrate as learn
 
-    with output.progress("calibrating") as step:
+    with output.progress("calibrating", timed=False) as step:
 
         def learning(what: str) -> None:
             click.echo(f"learning: {what}", err=True)

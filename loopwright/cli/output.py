@@ -310,16 +310,21 @@ def said_check(row: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[..., None]]:
+def progress(label: str, *, timed: bool = True) -> Iterator[Callable[..., None]]:
     """Yield a function of steps done and steps in all that draws a bar, on a terminal alone.
 
-    A third argument is another label, from there on.
+    A third argument is another label, from there on. timed: show the time that is left; False
+    where the labels say it.
     """
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = Progress.get_default_columns()
+    columns = columns if timed else columns[:-1]
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(label, total=None)
 
         def step(done: int, total: int | None, label: str | None = None) -> None:
