@@ -15,7 +15,7 @@ from loopwright.microbench.simulated import Simulated
 class Learned:
     """What has nothing but rules."""
 
-    rules: dict
+    rules: dict[str, object]
 
 
 @pytest.mark.parametrize("core", ["redwoodcove", "zen4", "goldencove"])

@@ -52,7 +52,7 @@ class Learned:
 
     branches: Branches
     core: object
-    figures: dict
+    figures: dict[str, object]
     front_end: object
 
 
