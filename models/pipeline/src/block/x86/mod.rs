@@ -70,8 +70,10 @@ fn assign_roles(shape: &Shape, d: &Decoded, params: &Params) -> Roles {
     }
     // Address uops are the ones that can use a port that does not load.
     memory.sort_by_key(|p| (p & !load != 0, *p));
+    // Figures of an update by an index may count more data than there are stores.
+    let stores = d.mems.iter().filter(|m| m.write).count();
     let addresses = if reads {
-        roles.datas.len().min(memory.len())
+        roles.datas.len().min(stores).min(memory.len())
     } else {
         memory.len()
     };
