@@ -66,8 +66,8 @@ class LoopsQuestion:
 
 
 @dataclass(frozen=True, eq=False)
-class LoopCandidate:
-    """A loop's new code, and its cycles by core for an iteration of the loop that was given.
+class _Made:
+    """A listing's code.
 
     main is the code of its main loop, which begins at the code offset. entries says where the code
     has the labels of the loop that code outside enters it at.
@@ -78,6 +78,12 @@ class LoopCandidate:
     main: bytes
     offset: int
     entries: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class LoopCandidate(_Made):
+    """A loop's new code, and its cycles by core for an iteration of the loop that was given."""
+
     costs: Mapping[str, Cost]
 
     @property
@@ -89,17 +95,6 @@ class LoopCandidate:
     def digest(self) -> str:
         """Return what tells its code from that of others."""
         return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
-
-
-@dataclass(frozen=True)
-class _Made:
-    """A listing's code: all of it, its main loop and its code offset, and the loop's entries."""
-
-    listing: Listing
-    code: bytes
-    main: bytes
-    offset: int
-    entries: Mapping[str, int]
 
 
 class Least(NamedTuple):
@@ -170,13 +165,7 @@ class OfLoop:
                 else:
                     mine = cycles / one.listing.turns
                     costs_of[core] = Cost(mine, mine, {})
-            out.append(
-                InputError(wrong)
-                if wrong
-                else LoopCandidate(
-                    one.listing, one.code, one.main, one.offset, one.entries, costs_of
-                )
-            )
+            out.append(InputError(wrong) if wrong else LoopCandidate(**vars(one), costs=costs_of))
         seen = iter(out)
         return [one if isinstance(one, InputError) else next(seen) for one in made]
 

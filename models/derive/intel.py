@@ -101,10 +101,10 @@ def _pinned(ports: str, busy: str | None) -> str:
     What keeps a unit busy for long has one such unit.
     """
     uops = ports.split("+")
-    computing = [uop for uop in uops if uop == busy or not (busy or set(uop) <= MEMORY)]
-    if not computing:
+    some = [uop for uop in uops if (uop == busy if busy else not set(uop) <= MEMORY)]
+    if not some:
         return ports
-    narrow = min(computing, key=lambda uop: len(uop.split("*")[-1]))
+    narrow = min(some, key=lambda uop: len(uop.split("*")[-1]))
     count, _, names = narrow.rpartition("*")
     if len(names) == 1:
         return ports

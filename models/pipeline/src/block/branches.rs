@@ -40,9 +40,14 @@ impl Builder<'_> {
             Pairs::Flags => d.writes.iter().any(|w| w.0 == crate::isa::label::FLAGS) && d.mems.is_empty(),
             Pairs::None => false,
         };
-        let address = self.block.code_offset + next.offset;
-        let boundary = fusion.boundary_bytes;
-        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || address % boundary != 0)
+        allowed && !self.begins_at_boundary(next)
+    }
+
+    /// Whether an instruction begins the bytes at whose start none fuses with the one before it.
+    pub(crate) fn begins_at_boundary(&self, d: &Decoded) -> bool {
+        let address = self.block.code_offset + d.offset;
+        let boundary = self.params.macro_fusion.boundary_bytes;
+        boundary != 0 && self.block.notion != Notion::Unrolled && address % boundary == 0
     }
 
     /// The figures of an instruction that is fused with the branch behind it: the pair executes on the branch's

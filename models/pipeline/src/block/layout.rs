@@ -63,21 +63,13 @@ impl Builder<'_> {
                 Isa::X86 => x86::expand(&d, row, case, self.params),
                 Isa::Arm64 => arm64::expand(&d, row, case, self.params),
             };
-            let absorbed = match source.behind(at) {
-                Some(next) if pair.is_none() && !source.fuses_on(&self, at + 1) && self.absorbs(&d, next) => {
-                    x86::absorb::fused_with((&d, row, case), source.known(at + 1), self.params)
-                }
-                _ => None,
-            };
+            let operation = source.absorbing(&self, at).filter(|_| pair.is_none());
+            let absorbed =
+                operation.and_then(|_| x86::absorb::fused_with((&d, row, case), source.known(at + 1), self.params));
             let expansion = absorbed.as_ref().unwrap_or(&expansion);
             self.instruction(&d, row, expansion, Before { sync, merges });
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = source.path.jumps[at];
-            if absorbed.is_some() {
-                self.absorb(&code[at + 1]);
-                at += 2;
-                continue;
-            }
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
@@ -90,6 +82,9 @@ impl Builder<'_> {
                 at += 1;
                 self.block.insts[head].taken = source.path.jumps[at];
                 self.block.insts[head + 1].taken = source.path.jumps[at];
+            } else if let (Some(_), Some(operation)) = (&absorbed, operation) {
+                self.absorb(operation);
+                at += 1;
             } else if let Some(second) = next.filter(|next| source.joins(at, next)) {
                 self.block.insts[head].head = true;
                 self.join(second);

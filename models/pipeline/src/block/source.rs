@@ -83,12 +83,8 @@ impl<'a> Source<'a> {
     /// blocks differ in nothing but their offset.
     pub fn pairs(&self, code_offset: u32) -> Vec<bool> {
         let builder = self.builder(code_offset);
-        let absorbs = |n| {
-            let next = self.behind(n).filter(|_| !self.fuses_on(&builder, n + 1));
-            next.is_some_and(|next| builder.absorbs(&self.path.code[n], next))
-        };
         (0..self.path.code.len())
-            .map(|n| self.fuses_on(&builder, n) || absorbs(n))
+            .map(|n| self.fuses_on(&builder, n) || self.absorbing(&builder, n).is_some())
             .collect()
     }
 
@@ -119,6 +115,14 @@ impl<'a> Source<'a> {
     /// An instruction with its figures and what it accesses.
     pub(crate) fn known(&self, n: usize) -> (&Decoded, &Figures, Case) {
         (&self.path.code[n], self.rows[n].as_ref(), self.accesses.cases[n])
+    }
+
+    /// The operation that an instruction fuses with, a move or a load, where no branch takes that.
+    pub(crate) fn absorbing(&self, builder: &Builder<'_>, n: usize) -> Option<&Decoded> {
+        let next = self
+            .behind(n)
+            .filter(|next| builder.absorbs(&self.path.code[n], next))?;
+        (!self.fuses_on(builder, n + 1)).then_some(next)
     }
 
     /// Whether an instruction fuses with the branch behind it, if one is there.

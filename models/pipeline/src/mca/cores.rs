@@ -63,10 +63,7 @@ impl Cores {
     fn find(&self, name: &str) -> Result<(String, String, String), String> {
         let ids = self.ids();
         let by_id = ids.iter().find(|id| *id == name);
-        let called = || {
-            let mut known = ids.iter().filter(|id| self.llvm(id).iter().any(|known| known == name));
-            known.next()
-        };
+        let called = || ids.iter().find(|id| self.llvm(id).iter().any(|known| known == name));
         let Some(id) = by_id.or_else(called) else {
             let known = self.names().join(", ");
             return Err(format!("-mcpu={name}: no such core here; known: {known}"));

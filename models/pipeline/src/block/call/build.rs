@@ -132,12 +132,12 @@ impl Builder<'_> {
             } else {
                 0
             };
-            let behind = next.filter(|next| {
+            let operation = next.filter(|next| {
                 let on = known.get(at + 2).filter(|_| !taken[at + 1]);
-                let branches = on.is_some_and(|on| self.fuses(&next.d, &rows[at + 1], &on.d));
-                pair.is_none() && !branches && self.absorbs(&renamed, &next.d)
+                let branches = || on.is_some_and(|on| self.fuses(&next.d, &rows[at + 1], &on.d));
+                pair.is_none() && self.absorbs(&renamed, &next.d) && !branches()
             });
-            let absorbed = behind.and_then(|next| {
+            let absorbed = operation.and_then(|next| {
                 let second = (&next.d, rows[at + 1].as_ref(), cases[at + 1]);
                 x86::absorb::fused_with((&renamed, row, cases[at]), second, self.params)
             });
@@ -163,8 +163,8 @@ impl Builder<'_> {
                 self.block.mispredicted.push(false);
                 self.block.insts[head + 1].taken = jumps;
                 at += 1;
-            } else if let (Some(_), Some(second)) = (&absorbed, behind) {
-                self.absorb(&second.d);
+            } else if let (Some(_), Some(operation)) = (&absorbed, operation) {
+                self.absorb(&operation.d);
                 self.block.mispredicted.push(false);
                 at += 1;
             } else if let Some(nop) = next.filter(|next| self.takes_nop(&next.d)) {

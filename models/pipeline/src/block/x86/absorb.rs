@@ -1,12 +1,11 @@
 //! Macro-fusion of a move or a load with the operation behind it, which reads and replaces its result.
 
 use crate::block::builder::Builder;
-use crate::block::uops::{Case, Expansion, From, Regs};
+use crate::block::uops::{Case, Expansion, From, Regs, Uop};
 use crate::block::x86::expand;
-use crate::block::Notion;
 use crate::core::figures::Figures;
 use crate::core::params::Params;
-use crate::isa::inst::{Branch, Decoded, Reg, NO_REG};
+use crate::isa::inst::{Branch, Decoded, Mem, NO_REG};
 use crate::isa::label::FLAGS;
 
 /// Moves between registers that an operation absorbs.
@@ -27,6 +26,9 @@ impl Builder<'_> {
     /// Whether the second instruction fuses with the first, a move or a load of a whole register.
     pub(crate) fn absorbs(&self, first: &Decoded, second: &Decoded) -> bool {
         let fusion = &self.params.macro_fusion;
+        if fusion.move_ops.is_empty() && fusion.load_ops.is_empty() {
+            return false;
+        }
         let ((mover, width), (name, operand)) = (parts(first), parts(second));
         let listed = |ops: &str| ops.split_whitespace().any(|op| op == name);
         let moves = first.mems.is_empty() && MOVES.contains(&mover) && listed(&fusion.move_ops);
@@ -36,13 +38,10 @@ impl Builder<'_> {
         let reads = second.reads.iter().filter(|r| r.1 == to).count();
         let plain = second.mems.is_empty() && second.branch == Branch::No && second.high.is_empty();
         let whole = width == operand && ["r32", "r64", "x"].contains(&width);
-        let addressed = |m: &crate::isa::inst::Mem| m.read && m.index == NO_REG && !first.ip_relative;
+        let addressed = |m: &Mem| m.read && m.index == NO_REG && !first.ip_relative;
         let readable = moves && first.reads.len() == 1
             || loads && first.mems.iter().all(addressed) && reads == 1 && !second.has_immediate;
-        let boundary = fusion.boundary_bytes;
-        let apart = boundary != 0
-            && self.block.notion != Notion::Unrolled
-            && (self.block.code_offset + second.offset) % boundary == 0;
+        let apart = self.begins_at_boundary(second);
         readable && replaced && reads > 0 && plain && whole && !apart && !second.writes.is_empty()
     }
 }
@@ -54,12 +53,12 @@ pub(crate) fn fused_with(first: Known<'_>, second: Known<'_>, params: &Params) -
     let operation = expand(d, figures, other, params);
     let [work] = &operation.uops[..] else { return None };
     let mut work = work.clone();
-    let replace = |uop: &mut crate::block::uops::Uop, to: Reg, from: From| {
-        let reads = uop.sources.iter_mut().filter(|s| s.from == From::Reg(to));
+    let read_from = |work: &mut Uop, from: From| {
+        let reads = work.sources.iter_mut().filter(|s| s.from == From::Reg(to));
         reads.for_each(|s| s.from = from);
     };
     let uops = if mover.mems.is_empty() {
-        replace(&mut work, to, From::Reg(mover.reads.first()?.1));
+        read_from(&mut work, From::Reg(mover.reads.first()?.1));
         vec![work]
     } else {
         let parted = Case {
@@ -69,7 +68,7 @@ pub(crate) fn fused_with(first: Known<'_>, second: Known<'_>, params: &Params) -
         };
         let [mut load] = <[_; 1]>::try_from(expand(mover, row, parted, params).uops).ok()?;
         load.outputs.iter_mut().for_each(|o| o.regs = Regs::new());
-        replace(&mut work, to, From::Inner(0));
+        read_from(&mut work, From::Inner(0));
         vec![load, work]
     };
     Some(Expansion {

@@ -1,6 +1,7 @@
 //! Names of x86 instruction forms in the table of figures.
 
 use iced_x86::{Instruction, Mnemonic, OpCodeOperandKind, OpKind, Register};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
@@ -15,7 +16,9 @@ fn mnemonic_name(mnemonic: Mnemonic) -> &'static str {
 
 /// Whether a word is a mnemonic, as forms have it.
 pub fn is_mnemonic(word: &str) -> bool {
-    mnemonic_names().iter().any(|name| name == word)
+    static KNOWN: OnceLock<HashSet<&str>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| mnemonic_names().iter().map(String::as_str).collect());
+    known.contains(word)
 }
 
 /// Name of the form of an instruction, for example `add r64,i8`.
