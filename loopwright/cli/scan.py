@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -118,6 +119,14 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
     "their best one; rows are of these.",
 )
 @click.option(
+    "--improve",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Search faster code for N loops, by their share of --profile or else by rank, and show "
+    "the two best candidates of each as a diff; measured where this machine's core is asked for.",
+)
+@click.option("--no-measure", is_flag=True, help="Of --improve: time nothing on this machine.")
+@click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
@@ -141,6 +150,8 @@ def scan(
     dask: str | None,
     out: Path | None,
     measure: int | None,
+    improve: int | None,
+    no_measure: bool,
     html: Path | None,
 ) -> int:
     """Find the loops of a binary that their code offset hurts.
@@ -167,12 +178,13 @@ def scan(
     loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches --verify boot
     perf script > profile.txt && loopwright scan vmlinux --profile profile.txt
     loopwright scan vmlinux --measure 20
+    loopwright scan vmlinux --improve 10 --profile profile.txt --microarch zen2
     loopwright scan vmlinux --html scan.html
     """
     from loopwright.scanning.scan import Question, scanned
 
     if file.is_dir():
-        others = (file_b, function, tree, tier, symbols, top, profile, measure, html)
+        others = (file_b, function, tree, tier, symbols, top, profile, measure, improve, html)
         if any((*others, output.row_format())):
             raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
         return _folder(file, out, microarch, features, dask)
@@ -187,6 +199,10 @@ def scan(
         raise InputError("--patch takes one FILE, with --tree and -o")
     if measure is not None and (file_b or function):
         raise InputError("--measure takes one FILE, without --patch")
+    if improve is not None and (file_b or function or measure or html):
+        raise InputError("--improve takes one FILE, without --patch, --measure and --html")
+    if no_measure and improve is None:
+        raise InputError("--no-measure is for --improve")
     if html is not None:
         check_page(html, function or measure)
     if not function and (tree or out or tier):
@@ -208,6 +224,8 @@ def scan(
         return _patch(found, function, tree, out, tier)
     if measure is not None:
         return _measured(found, measure)
+    if improve is not None:
+        return _improved(found, improve, measured=not no_measure)
     if output.row_format():
         output.emit(found.rows(rows))
     else:
@@ -303,6 +321,59 @@ def _measured(found: "Scan", count: int) -> int:
     output.emit(rows)
     _say(measured_loops.measured_summary(rows))
     return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
+
+
+def _improved(found: "Scan", count: int, *, measured: bool) -> int:
+    """Search faster code for the first loops; exit code 1 where there is none."""
+    from loopwright.scanning.improved_loops import improve_suspects
+
+    with output.progress("improving") as step:
+        improved = improve_suspects(found, count, measured=measured, progress=step)
+    if output.row_format():
+        output.emit(improved.rows)
+    else:
+        show_improved_loops(improved.rows)
+    _say(improved.summary())
+    return 0 if improved.found else 1
+
+
+def show_improved_loops(rows: Rows) -> None:
+    """Print the candidates of each loop: a table with a column a core, and a diff of each."""
+    for _, group in groupby(rows.records(), key=lambda row: (row["file"], row["address"])):
+        of_loop = list(group)
+        first = of_loop[0]
+        where = _where(first["function"], first["into"]) or first["address"]
+        line = f" ({first['line']})" if first["line"] else ""
+        share = "" if first["share"] is None else f": {first['share']:.1f} % of all cycles"
+        output.say(f"{where}{line}{share}", style="bold")
+        each = [list(one) for _, one in groupby(of_loop, key=lambda row: row["candidate"])]
+        output.draw(Rows.of(map(_candidate, each)))
+        for one in each:
+            row = one[0]
+            print()
+            output.say(f"{row['candidate']}: {row['proof']}")
+            if row["note"]:
+                output.say(row["note"])
+            print(row["diff"].rstrip("\n"))
+        print()
+
+
+def _candidate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the line of a candidate: cycles before and after on each core, with the gain."""
+    first = rows[0]
+    line = {
+        "candidate": first["candidate"],
+        "transformations": first["transformations"],
+        "bytes": " to ".join(map(str, dict.fromkeys((first["bytes_before"], first["bytes"])))),
+        "status": first["status"],
+    }
+    for row in rows:
+        line[row["microarch"]] = (
+            f"{row['cycles']:.2f} to {row['improved']:.2f} ({row['gain']:.2f}x)"
+        )
+    if first["saved"] is not None:
+        line["saved %"] = ", ".join(f"{row['saved']:.1f}" for row in rows)
+    return line
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -440,7 +440,7 @@ def of_loops(section: Section, within: range) -> Iterator[Piece]:
     has one. Ids are left to the caller.
     """
     found = [
-        _loop(section, loop.path)
+        of_path(section, loop.path)
         for loop in loops.in_section(section).innermost
         if loop.refused != "repeats" and section.address + loop.path[0][0] in within
     ]
@@ -501,8 +501,8 @@ def _closed(within: range) -> range:
     return range(within.start, within.stop + 1)
 
 
-def _loop(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
-    """Return a loop from the first to the last byte of its path.
+def of_path(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
+    """Return a loop from the first to the last byte of its path, which counts from the section.
 
     Models follow its jumps and let its forward branches fall through; a path that goes another way
     has an error.

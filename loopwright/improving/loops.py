@@ -1,5 +1,6 @@
 """The verb improve of bare loops: of a text, an object or a program, without a contract."""
 
+import difflib
 import hashlib
 import re
 import subprocess
@@ -51,7 +52,7 @@ class LoopsQuestion:
 
     microarch names cores, the targets of the code's ISA where left out. free are registers, or
     "flags", that nothing behind the loops reads. out is a folder for what is found. Without
-    measured nothing is timed.
+    measured nothing is timed. shown is the most candidates of a loop.
     """
 
     asm: str | None = None
@@ -63,6 +64,7 @@ class LoopsQuestion:
     measured: bool = True
     out: Path | None = None
     settings: Settings = Settings(depth=4, tried=240)  # noqa: RUF009
+    shown: int = SHOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +291,7 @@ def improve_loop(
     question = OfLoop(of_piece(section, piece, asked.free), cores, asked.parameters or {})
     found = search(question, question.base(), OF_LOOPS, asked.settings, progress)
     one = Improved(question, found)
-    one.prove(progress)
+    one.prove(asked.shown, progress)
     return one
 
 
@@ -310,18 +312,18 @@ class Improved:
         self.measured: dict[str, tuple[float, float]] = {}
         self.refused: list[str] = []
 
-    def prove(self, progress: Progress | None) -> None:
-        """Name the best candidates that are equal to the loop."""
+    def prove(self, most: int, progress: Progress | None) -> None:
+        """Name the best candidates that are equal to the loop, so many at most."""
         better = [
             one
             for one in self.search.pareto()
             if max(self.search.gains(one).values()) >= SHOWN_GAIN
         ]
         for one in better:
-            if len(self.named) == SHOWN:
+            if len(self.named) == most:
                 break
             if progress:
-                progress(len(self.named), SHOWN, "proving")
+                progress(len(self.named), most, "proving")
             if (least := self._least(one)).gain < SHOWN_GAIN:
                 what = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
                 self.refused.append(f"{'; '.join(one.listing.steps)}: {what}")
@@ -444,10 +446,9 @@ class Improved:
         out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
         best = next(iter(self.named.values()), found.base)
         for core in self.question.cores:
-            limit = self.question.answer(best, core).bottleneck
             gain = found.gains(best)[core.id]
             what = f"{gain:.2f} times as fast" if best is not found.base else "nothing better found"
-            out.append(f"{bare.id}: {core.id}: {what}; bound by {limit or 'what is not known'}")
+            out.append(f"{bare.id}: {core.id}: {what}; bound by {self.bound(best, core)}")
         dropped = sum(found.dropped.values())
         out.append(
             f"{bare.id}: {found.tried} candidates simulated"
@@ -456,22 +457,58 @@ class Improved:
         )
         return out
 
+    def bound(self, one: LoopCandidate, core: Microarch) -> str:
+        """Return what limits a candidate's main loop on a core, in words."""
+        limit = self.question.answer(one, core).bottleneck or "what is not known"
+        return limit.replace("balanced: ", "several limits alike: ")
+
+    def text(self, label: str) -> str:
+        """Return a candidate's assembly, as somebody would put it in the loop's place."""
+        return _shown(self.question.bare, self.named[label].listing)
+
+    def diff(self, label: str, before: str, after: str, notes: Sequence[str]) -> str:
+        """Return a candidate as a diff of the loop's assembly; before and after name the sides.
+
+        notes has a comment for each instruction of the loop, which the diff shows beside it.
+        """
+        bare = self.question.bare
+        sides = [_inside(bare, one) for one in (bare.listing, self.named[label].listing)]
+        made = list(difflib.unified_diff(*sides, before, after, n=len(sides[0]), lineterm=""))
+        mark = _comment(bare.isa)
+        width = max(len(line.expandtabs()) for line in sides[0]) + 2
+        left = iter(notes)
+        for n, line in enumerate(made[3:], 3):
+            old = line.startswith((" \t", "-\t"))
+            note = next(left, "") if old else ""
+            text = line[1:].expandtabs()
+            made[n] = line[0] + (f"{text:<{width}}{mark} {note}" if note else text)
+        return "\n".join(made)
+
     def write(self, out: Path) -> list[Path]:
         """Write the candidates that are not withdrawn, a file each."""
         made = []
         stem = re.sub(r"[^\w.+-]+", "_", self.question.bare.id)
-        for label, one in self.named.items():
+        for label in self.named:
             if self.status[label] != "withdrawn":
                 path = out / f"{stem}_{label}.s"
-                files.written(path, _shown(self.question.bare, one.listing))
+                files.written(path, self.text(label))
                 made.append(path)
         return made
 
 
 def _shown(bare: Bare, listing: Listing) -> str:
     """Return a listing as somebody would put it in the loop's place."""
-    comment = "#" if bare.isa == "x86_64" else "//"
-    source = bare.source(listing).splitlines()
+    comment = _comment(bare.isa)
     notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
     notes += [f"{comment} what goes to its byte {n} goes to {at}" for at, n in bare.entries.items()]
-    return "\n".join([*notes, *source[source.index(f"{START}:") :], ""])
+    return "\n".join([*notes, *_inside(bare, listing), ""])
+
+
+def _inside(bare: Bare, listing: Listing) -> list[str]:
+    """Return the lines of a listing from its start on, without what brings it to its offset."""
+    source = bare.source(listing).splitlines()
+    return source[source.index(f"{START}:") :]
+
+
+def _comment(isa: str) -> str:
+    return "#" if isa == "x86_64" else "//"

@@ -342,7 +342,11 @@ class SourceLines:
 
     def of(self, loop: ScannedLoop) -> str:
         """Return "file:line" of a loop's first byte, "" where that is not known."""
-        return next(self._within(loop, loop.address, loop.address + 1), "")
+        return self.at(loop, loop.address)
+
+    def at(self, loop: ScannedLoop, address: int) -> str:
+        """Return "file:line" of one of a loop's bytes, "" where that is not known."""
+        return next(self._within(loop, address, address + 1), "")
 
     def all_of(self, loop: ScannedLoop) -> set[str]:
         """Return "file:line" of all that a loop's path executes."""

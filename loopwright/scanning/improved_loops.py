@@ -1,0 +1,190 @@
+"""Loops of a scan improved: those that are hot, or slow where they lie, with a diff for each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loopwright.code import elf
+from loopwright.code.instructions import decode
+from loopwright.errors import InputError
+from loopwright.improving.loops import Improved, LoopsQuestion, Progress, improve_loop
+from loopwright.improving.search import Settings
+from loopwright.machine import hosts
+from loopwright.rows import Rows, counted
+from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.scan import Scan
+
+COLUMNS = (
+    "file",
+    "address",
+    "function",
+    "into",
+    "line",
+    "share",
+    "candidate",
+    "transformations",
+    "microarch",
+    "cycles",
+    "improved",
+    "gain",
+    "saved",
+    "bytes",
+    "bytes_before",
+    "status",
+    "proof",
+    "measured_gain",
+    "uncertainty",
+    "note",
+    "diff",
+)
+_FIGURES = ("share", "cycles", "improved", "gain", "saved", "measured_gain", "uncertainty")
+_TYPES = dict.fromkeys(_FIGURES, "float64")
+_SHOWN = 2
+_SEARCH = Settings(depth=4, tried=160)
+
+
+@dataclass
+class ImprovedLoops:
+    """The loops that were looked at: rows of candidates, and of the others why there is none.
+
+    A row is a candidate on a core: cycles of an iteration before (cycles) and after (improved), the
+    gain, and with a profile the percent of all its cycles that it saves. status is "proven",
+    "measured" or "withdrawn", as of improve. diff is one of the loop's assembly, with the source
+    line of each instruction, or the new assembly alone where no line is known.
+    """
+
+    rows: Rows
+    looked_at: int = 0
+    found: int = 0
+    said: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def summary(self) -> Iterator[str]:
+        """Yield in words what was found, and why of other loops nothing is."""
+        looked = counted(self.looked_at, "loop")
+        more = "; interrupted: the others were not looked at" if self.interrupted else ""
+        yield f"{looked} looked at, {self.found} with a faster candidate{more}"
+        yield from self.said
+
+
+def improve_suspects(
+    scan: Scan, count: int, *, measured: bool = True, progress: Progress | None = None
+) -> ImprovedLoops:
+    """Search faster code for the loops that a profile calls hot, else for those that rank first.
+
+    The two best candidates of each are shown. With measured they are measured in turns with the
+    loop, where this machine's core is one of those that the scan is of.
+    """
+    here = any(one.core.id == hosts.microarch() for one in scan.costs)
+    asked = LoopsQuestion(measured=measured and here, settings=_SEARCH, shown=_SHOWN)
+    out = ImprovedLoops(Rows(COLUMNS, [], _TYPES))
+    suspects = _suspects(scan)[:count]
+    for n in suspects:
+        loop = scan.found.loops[n]
+
+        def step(_done: int, _total: int | None, said: str, where: str = loop.where) -> None:
+            if progress:
+                progress(out.looked_at, len(suspects), f"{where}: {said}")
+
+        out.looked_at += 1
+        try:
+            one = _improved(scan, n, asked, step)
+            if asked.measured and not one.search.interrupted:
+                one.measure(step)
+        except InputError as error:
+            out.said.append(f"{loop.where}: left alone: {_without(str(error), loop.where)}")
+            continue
+        kept = [label for label in one.named if one.status[label] != "withdrawn"]
+        out.found += bool(kept)
+        out.rows.values.extend(_rows(scan, n, one))
+        out.said += [f"{loop.where}: withdrawn: {one.notes[x]}" for x in one.named if x not in kept]
+        if not one.named:
+            out.said.append(f"{loop.where}: {_nothing(one)}")
+        out.interrupted = one.search.interrupted
+        if out.interrupted:
+            break
+    return out
+
+
+def _suspects(scan: Scan) -> list[int]:
+    """Return the numbers of loops by their share of a profile, else by the scan's rank."""
+    if scan.weights:
+        shares = scan.weights.shares
+        return sorted((n for n, share in enumerate(shares) if share), key=lambda n: -shares[n])
+    return list(dict.fromkeys(place.loop for place in scan.places))
+
+
+def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress) -> Improved:
+    """Return what is found for a loop on the cores that have figures for it."""
+    loop = scan.found.loops[number]
+    cores = [costs.core for costs in scan.costs if number not in costs.errors]
+    if not cores:
+        raise InputError(next(costs.errors[number] for costs in scan.costs))
+    if loop.split:
+        raise InputError("its parts lie more than 64 KiB apart")
+    section = next(
+        one
+        for one in scan.image.sections
+        if (one.file, one.name) == (loop.file, loop.section)
+        and one.address <= loop.address
+        and loop.end <= one.end
+    )
+    first = loop.address - section.address
+    piece = elf.of_path(section, [(first + start, first + end) for start, end in loop.path])
+    return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)
+
+
+def _without(text: str, where: str) -> str:
+    return text.removeprefix(f"{where}: ").removeprefix(where).strip()
+
+
+def _nothing(one: Improved) -> str:
+    """Say what became of a loop without a candidate."""
+    if one.refused:
+        return f"no candidate: {one.refused[0]}"
+    core = one.question.cores[0]
+    return f"nothing better found; on {core.id} bound by {one.bound(one.search.base, core)}"
+
+
+def _rows(scan: Scan, number: int, one: Improved) -> Iterator[tuple[Any, ...]]:
+    loop = scan.found.loops[number]
+    share = scan.weights.shares[number] if scan.weights else None
+    line = scan.source.of(loop)
+    before = one.search.base
+    for n, (label, made) in enumerate(one.named.items(), 1):
+        ratio, error = one.measured.get(label, (None, None))
+        diff = _diff(scan, loop, one, label)
+        for core in one.question.cores:
+            old, new = before.costs[core.id].mean, made.costs[core.id].mean
+            yield (
+                loop.file,
+                f"{loop.address:#x}",
+                loop.function,
+                loop.into,
+                line,
+                None if share is None else round(share, 4),
+                n,
+                "; ".join(made.listing.steps),
+                core.id,
+                round(old, 3),
+                round(new, 3),
+                round(old / new, 3),
+                None if share is None else round(share * (1 - new / old), 4),
+                made.bytes,
+                before.bytes,
+                one.status[label],
+                str(one.proofs[label]),
+                ratio,
+                error,
+                one.notes[label],
+                diff,
+            )
+
+
+def _diff(scan: Scan, loop: ScannedLoop, one: Improved, label: str) -> str:
+    """Return a candidate as a diff where the source lines of the loop are known, else as text."""
+    code = decode(loop.isa, one.question.bare.code, loop.address)
+    lines = [scan.source.at(loop, ins.address) for ins in code]
+    if not any(lines):
+        return one.text(label)
+    return one.diff(label, f"a/{lines[0]} {loop.where}", f"b/{lines[0]}", lines)
