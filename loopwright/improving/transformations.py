@@ -10,6 +10,8 @@ from loopwright.improving.carry import CarryChains
 from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
 from loopwright.improving.listing import MEMORY, Line, Listing
+from loopwright.improving.pairing import PairAccesses, SplitPairs
+from loopwright.improving.pipelining import PipelineLoads
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.turning import CopyIterations, EntriesApart, turning_loops
@@ -123,7 +125,10 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     PointersForIndex(),
     FuseUpdate(),
     *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),
+    PipelineLoads(),
     *(CopyIterations(n) for n in (2, 4)),
+    PairAccesses(),
+    SplitPairs(),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
     *(CarryChains(words, chains) for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2))),
@@ -136,6 +141,7 @@ OF_LOOPS: tuple[Transformation, ...] = (
     FuseUpdate(),
     *(UnrollByDistance(n) for n in (2, 4, 8)),
     *(Unroll(n) for n in (2, 4, 8)),
+    PipelineLoads(),
     *(CopyIterations(n) for n in (2, 4)),
     *(Align(n) for n in (4, 5, 6)),
     Reorder(),

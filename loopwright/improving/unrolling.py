@@ -1,6 +1,9 @@
 """Unrolling: several iterations of a loop at once, the rest by the loop itself."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from loopwright.improving.counted import Counted, least_before
 from loopwright.improving.edits import (
@@ -19,50 +22,80 @@ from loopwright.improving.edits import (
 from loopwright.improving.listing import Line, Listing, code, label
 
 _MOST_ACCESSES = 32  # of an unrolled body
+AHEAD = "unrolled"  # in the labels of loops that run before others
+
+
+class Copies(NamedTuple):
+    """The statements of a loop's copies, each as the number of a copy and its position.
+
+    first is done once before the loop, inside in each iteration.
+    """
+
+    first: Sequence[tuple[int, int]]
+    inside: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Unroll(OfLoop):
-    """A loop of several iterations at once before the loop, which is left the remainder."""
+class AheadOfLoop(OfLoop):
+    """A loop that runs before the loop, as long as so many iterations are left; it does the rest.
+
+    factor is how many have to be left, stride how many one of its iterations does. With apart the
+    loop itself stands out of the way.
+    """
 
     factor: int
     apart: bool = False
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """Return its name with its factor, and where the remainder stands."""
-        return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
+        """Return what tables call it."""
 
-    condition = (
-        "the counter's step is constant, registers that are stepped serve as addresses alone, no "
-        "flags pass into, through or out of the loop, and an iteration that faulted may begin again"
-    )
+    @property
+    @abstractmethod
+    def stem(self) -> str:
+        """Return what its labels begin with."""
+
+    @property
+    def stride(self) -> int:
+        """Return how many iterations one of its own does."""
+        return self.factor
+
+    @abstractmethod
+    def copies(self, loop: Counted) -> Copies | None:
+        """Return what it does, None where the condition does not hold."""
 
     def changed(self, loop: Counted) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
         listing, factor = loop.listing, self.factor
         if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
             return None
-        if "unrolled" in loop.head or flags_pass(loop):
+        if AHEAD in loop.head or flags_pass(loop):
             return None
         if may_fault(loop) and not restartable(loop):
             return None
         if any(EVERY_FLAG & loop.touched(n) for n in loop.body):
             return None
+        wanted = self.copies(loop)
+        if wanted is None:
+            return None
         counter, step = loop.counter, loop.step
         before = {"borrow": (factor - 1) * step, "index": -factor * step}.get(
             loop.form, factor * step
         )
-        head, fix = listing.fresh(f"unrolled{factor}"), listing.fresh(f"unrolled{factor}_rest")
-        fault, behind = listing.fresh(f"unrolled{factor}_fault"), exit_label(loop, "done")
+        head, fix = listing.fresh(self.stem), listing.fresh(f"{self.stem}_rest")
+        fault, behind = listing.fresh(f"{self.stem}_fault"), exit_label(loop, "done")
         down = loop.form != "index"
         kinds = ("sub", "add") if down else ("add", "sub")
         amount = abs(before)
-        copies, entries = self._copies(loop, before, fault)
-        if copies is None:
+        made = [
+            self._shifted(loop, which, before, fault) for which in (wanted.first, wanted.inside)
+        ]
+        if None in made:
             return None
+        first, inside = (one for one in made if one is not None)
         others = [u for u in loop.updates.values() if u.register != counter.register]
-        steps = [code(stepped(listing.lines[u.at], u, factor)) for u in others]
+        steps = [code(stepped(listing.lines[u.at], u, self.stride)) for u in others]
         done, more = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(loop.form, ("jz", "jnz"))
         ends = [code(operation(kinds[1], amount, counter))]
         if loop.form == "limit":
@@ -78,46 +111,80 @@ class Unroll(OfLoop):
                 else f"Less than {factor} iterations are left to the loop behind this one.",
             ),
             *([] if sure else [code(f"{'jb' if down else 'jg'} {fix}")]),
-            label(head, f"{self.name.capitalize()}: {factor * step} of the counter an iteration."),
-            *copies,
+            *first.lines,
+            label(
+                head,
+                f"{self.name.capitalize()}: {self.stride * step} of the counter an iteration.",
+            ),
+            *inside.lines,
             *steps,
-            code(operation(kinds[0], factor * step, counter)),
+            code(operation(kinds[0], self.stride * step, counter)),
             code(f"{'jae' if down else 'jle'} {head}"),
             label(fix),
             *ends,
         ]
         stub = []
-        if entries:
+        if entries := [*first.entries, *inside.entries]:
             stub = [
                 label(fault, "The loop behind this one finds the fault again, and its place."),
                 code(operation(kinds[1], amount, counter)),
                 code(f"jmp {loop.head}"),
                 *entries,
             ]
-        made = spliced(loop, big, behind, stub, self.name, moved=self.apart)
+        changed = spliced(loop, big, behind, stub, self.name, moved=self.apart)
         if listing.head != loop.head:
-            return made
-        return replace(made, head=head, turns=listing.turns * factor)
+            return changed
+        return replace(changed, head=head, turns=listing.turns * self.stride)
 
-    def _copies(
-        self, loop: Counted, before: int, fault: str
-    ) -> tuple[list[Line] | None, list[Line]]:
-        """Return the body for each iteration, and the entries of its accesses."""
+    def _shifted(
+        self, loop: Counted, which: Sequence[tuple[int, int]], before: int, fault: str
+    ) -> "_Made | None":
+        """Return statements as copies do them, and the entries of their accesses."""
         listing = loop.listing
         lines: list[Line] = []
         entries: list[Line] = []
-        for copy in range(self.factor):
-            for at in loop.body:
-                ahead = {
-                    r: copy * u.step + loop.moved(at, r) + (before if u is loop.counter else 0)
-                    for r, u in loop.updates.items()
-                }
-                text = shifted(loop, at, ahead)
-                if text is None:
-                    return None, []
-                for entry in listing.entries_at(at)[:1]:
-                    name = access_label(listing, f"{self.factor}_{copy}_{at}")
-                    lines.append(label(name))
-                    entries.append(replace(entry, text=name, target=fault))
-                lines.append(code(text))
-        return lines, entries
+        for number, (copy, at) in enumerate(which):
+            ahead = {
+                r: copy * u.step + loop.moved(at, r) + (before if u is loop.counter else 0)
+                for r, u in loop.updates.items()
+            }
+            text = shifted(loop, at, ahead)
+            if text is None:
+                return None
+            for entry in listing.entries_at(at)[:1]:
+                name = access_label(listing, f"{self.stem}_{copy}_{at}_{number}")
+                lines.append(label(name))
+                entries.append(replace(entry, text=name, target=fault))
+            lines.append(code(text))
+        return _Made(lines, entries)
+
+
+class _Made(NamedTuple):
+    """Statements of copies, and the entries of their accesses in the exception table."""
+
+    lines: Sequence[Line]
+    entries: Sequence[Line]
+
+
+@dataclass(frozen=True)
+class Unroll(AheadOfLoop):
+    """A loop of several iterations at once before the loop, which is left the remainder."""
+
+    @property
+    def name(self) -> str:
+        """Return its name with its factor, and where the remainder stands."""
+        return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
+
+    @property
+    def stem(self) -> str:
+        """Return what its labels begin with."""
+        return f"{AHEAD}{self.factor}"
+
+    condition = (
+        "the counter's step is constant, registers that are stepped serve as addresses alone, no "
+        "flags pass into, through or out of the loop, and an iteration that faulted may begin again"
+    )
+
+    def copies(self, loop: Counted) -> Copies:
+        """Return its iterations, one behind another."""
+        return Copies((), [(copy, at) for copy in range(self.factor) for at in loop.body])

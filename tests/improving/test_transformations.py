@@ -7,20 +7,21 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import addressing, sections, strings, turning, unrolling
+from loopwright.improving import addressing, pipelining, sections, strings, turning, unrolling
 from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import Counted, counted_loops, least_before
 from loopwright.improving.improve import read
-from loopwright.improving.listing import parse
+from loopwright.improving.listing import MEMORY, parse
+from loopwright.improving.pipelining import PipelineLoads
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
 from loopwright.improving.turning import CopyIterations
-from loopwright.improving.unrolling import Unroll
+from loopwright.improving.unrolling import AheadOfLoop, Unroll
 
 COMPARE = "arm64/memcmp/words"
-CLEAR, COPY, INDEX, SUM, PUT = (
+CLEAR, COPY, INDEX, SUM, PUT, MOVE = (
     f"x86_64/{name}"
     for name in (
         "clear_user/plain",
@@ -28,15 +29,17 @@ CLEAR, COPY, INDEX, SUM, PUT = (
         "copy_user/negative_index",
         "csum/adc1",
         "put_event/put_user_twice",
+        "memmove/loop32",
     )
 )
 USED = {
     COMPARE: (CopyIterations(2), CopyIterations(4)),
     CLEAR: (CopyIterations(4), Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
-    COPY: (Unroll(2, apart=True), StringInstruction(256), Reorder()),
+    COPY: (PipelineLoads(), Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2), PointersForIndex(), FuseUpdate()),
     SUM: (CarryChains(4, 1), CarryChains(10, 2)),
     PUT: (ConstantBranches(), Copies()),
+    MOVE: (PipelineLoads(),),
 }
 
 
@@ -119,6 +122,17 @@ SYM_FUNC_START(rep_movs_alternative)
 	_ASM_EXTABLE_UA(4b, .Lexit)
 SYM_FUNC_END(rep_movs_alternative)
 """
+# A copy that stores each word as soon as it has loaded it.
+WORDS = CARRIED.replace("	cmpq $16,%rcx\n", "	cmpq $8,%rcx\n").replace(
+    "5:	movq (%rsi),%rax\n	subq $16,%rcx\n", "	subq $8,%rcx\n"
+)
+WORDS = WORDS.replace(
+    "1:	movq %rax,(%rdi)\n2:	movq 8(%rsi),%rax\n",
+    "1:	movq (%rsi),%rax\n2:	movq %rax,(%rdi)\n",
+)
+WORDS = WORDS.replace("addq $16,%rcx", "addq $8,%rcx").replace(
+    "	_ASM_EXTABLE_UA(5b, .Lbytes)\n", ""
+)
 # Behind the loop of plain, a branch that reads the borrow which ended it.
 BORROWED = ("jae .Lqwords\n", "jae .Lqwords\n\tjnc .Lwrong\n")
 WRONG = ("\tRET\n", "\tRET\n.Lwrong:\n\tmovq $1,%rcx\n\tRET\n")
@@ -160,6 +174,16 @@ def unmoved(line, source, more, copy):
     return replace(line, text=line.text.replace(copy, source)).text
 
 
+def all_loads(loop):
+    """Return the loads of a body wherever they stand."""
+    return [n for n in loop.body if MEMORY in loop.listing.effects[n].reads]
+
+
+def one_too_far(_, loop):
+    """Return a loop of loads one iteration ahead that does the last iteration as well."""
+    return AheadOfLoop.changed(PipelineLoads(1), loop)
+
+
 # Of each condition that is dropped: where it is asked for, the answer, and where it matters.
 DROPPED = {
     "iterations begin again": (unrolling, "restartable", yes, CARRIED, Unroll(2)),
@@ -173,15 +197,17 @@ DROPPED = {
     "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
     "what an update moves past": (addressing, "shifted", as_it_is, INDEX, FuseUpdate()),
     "a branch turned round": (turning, "opposite", as_before, COMPARE, CopyIterations(2)),
+    "loads come first": (pipelining, "first_loads", all_loads, COPY, PipelineLoads()),
+    "the next one is there": (PipelineLoads, "changed", one_too_far, WORDS, PipelineLoads()),
     "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),
 }
 
 
 def subject(where):
     """Return the variant and the listing that a dropped condition matters for."""
-    if where is CARRIED:
+    if where in (CARRIED, WORDS):
         _, [variant] = kernels.select(COPY)
-        return variant, parse(CARRIED, kernels.contract_of(variant))
+        return variant, parse(where, kernels.contract_of(variant))
     if where is BORROWED:
         return changed_text(CLEAR, BORROWED, WRONG)
     if where == "or":  # no constant that is known
@@ -209,7 +235,7 @@ def test_a_condition_that_is_dropped_breaks_the_contract(condition, monkeypatch,
 
 @pytest.mark.usefixtures("few")
 def test_subjects_of_dropped_conditions_are_right(tmp_path):
-    for where in (CARRIED, BORROWED):
+    for where in (CARRIED, BORROWED, WORDS):
         variant, listing = subject(where)
         assert failure(variant, listing, tmp_path) == ""
 
@@ -220,6 +246,7 @@ LEFT_OUT = {
     ".Lstring_fault:": (CLEAR, StringInstruction(256), "leaq -8(,%rcx,8),%rcx"),
     ".Lbases_for_first_of_pair:": (INDEX, PointersForIndex(), "subq %rcx,%rsi"),
     ".Lupdated_for_second_of_pair:": (INDEX, FuseUpdate(), "addq $16,%rcx"),
+    ".Lunrolled_ahead_fault:": (WORDS, PipelineLoads(), "addq $8,%rcx"),
     ".Lsum4:": (SUM, CarryChains(4, 1), "adcq $0,%rdx"),
 }
 
@@ -227,9 +254,10 @@ LEFT_OUT = {
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("label", LEFT_OUT)
 def test_each_line_of_a_fixup_is_needed(label, tmp_path):
-    spec, transformation, text = LEFT_OUT[label]
-    variant, listing = listing_of(spec)
+    where, transformation, text = LEFT_OUT[label]
+    variant, listing = subject(where)
     made = next(transformation.apply(listing))
+    assert failure(variant, made, tmp_path) == ""
     names = [f"{one.text}:" if one.kind == "label" else one.text for one in made.lines]
     at = names.index(text, names.index(label))
     broken = replace(made, lines=(*made.lines[:at], *made.lines[at + 1 :]))
