@@ -17,7 +17,7 @@ DISKS = {"full": ("size=64k", "No space left"), "read-only": ("size=1m,ro", "Rea
 VERBS = {
     "scan": [LIBRARY, "--microarch", "zen2", "--html", "{disk}/loops.html"],
     "kit": ["-o", "{disk}/kit.tar.gz"],
-    "report": ["x86_64/memset", "--microarch", "zen2", "--no-measure", "-o", "{disk}/out"],
+    "report": ["x86_64/clear_user", "--microarch", "zen2", "--no-measure", "-o", "{disk}/out"],
     "kmod": ["source", "x86_64/put_event", "-o", "{disk}/kmod"],
     "calibrate": ["--quick", "--machine", "simulated:skylake", "-o", "{disk}/cores"],
 }
@@ -66,7 +66,7 @@ def test_a_verb_that_writes_ends_in_one_line(tmp_path, monkeypatch, verb, disk):
     if verb == "scan" and not LIBRARY.exists():
         pytest.skip(f"no {LIBRARY} here")
     if verb == "report":
-        few(monkeypatch, tmp_path / "kernels", "x86_64/memset", "words64", "overlapped32")
+        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "aligned16")
     place = tmp_path / "disk"
     place.mkdir()
     arguments = [str(a).format(disk=place) for a in VERBS[verb]]

@@ -5,28 +5,20 @@ import re
 import browsing
 import pandas as pd
 import pytest
+import reports
 from browsing import SIZES
-from few_variants import few
 
 import loopwright as lw
 from loopwright import kernels
 from loopwright.reporting import findings, report
 
-# Both architectures, a question of a thread, a routine that sums and published pairs.
-THREE = {
-    "x86_64/clear_user": ("unrolled64", "plain", "aligned16", "immediates"),
-    "x86_64/csum": ("two_chains_40", "adc4", "adcx_adox"),
-    "arm64/copy_user": (
-        "to_user_pairs", "to_user_nopan", "from_user_pairs", "from_user_nopan",
-    ),
-}  # fmt: skip
 EVERY = tuple(kernel.id for kernel in kernels.every())
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((*THREE,), id="three"),
+        pytest.param((*reports.VARIANTS,), id="three"),
         pytest.param(EVERY, id="all", marks=pytest.mark.slow),
     ],
 )
@@ -37,14 +29,11 @@ def drawn(request):
 
 @pytest.fixture(scope="module")
 def page(drawn, tmp_path_factory):
-    out = tmp_path_factory.mktemp("page")
     if drawn == EVERY:
+        out = tmp_path_factory.mktemp("page")
         report([], out, quick=True, said=lambda _: None)
     else:
-        with pytest.MonkeyPatch.context() as patch:
-            for family, variants in THREE.items():
-                few(patch, out / "kernels", family, *variants)
-            report(drawn, out, quick=True, said=lambda _: None)
+        out = reports.three(tmp_path_factory)
     return out / "index.html"
 
 
@@ -187,7 +176,9 @@ def test_filters_change_the_rows_and_say_so(unfolded):
     assert any("core" not in figure for figure in figures)
     Select(opened.find_element("name", "model")).select_by_visible_text("pipeline")
     assert {row["model"] for row in shown(opened, rows)} == {"pipeline"}
-    Select(opened.find_element("name", "variant")).select_by_visible_text("x86_64/clear_user/plain")
+    Select(opened.find_element("name", "variant")).select_by_visible_text(
+        "x86_64/clear_user/aligned16"
+    )
     assert len(shown(opened, rows)) == 1
     assert shown(opened, "section.kernel") == [{"kernel": "x86_64/clear_user"}]
     said = opened.find_element("id", "shown").text
