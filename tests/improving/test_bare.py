@@ -4,6 +4,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from quick import some
 
 from loopwright.code import elf, snippet
 from loopwright.errors import InputError
@@ -108,7 +109,7 @@ def test_every_transformation_leaves_a_loop_equal(name):
         assert proof.holds, f"{step}: {proof}"
 
 
-@pytest.mark.parametrize("name", ENTERED)
+@pytest.mark.parametrize("name", some(ENTERED, {"while"}))
 def test_a_loop_that_is_entered_in_its_middle_is_one_of_its_head(name):
     loop = bare(ENTERED[name])
     assert loop.entries

@@ -8,6 +8,7 @@ import sys
 import pytest
 from checkout import ROOT
 
+from loopwright import paths
 from loopwright.kernels.contracts import EFFECTS
 
 KERNEL = """\
@@ -92,7 +93,7 @@ def run(house, *arguments):
         text=True,
         check=False,
         cwd=house,
-        env={**os.environ, "PYTHONPATH": str(house), "LOOPWRIGHT_BUILD": str(house / "build")},
+        env={**os.environ, "PYTHONPATH": str(house), "LOOPWRIGHT_BUILD": str(paths.build_dir())},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
