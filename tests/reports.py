@@ -8,7 +8,7 @@ from loopwright.cli import run
 
 # Both architectures, a question of a thread, a routine that sums and published pairs.
 VARIANTS = {
-    "x86_64/clear_user": ("unrolled64", "aligned16", "immediates"),
+    "x86_64/clear_user": ("unrolled64", "immediates"),
     "x86_64/csum": ("two_chains_40", "adcx_adox"),
     "arm64/copy_user": (
         "to_user_pairs", "to_user_nopan", "from_user_pairs",

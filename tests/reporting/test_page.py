@@ -177,7 +177,7 @@ def test_filters_change_the_rows_and_say_so(unfolded):
     Select(opened.find_element("name", "model")).select_by_visible_text("pipeline")
     assert {row["model"] for row in shown(opened, rows)} == {"pipeline"}
     Select(opened.find_element("name", "variant")).select_by_visible_text(
-        "x86_64/clear_user/aligned16"
+        "x86_64/clear_user/immediates"
     )
     assert len(shown(opened, rows)) == 1
     assert shown(opened, "section.kernel") == [{"kernel": "x86_64/clear_user"}]
