@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from checkout import DATA
+from quick import some
 
 from loopwright import kernels, toolchain
 from loopwright.checking.check import holds, passed, run
@@ -40,7 +41,8 @@ def broken(tmp_path, monkeypatch):
     return checked
 
 
-@pytest.mark.parametrize("isa", kernels.ISAS)
+# Good variants of arm64 are those of kernels/, in test_check_kernels.
+@pytest.mark.parametrize("isa", some(kernels.ISAS, {"x86_64"}))
 def test_good_variants_pass(isa):
     _, variants = kernels.select(f"{isa}/fixture")
     rows = run(variants)
