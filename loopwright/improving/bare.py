@@ -31,7 +31,7 @@ _MOST_FOLLOWED = 3000  # instructions behind a loop; what lies further counts as
 _VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
 EVERYTHING = {
     "x86_64": GENERAL["x86_64"] | _VECTORS | {CARRY, FLAGS},
-    "arm64": GENERAL["arm64"] | {FLAGS, *(f"{kind}{n}" for kind in "vqdsh" for n in range(32))},
+    "arm64": GENERAL["arm64"] | {FLAGS, *(f"v{n}" for n in range(32))},
 }
 # What a caller may read behind a routine (System V ABI for AMD64, 3.2.1 and 3.2.3).
 _RETURNED = frozenset(

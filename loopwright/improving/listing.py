@@ -293,9 +293,10 @@ def full(isa: str, name: str) -> str:
     """Return the whole register that a name is of or is a part of: eax is of rax, w3 of x3."""
     name = name.lstrip("%")
     if isa == "arm64":
-        return f"x{name[1:]}" if re.fullmatch(r"[wx]\d+", name) else name
-    found = getattr(iced.Register, name.upper(), None)
-    return _REGISTERS[iced.RegisterExt.full_register(found)] if found else name
+        found = re.fullmatch(r"(?:([wx])|[bhsdqvz])(\d+)", name)
+        return f"{'x' if found[1] else 'v'}{found[2]}" if found else name
+    number = getattr(iced.Register, name.upper(), None)
+    return _REGISTERS[iced.RegisterExt.full_register(number)] if number else name
 
 
 _REGISTERS = {
@@ -501,6 +502,9 @@ def x86_effects(piece: bytes) -> Effects:
     )
 
 
+_COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
+
+
 def _arm64_effects(piece: bytes) -> Effects:
     import capstone
 
@@ -516,6 +520,8 @@ def _arm64_effects(piece: bytes) -> Effects:
         for group in (read, written)
     ]
     reads, writes = ({FLAGS if n == "nzcv" else n for n in group} for group in names)
+    if one.mnemonic in _COMPARING:  # capstone calls what they compare written
+        reads, writes = reads | writes - {FLAGS}, {FLAGS}
     if one.read_bytes:
         reads.add(MEMORY)
     if one.written_bytes:

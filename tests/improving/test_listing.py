@@ -6,7 +6,7 @@ from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving.lifting import lift
-from loopwright.improving.listing import CARRY, MEMORY, Address, address, effects_of, parse
+from loopwright.improving.listing import CARRY, FLAGS, MEMORY, Address, address, effects_of, parse
 
 PLAIN = [
     f"x86_64/{name}"
@@ -61,6 +61,17 @@ def test_an_increment_leaves_the_carry_and_a_part_keeps_the_rest_of_its_register
     assert CARRY not in found["incq %rdi"].writes
     assert "rax" in found["movb (%rsi),%al"].reads
     assert "rax" not in found["movl (%rsi),%eax"].reads
+
+
+def test_what_aarch64_compares_is_read_and_vectors_have_one_name():
+    texts = ["cmp x0, x9", "tst w3, #1", "cmn x4, x5", "fcmp d0, d1", "ldr q0, [x1]"]
+    found = effects_of("arm64", [*texts, "add v2.4s, v0.4s, v1.4s", "stp q0, q1, [x0]"])
+    reads = [{"x0", "x9"}, {"x3"}, {"x4", "x5"}, {"v0", "v1"}]
+    assert [found[text].reads for text in texts[:4]] == reads
+    assert all(found[text].writes == {FLAGS} for text in texts[:4])
+    assert "v0" in found["ldr q0, [x1]"].writes
+    assert found["add v2.4s, v0.4s, v1.4s"].reads == {"v0", "v1"}
+    assert {"v0", "v1"} <= found["stp q0, q1, [x0]"].reads
 
 
 def test_a_returned_register_is_live_at_the_end_and_a_free_one_is_not():
