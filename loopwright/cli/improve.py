@@ -70,6 +70,13 @@ def _line(step: list[Row]) -> Row:
     metavar="N",
     help="Simulate at most so many candidates (400).",
 )
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep there what is simulated: a search that was interrupted goes on, and one with a "
+    "larger --tried begins with it.",
+)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of the order they are tried in.")
 @output.formats
 def improve(
@@ -85,6 +92,7 @@ def improve(
     out: Path | None,
     no_measure: bool,
     tried: int,
+    state: Path | None,
     seed: int,
 ) -> int:
     """Search better code for a variant, or for loops of a file.
@@ -100,6 +108,7 @@ def improve(
     \b
     loopwright improve x86_64/clear_user/plain --microarch zen2,zen4
     loopwright improve x86_64/copy_user/negative_index -o better
+    loopwright improve x86_64/csum/adc1 --tried 2000 --state searched
     loopwright improve --obj /usr/lib/x86_64-linux-gnu/libz.so.1:adler32_z --microarch zen3
     LOOPWRIGHT_KERNELS=better loopwright patch x86_64/copy_user/negative_index_improved ...
     """
@@ -124,6 +133,7 @@ def improve(
                 measured=not no_measure,
                 out=out,
                 settings=Settings(depth=4, tried=tried, seed=seed),
+                state=state,
             ),
             sizes,
         )
@@ -139,6 +149,7 @@ def improve(
             measured=not no_measure,
             settings=Settings(tried=tried, seed=seed),
             progress=step,
+            state=state,
         )
     return _shown(found)
 

@@ -2,11 +2,12 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -57,6 +58,34 @@ class Candidate:
         return self.code.sha256
 
 
+M = TypeVar("M")
+C = TypeVar("C")
+Known = Mapping[str, Cost] | InputError
+"""Costs by the id of a core, or why there are none."""
+
+
+def merged(
+    texts: Sequence[str],
+    made: Sequence[M | InputError],
+    known: Mapping[str, Known],
+    costed: Callable[[Sequence[M | InputError]], Sequence[C | InputError]],
+    with_costs: Callable[[M, Mapping[str, Cost]], C],
+) -> list[C | InputError]:
+    """Return candidates of what was made of texts: costs are those that are known, or asked for."""
+    new = [one for text, one in zip(texts, made, strict=True) if text not in known]
+    answers = iter(costed(new))
+    out: list[C | InputError] = []
+    for text, one in zip(texts, made, strict=True):
+        costs = known.get(text)
+        if costs is None:
+            out.append(next(answers))
+        elif isinstance(costs, InputError) or isinstance(one, InputError):
+            out.append(costs if isinstance(costs, InputError) else InputError(str(one)))
+        else:
+            out.append(with_costs(one, costs))
+    return out
+
+
 @dataclass(frozen=True)
 class Question:
     """What candidates are compared by: cores, sizes, parameters, and the variant they replace."""
@@ -73,11 +102,19 @@ class Question:
         contract = kernels.contract_of(self.variant)
         return call_costs.judged_places(contract, self.histogram)
 
-    def candidates(self, listings: Iterable[Listing]) -> list[Candidate | InputError]:
-        """Return the candidate of each listing, or why there is none."""
+    def candidates(
+        self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
+    ) -> list[Candidate | InputError]:
+        """Return the candidate of each listing, or why there is none; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             made = list(pool.map(self._assembled, listings))
-        return self._costed(made)
+        return merged(
+            [one.render() for one in listings],
+            made,
+            known or {},
+            self._costed,
+            lambda one, costs: Candidate(*one, costs),
+        )
 
     def of_variants(self, variants: Iterable[Variant]) -> dict[str, Candidate | InputError]:
         """Return what variants of kernel.toml cost, by name."""

@@ -1,10 +1,11 @@
 """The verb improve: better code for a variant's contract, searched, proven and measured."""
 
+import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopwright import files, histogram, kernels, toolchain
 from loopwright.checking import check
@@ -12,6 +13,7 @@ from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving import costs, family, lifting, listing
 from loopwright.improving.costs import Candidate, Question
+from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
 from loopwright.improving.transformations import TRANSFORMATIONS
@@ -42,7 +44,7 @@ COLUMNS = (
 )
 _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
 SHOWN = 3
-_BOUND = 1.03
+_BEATS = 1.05
 _SLOWER = 0.02
 _NEAR = 0.03
 _MEASURED_SIZES = (64, 256, 1024, 4096)
@@ -77,12 +79,15 @@ def improve(
     measured: bool = True,
     tried: int = Settings.tried,
     seed: int = 0,
+    state: Path | None = None,
 ) -> "pd.DataFrame":
     """Search better code for KERNEL/VARIANT; a row a step of each candidate on each core.
 
     microarch names the cores (the targets where left out), sizes a histogram. out is a folder for
     the candidates as variants of their kernel. tried is the most candidates that are simulated.
-    Without measured nothing is timed here. attrs["said"] has what was found in words.
+    Without measured nothing is timed here. state is a folder for what is simulated: a search that
+    was interrupted goes on from there, and finds what it would have found. attrs["said"] has what
+    was found in words.
     """
     found = answer(
         spec,
@@ -92,6 +97,7 @@ def improve(
         parameters=parameters,
         measured=measured,
         settings=Settings(tried=tried, seed=seed),
+        state=state,
     )
     table = found.rows.frame()
     table.attrs["said"] = found.said
@@ -108,6 +114,7 @@ def answer(
     measured: bool,
     settings: Settings,
     progress: Progress | None = None,
+    state: Path | None = None,
 ) -> Found:
     """Answer improve; see there."""
     variant = _variant(spec)
@@ -126,7 +133,11 @@ def answer(
         hand = question.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
         )
-        found = search(question, base, TRANSFORMATIONS, settings, progress)
+        journal = None
+        if state is not None:
+            about = digest_of(question.cores, question.settings, base.digest, question.places)
+            journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
+        found = search(question, base, TRANSFORMATIONS, settings, progress, journal)
         return _told(question, found, hand, out, measured=measured, progress=progress)
 
 
@@ -187,6 +198,8 @@ def _told(
         rows = list(_rows(question, found, name, found.base, "baseline", ""))
     said += [line for label, one in named.items() for line in _slower(found, label, one)]
     said += list(_hand_written(question, found, hand, proven))
+    if alike := _alike(question, hand):
+        said.append(_beaten(question, found.base, alike, proven))
     said += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     said += [f"refused by the contract checker: {why}" for why in refused]
     said += list(_bounds(question, proven[0] if proven else found.base))
@@ -286,8 +299,7 @@ def _hand_written(
     One that needs a feature switched off is named apart: it does not do the same everywhere.
     """
     known = {name: one for name, one in hand.items() if isinstance(one, Candidate)}
-    mine = question.variant.switched_off
-    alike = {name: one for name, one in known.items() if one.variant.switched_off == mine}
+    alike = _alike(question, hand)
     out = []
     for core in question.cores:
         least = min(one.costs[core.id].mean for one in (*proven, found.base))
@@ -310,6 +322,18 @@ def _hand_written(
     return out
 
 
+def _alike(
+    question: Question, hand: Mapping[str, Candidate | InputError]
+) -> Mapping[str, Candidate]:
+    """Return the hand-written variants that do the same with the same features switched off."""
+    mine = question.variant.switched_off
+    return {
+        name: one
+        for name, one in hand.items()
+        if isinstance(one, Candidate) and one.variant.switched_off == mine
+    }
+
+
 def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, float]:
     """Return the name and the cycles of the fastest of some candidates on a core."""
     costs = {name: one.costs[core.id].mean for name, one in known.items()}
@@ -317,32 +341,67 @@ def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, floa
     return name, costs[name]
 
 
-def _bounds(question: Question, one: Candidate) -> Sequence[str]:
-    """Say on which cores the main loop has reached what loads and stores take at the least."""
-    out = []
+def _beaten(
+    question: Question, base: Candidate, hand: Mapping[str, Candidate], proven: Sequence[Candidate]
+) -> str:
+    """Say on which cores a candidate is as much faster than all that is written by hand."""
+    best: list[str] = []
+    for one in proven:
+        faster = [
+            core.id
+            for core in question.cores
+            if _fastest({**hand, "": base}, core)[1] >= one.costs[core.id].mean * _BEATS
+        ]
+        best = max(best, faster, key=len)
+    where = f"on {', '.join(best)}" if best else "on no core"
+    return f"a candidate is 5 % faster than every hand-written variant or more {where}"
+
+
+def _bounds(question: Question, one: Candidate) -> Iterator[str]:
+    """Say for each core how far the main loop is from what bounds it."""
     for core in question.cores:
-        cycles, least = main_loop(one.variant, core, question.settings)
-        if cycles and least and cycles <= least * _BOUND:
-            out.append(
-                f"{core.id}: the main loop is within 3 % of the bound: {cycles:.2f} cycles an "
-                f"iteration, its loads and stores take {least:.2f} at the least"
-            )
-    return out
+        loop = main_loop(one.variant, core, question.settings)
+        if loop.cycles:
+            bounds = [
+                f"{within(loop.cycles, least)} {of}: {least:.2f}"
+                for least, of in (
+                    (loop.of_accesses, "of the bound of its loads and stores, whatever the code"),
+                    (loop.of_instructions, "of that of its ports, dispatch and dependencies"),
+                )
+                if least
+            ]
+            figure = f"the main loop takes {loop.cycles:.2f} cycles an iteration"
+            yield f"{core.id}: {'; '.join([figure, *bounds])}"
 
 
-def main_loop(
-    variant: Variant, core: Microarch, settings: Mapping[str, str]
-) -> tuple[float | None, float | None]:
-    """Return cycles an iteration of a variant's main loop, and the least its accesses take."""
+def within(cycles: float, least: float) -> str:
+    """Say how far cycles are from the least that they may be."""
+    return f"within {max(0, math.ceil(100 * (cycles / least - 1) - 0.5))} %"
+
+
+class MainLoop(NamedTuple):
+    """Cycles an iteration of a main loop, and the least that they may be; None where not known.
+
+    of_accesses is what as many loads and stores take on the core's ports, of_instructions the
+    largest of ports, dispatch and dependencies of the loop's own instructions.
+    """
+
+    cycles: float | None = None
+    of_accesses: float | None = None
+    of_instructions: float | None = None
+
+
+def main_loop(variant: Variant, core: Microarch, settings: Mapping[str, str]) -> MainLoop:
+    """Return the figures of a variant's main loop."""
     try:
         subject = variant_subject(replace(variant, loop=""), core)
         if subject.error or subject.notion != "loop":
-            return None, None
+            return MainLoop()
         [model] = models.select(models.SIMULATOR, settings)
         [found] = model.predict([subject.block(None)], core)
     except InputError:
-        return None, None
-    return found.cycles, subject.least_cycles
+        return MainLoop()
+    return MainLoop(found.cycles, subject.least_cycles, found.bound)
 
 
 def _how(question: Question, found: Search[Candidate], one: Candidate) -> str:

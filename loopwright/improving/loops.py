@@ -22,9 +22,10 @@ from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.improving import costs, equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
-from loopwright.improving.costs import Cost
+from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
-from loopwright.improving.improve import COLUMNS, SHOWN, Found
+from loopwright.improving.improve import COLUMNS, SHOWN, Found, within
+from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
 from loopwright.improving.transformations import OF_LOOPS
@@ -52,7 +53,8 @@ class LoopsQuestion:
 
     microarch names cores, the targets of the code's ISA where left out. free are registers, or
     "flags", that nothing behind the loops reads. out is a folder for what is found. Without
-    measured nothing is timed. shown is the most candidates of a loop.
+    measured nothing is timed. shown is the most candidates of a loop. state is a folder for what a
+    search has simulated.
     """
 
     asm: str | None = None
@@ -65,6 +67,7 @@ class LoopsQuestion:
     out: Path | None = None
     settings: Settings = Settings(depth=4, tried=240)  # noqa: RUF009
     shown: int = SHOWN
+    state: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +130,19 @@ class OfLoop:
             raise InputError(f"{bare.id} has no cost: {found}")
         return found
 
-    def candidates(self, listings: Iterable[Listing]) -> list[LoopCandidate | InputError]:
-        """Return the candidate of each listing, or why there is none."""
+    def candidates(
+        self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
+    ) -> list[LoopCandidate | InputError]:
+        """Return the candidate of each listing, or why there is none; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             made = list(pool.map(self._assembled, listings))
-        return self._costed(made)
+        return costs.merged(
+            [one.render() for one in listings],
+            made,
+            known or {},
+            self._costed,
+            lambda one, found: LoopCandidate(**vars(one), costs=found),
+        )
 
     def answer(self, one: LoopCandidate, core: Microarch) -> Answer:
         """Return the simulator's answer for a candidate's main loop, with what limits it."""
@@ -289,7 +300,12 @@ def improve_loop(
     InputError for a loop that cannot be improved, and where a core has no figures for it.
     """
     question = OfLoop(of_piece(section, piece, asked.free), cores, asked.parameters or {})
-    found = search(question, question.base(), OF_LOOPS, asked.settings, progress)
+    journal = None
+    if asked.state is not None:
+        bare = question.bare
+        about = digest_of(cores, question.parameters, bare.code, bare.offset, bare.listing.render())
+        journal = Journal(asked.state / f"{_stem(bare.id)}.jsonl", about)
+    found = search(question, question.base(), OF_LOOPS, asked.settings, progress, journal)
     one = Improved(question, found)
     one.prove(asked.shown, progress)
     return one
@@ -459,8 +475,16 @@ class Improved:
 
     def bound(self, one: LoopCandidate, core: Microarch) -> str:
         """Return what limits a candidate's main loop on a core, in words."""
-        limit = self.question.answer(one, core).bottleneck or "what is not known"
-        return limit.replace("balanced: ", "several limits alike: ")
+        found = self.question.answer(one, core)
+        limit = (found.bottleneck or "what is not known").replace(
+            "balanced: ", "several limits alike: "
+        )
+        if not found.cycles or not found.bound:
+            return limit
+        return (
+            f"{limit} ({within(found.cycles, found.bound)} of what its ports, dispatch and "
+            "dependencies allow)"
+        )
 
     def text(self, label: str) -> str:
         """Return a candidate's assembly, as somebody would put it in the loop's place."""
@@ -472,14 +496,13 @@ class Improved:
         notes has a comment for each instruction of the loop, which the diff shows beside it.
         """
         bare = self.question.bare
-        sides = [_inside(bare, one) for one in (bare.listing, self.named[label].listing)]
-        made = list(difflib.unified_diff(*sides, before, after, n=len(sides[0]), lineterm=""))
+        old, new = (_inside(bare, one) for one in (bare.listing, self.named[label].listing))
+        made = list(difflib.unified_diff(old, new, before, after, n=len(old), lineterm=""))
         mark = _comment(bare.isa)
-        width = max(len(line.expandtabs()) for line in sides[0]) + 2
+        width = max(len(line.expandtabs()) for line in old) + 2
         left = iter(notes)
         for n, line in enumerate(made[3:], 3):
-            old = line.startswith((" \t", "-\t"))
-            note = next(left, "") if old else ""
+            note = next(left, "") if line.startswith((" \t", "-\t")) else ""
             text = line[1:].expandtabs()
             made[n] = line[0] + (f"{text:<{width}}{mark} {note}" if note else text)
         return "\n".join(made)
@@ -487,13 +510,18 @@ class Improved:
     def write(self, out: Path) -> list[Path]:
         """Write the candidates that are not withdrawn, a file each."""
         made = []
-        stem = re.sub(r"[^\w.+-]+", "_", self.question.bare.id)
+        stem = _stem(self.question.bare.id)
         for label in self.named:
             if self.status[label] != "withdrawn":
                 path = out / f"{stem}_{label}.s"
                 files.written(path, self.text(label))
                 made.append(path)
         return made
+
+
+def _stem(name: str) -> str:
+    """Return the name of a loop as that of a file."""
+    return re.sub(r"[^\w.+-]+", "_", name).lstrip(".")
 
 
 def _shown(bare: Bare, listing: Listing) -> str:

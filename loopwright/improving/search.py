@@ -4,17 +4,19 @@ import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from loopwright.errors import InputError
 from loopwright.improving.costs import Cost
 from loopwright.improving.edits import Transformation
+from loopwright.improving.journal import Journal
 from loopwright.improving.listing import Listing
 from loopwright.microarchs import Microarch
 
 ALIKE = 0.025
 """Gains that differ by less are one: half of the least difference that a verdict takes for one."""
 
+_SAME = ALIKE / 4  # by which what speaks for a group may differ from the best of it
 _LEAST = 0.005  # a gain of a round below it is none
 _IDLE = 2  # rounds without a gain that end a search
 _WORSE = 0.02  # that a step may cost for the sake of one after it
@@ -60,8 +62,10 @@ class Question(Protocol[C]):
     def cores(self) -> Sequence[Microarch]:
         """Return the cores."""
 
-    def candidates(self, listings: Iterable[Listing]) -> list[C | InputError]:
-        """Return the candidate of each listing, or why there is none."""
+    def candidates(
+        self, listings: Sequence[Listing], known: Mapping[str, Mapping[str, Cost] | InputError]
+    ) -> list[C | InputError]:
+        """Return the candidate of each listing, or why there is none; known has costs by text."""
 
 
 @dataclass
@@ -103,7 +107,7 @@ class Search(Generic[C]):
 
     def _beats(self, one: C, other: C) -> bool:
         mine, its = self.robust(one), self.robust(other)
-        no_worse = all(mine[core] * (1 + ALIKE) >= its[core] for core in mine)
+        no_worse = all(mine[core] >= its[core] for core in mine)
         better = any(mine[core] > its[core] * (1 + ALIKE) for core in mine)
         return one is not other and no_worse and (better or one.bytes < other.bytes)
 
@@ -120,14 +124,19 @@ class Search(Generic[C]):
 
 
 def _spoken(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
-    """Return a candidate for each group of those alike on every core: the shortest."""
+    """Return a candidate for each group of those alike on every core.
+
+    The shortest speaks for it that is about as fast as the first, which is the best of them.
+    """
     groups: list[list[C]] = []
     for one in ordered:
         mine = gains(one)
         for group in groups:
             first = gains(group[0])
-            if all(abs(mine[core] / first[core] - 1) < ALIKE for core in mine):
+            apart = max(abs(mine[core] / first[core] - 1) for core in mine)
+            if apart < _SAME:
                 group.append(one)
+            if apart < ALIKE:
                 break
         else:
             groups.append([one])
@@ -143,8 +152,12 @@ def search(
     transformations: Sequence[Transformation],
     settings: Settings,
     progress: Progress | None = None,
+    journal: Journal | None = None,
 ) -> Search[C]:
-    """Return what was found from a base; an interrupt ends it with the best so far."""
+    """Return what was found from a base; an interrupt ends it with the best so far.
+
+    What is simulated is kept in the journal, and what is there is not simulated again.
+    """
     found = Search(base)
     found.found[base.digest] = base
     chance = random.Random(settings.seed)
@@ -152,9 +165,11 @@ def search(
     reached, idle = found.rank(base), 0
     try:
         for _ in range(settings.depth):
-            texts = _expanded(beam, transformations)
-            chance.shuffle(texts)
-            new = _tried(question, texts, found, settings, progress)
+            made = _expanded(beam, transformations)
+            chance.shuffle(made)
+            # What a transformation makes many of comes after the first ones of all others.
+            made.sort(key=lambda one: one.number)
+            new = _tried(question, made, found, settings, progress, journal)
             # The best on each core stays, too: no mean over cores may hide what one of them gains.
             kept = sorted(new, key=found.rank, reverse=True)
             best = [
@@ -171,18 +186,24 @@ def search(
     return found
 
 
-def _expanded(
-    beam: Iterable[C], transformations: Sequence[Transformation]
-) -> list[tuple[C, Listing]]:
-    out: list[tuple[C, Listing]] = []
+class _Made(NamedTuple, Generic[C]):
+    """A listing, the candidate it was made of, and its number among those of a transformation."""
+
+    parent: C
+    listing: Listing
+    number: int
+
+
+def _expanded(beam: Iterable[C], transformations: Sequence[Transformation]) -> list[_Made[C]]:
+    out: list[_Made[C]] = []
     known: set[str] = set()
     for parent in beam:
         for transformation in transformations:
-            for listing in transformation.apply(parent.listing):
+            for number, listing in enumerate(transformation.apply(parent.listing)):
                 text = listing.render()
                 if text not in known:
                     known.add(text)
-                    out.append((parent, listing))
+                    out.append(_Made(parent, listing, number))
     return out
 
 
@@ -191,19 +212,25 @@ _BATCH = 8
 
 def _tried(
     question: Question[C],
-    made: Sequence[tuple[C, Listing]],
+    made: Sequence[_Made[C]],
     found: Search[C],
     settings: Settings,
     progress: Progress | None,
+    journal: Journal | None,
 ) -> list[C]:
     """Simulate listings; return the new ones that are worth going on from."""
     out = []
     made = made[: max(0, settings.tried - found.tried)]
     for start in range(0, len(made), _BATCH):
         batch = made[start : start + _BATCH]
-        for (parent, _), one in zip(
-            batch, question.candidates([listing for _, listing in batch]), strict=True
-        ):
+        texts = [one.listing.render() for one in batch]
+        answers = question.candidates(
+            [one.listing for one in batch], journal.known(texts) if journal else {}
+        )
+        if journal:
+            costs = (one if isinstance(one, InputError) else one.costs for one in answers)
+            journal.add(dict(zip(texts, costs, strict=True)))
+        for (parent, _, _), one in zip(batch, answers, strict=True):
             found.tried += 1
             if isinstance(one, InputError):
                 found.dropped[str(one)] = found.dropped.get(str(one), 0) + 1

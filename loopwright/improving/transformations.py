@@ -131,7 +131,10 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     SplitPairs(),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
-    *(CarryChains(words, chains) for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2))),
+    *(
+        CarryChains(words, chains)
+        for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2), (16, 4), (24, 3), (32, 4))
+    ),
     Reorder(),
 )
 

@@ -51,7 +51,8 @@ class Answer:
     rest on such a parameter, else None. low and high hold 95 % of the measurements of such code,
     both None where the errors of the model on the core are not recorded. note says what of the
     block the model leaves out. limits are all that the model sees of what limits the block, each
-    with its figure.
+    with its figure, bound what the largest of ports, dispatch and dependencies allows alone: no
+    other order, alignment or window makes these instructions faster.
     """
 
     cycles: float | None
@@ -64,6 +65,7 @@ class Answer:
     high: float | None = None
     note: str = ""
     limits: str = ""
+    bound: float | None = None
 
     @classmethod
     def none(cls, why: str) -> "Answer":

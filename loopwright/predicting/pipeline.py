@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
 
+_OF_INSTRUCTIONS = ("ports", "dispatch", "dependencies")  # limits that no order of them changes
 _SHOWN = 4  # instructions of a chain that are written out
 
 
@@ -395,7 +396,9 @@ def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if not known:
         return Answer(cycles, row["bottleneck"] or "", note=note)
     said = limits_in_words(known, row["cycles"], block, core)
-    return Answer(cycles, said, note=note, limits=limit_figures(known))
+    alone = [one.cycles for one in known if one.name in _OF_INSTRUCTIONS and one.cycles]
+    bound = max(alone, default=None)
+    return Answer(cycles, said, note=note, limits=limit_figures(known), bound=bound)
 
 
 def _rate_alone(block: Block) -> str:

@@ -37,7 +37,7 @@ USED = {
     CLEAR: (CopyIterations(4), Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
     COPY: (PipelineLoads(), Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2), PointersForIndex(), FuseUpdate()),
-    SUM: (CarryChains(4, 1), CarryChains(10, 2)),
+    SUM: (CarryChains(4, 1), CarryChains(10, 2), CarryChains(32, 4)),
     PUT: (ConstantBranches(), Copies()),
     MOVE: (PipelineLoads(),),
 }
@@ -76,6 +76,15 @@ def test_a_transformation_keeps_the_contract(spec, transformation, tmp_path):
     assert made
     assert all(one.steps == (*listing.steps, transformation.name) for one in made)
     assert failure(variant, made[0], tmp_path) == ""
+
+
+@pytest.mark.usefixtures("few")
+def test_chains_of_few_words_do_what_chains_of_many_leave(tmp_path):
+    variant, listing = listing_of(SUM)
+    [many] = CarryChains(16, 4).apply(listing)
+    [both] = CarryChains(4, 1).apply(many)
+    assert both.position[".Lsum16"] < both.position[".Lsum4"]
+    assert failure(variant, both, tmp_path) == ""
 
 
 def test_names_are_unique_and_conditions_are_said():
