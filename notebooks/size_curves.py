@@ -131,5 +131,5 @@ pick.show(
 # - `HISTOGRAM`: paste your own; `hist` and `lhist` are both read. `loopwright recommend
 #   x86_64/copy_user --sizes FILE` weighs a recommendation by it.
 # - `SIZES`: the bytes of the calls that are measured and predicted.
-# - `sizes.called(kernel, "zen4,haswell", SIZES)`: other cores.
+# - `cycle_curves.called(kernel, "zen4,haswell", SIZES)`: other cores.
 # - Choose the kernel and whether the destination is aligned above.

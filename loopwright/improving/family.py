@@ -3,7 +3,7 @@
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ def with_origin(listing: Listing, variant: Variant) -> Listing:
 
 
 def write(
-    out: Path, variant: Variant, named: Mapping[str, Candidate], found: Mapping[str, str]
+    out: Path, variant: Variant, paths: Mapping[str, Sequence[Candidate]], found: Mapping[str, str]
 ) -> list[Path]:
     """Write a kernel folder with the family's variants and the candidates; return its new files.
 
-    It is below out as it is below a folder of kernels: LOOPWRIGHT_KERNELS may name out. found says
-    of each candidate how it was found. What out has of the same kernel is replaced.
+    It is below out as it is below a folder of kernels: LOOPWRIGHT_KERNELS may name out. A path has
+    the candidates from the variant to the one that is written, found says how that was found. What
+    out has of the same kernel is replaced.
     """
     kernel = kernels.load(variant.kernel)
     isa, family = kernel.id.split("/")
@@ -48,25 +49,42 @@ def write(
     with files.staged(out / isa) as scratch:
         folder = scratch / family
         shutil.copytree(kernel.folder, folder)
-        for name, candidate in named.items():
-            source = with_origin(candidate.listing, variant).render()
+        for name, path in paths.items():
+            source = with_origin(path[-1].listing, variant).render()
             (folder / f"{name}.S").write_text(source)
-            text += "\n[[variant]]\n" + _table(_row(name, candidate, mine, variant, found[name]))
+            text += "\n[[variant]]\n" + _table(_row(name, path, mine, variant, found[name]))
             made.append(out / isa / family / f"{name}.S")
         (folder / "kernel.toml").write_text(text)
     return [*made, out / isa / family / "kernel.toml"]
 
 
+def new_steps(path: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
+    """Yield the transformations that each candidate of a path has and the one before it has not.
+
+    What reading did, such as inlining, belongs to the first transformation.
+    """
+    for number, stage in enumerate(path):
+        yield stage.listing.steps[len(path[number - 1].listing.steps) if number > 1 else 0 :]
+
+
 def _row(
-    name: str, candidate: Candidate, mine: Mapping[str, Any], variant: Variant, found: str
+    name: str, path: Sequence[Candidate], mine: Mapping[str, Any], variant: Variant, found: str
 ) -> dict[str, Any]:
+    candidate = path[-1]
     steps = "; ".join(candidate.listing.steps)
     row: dict[str, Any] = {
         "name": name,
         "summary": f"{variant.name} changed: {steps}",
         "subject": _subject(candidate.listing, kernels.contract_of(variant).symbol),
         "why": f"Found by {found}",
-        "found": found,
+        "steps": [
+            {
+                "name": "; ".join(new) if number else variant.name,
+                "bytes": stage.bytes,
+                "cycles": {core: round(cost.mean, 2) for core, cost in stage.costs.items()},
+            }
+            for number, (stage, new) in enumerate(zip(path, new_steps(path), strict=True))
+        ],
     }
     lifted = variant.source.suffix != ".S" or kernels.load(variant.kernel).isa != "x86_64"
     kept = _KEPT if lifted else (*_KEPT, *_PATCHED)

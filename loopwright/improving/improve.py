@@ -214,7 +214,8 @@ def _told(
     written: Sequence[Path] = ()
     if out is not None and keep:
         how = {label: _how(question, found, one) for label, one in keep.items()}
-        written = family.write(out, question.variant, keep, how)
+        paths = {label: found.path(one) for label, one in keep.items()}
+        written = family.write(out, question.variant, paths, how)
     return Found(Rows(COLUMNS, rows, _TYPES), written, said, found.interrupted)
 
 
@@ -247,9 +248,7 @@ def _rows(
     """Return the rows of one candidate: a row a step and core."""
     out = []
     path = found.path(one)
-    for n, stage in enumerate(path):
-        # What reading did, such as inlining, belongs to the first transformation.
-        new = stage.listing.steps[len(path[n - 1].listing.steps) if n > 1 else 0 :]
+    for n, (stage, new) in enumerate(zip(path, family.new_steps(path), strict=True)):
         for core in question.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost

@@ -5,7 +5,7 @@ contract that all of its variants honour; a family with a single contract has a 
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -95,6 +95,19 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A transformation on the way to a variant that `improve` found, or what it began with.
+
+    cycles are those of a call by the id of a core, as they were predicted then; bytes is the code's
+    length.
+    """
+
+    name: str
+    bytes: int
+    cycles: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Upstream:
     """The place of a routine in a Linux tree.
 
@@ -143,6 +156,21 @@ def read_requirements(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Re
 def read_edits(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Edit, ...]:
     """Read a variant's edits; InputError that names the kernel.toml and the key."""
     return tuple(_edit(entry, path) for entry in entries)
+
+
+def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...]:
+    """Read a variant's steps; InputError that names the kernel.toml."""
+    try:
+        return tuple(
+            Step(
+                str(entry["name"]),
+                int(entry["bytes"]),
+                {core: float(cycles) for core, cycles in entry["cycles"].items()},
+            )
+            for entry in entries
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}: 'steps' are tables of name, bytes and cycles by core") from None
 
 
 def _edit(entry: dict[str, Any], path: Path) -> Edit:
@@ -220,7 +248,8 @@ class Variant:
     patch can be made from it. subject and why are what a patch says of itself;
     edits is empty where a patch replaces the routine's function. loop names its main loop as the
     contract's does, which it goes before. guards names the sides whose address it checks itself.
-    unreached is empty, or says why no call can reach some of its code.
+    unreached is empty, or says why no call can reach some of its code. steps are empty, or how it
+    was found.
     """
 
     kernel: str
@@ -241,6 +270,7 @@ class Variant:
     guards: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
     unreached: str = ""
+    steps: tuple[Step, ...] = ()
 
     @property
     def id(self) -> str:
@@ -421,6 +451,7 @@ class _Reader:
             edits=read_edits(entry.get("edits", ()), self.path),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
             guards=contracts.guarded(entry, self.path),
+            steps=read_steps(entry.get("steps", ()), self.path),
             **{key: str(entry.get(key, "")) for key in _TEXTS},
         )
 

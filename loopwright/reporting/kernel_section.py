@@ -229,6 +229,29 @@ def _remark(row: dict[Any, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def steps(found: Finding, name: str) -> Grid | None:
+    """Return what each step gained on the way to the variants that improve found, None if none."""
+    columns = (
+        Column("variant"), Column("transformation", wide=True), Column("bytes", True),
+        Column("core"), Column("cycles a call", True), Column("times as fast as before", True),
+    )  # fmt: skip
+    rows = [
+        GridRow(
+            [text(variant.name), text(step.name), number(step.bytes, 0), marked(core),
+             number(cycles), number(before.cycles[core] / cycles)],
+            {"core": core, "variant": variant_facet(found.kernel.id, variant.name)},
+        )
+        for variant in found.kernel.variants.values()
+        for before, step in zip(variant.steps[:1] + variant.steps, variant.steps, strict=False)
+        for core, cycles in step.cycles.items()
+    ]  # fmt: skip
+    caption = (
+        f"{found.kernel.id}: cycles by pipeline of the variants that `improve` found, as it "
+        "predicted them, from the one that it began with on, step by step"
+    )
+    return Grid(f"{name}-steps", caption, columns, rows) if rows else None
+
+
 def silent(found: Finding, name: str) -> Grid | None:
     """Return why there is no number, each reason once; None where all sources answer."""
     missing = found.table[found.table["cycles"].isna() & found.table["error"].fillna("").ne("")]

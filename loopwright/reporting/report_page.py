@@ -296,6 +296,7 @@ class KernelSection:
     bands: Grid | None
     throughput: list[Drawing]
     throughput_table: Grid
+    steps: Grid | None
     silent: Grid | None
     assumed: Grid | None
     heat_maps: list[Drawing]
@@ -364,6 +365,7 @@ def _part(
         bands=kernel_section.bands(found, name),
         throughput=list(kernel_section.throughput_bars(found, name)),
         throughput_table=kernel_section.throughput_table(found, asked, name),
+        steps=kernel_section.steps(found, name),
         silent=kernel_section.silent(found, name),
         assumed=kernel_section.assumed(found, name),
         heat_maps=list(kernel_section.heat_maps(found, name)),

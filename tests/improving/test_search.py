@@ -1,6 +1,7 @@
 """The search over transformations, and what becomes of its candidates."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,12 +9,14 @@ import loopwright as lw
 from loopwright import kernels
 from loopwright.cli import run
 from loopwright.code import assemble
+from loopwright.errors import InputError
 from loopwright.improving import costs, family
 from loopwright.improving.costs import Cost, Question
 from loopwright.improving.improve import main_loop, read
 from loopwright.improving.search import ALIKE, Search, Settings, search
 from loopwright.improving.transformations import Align
 from loopwright.improving.unrolling import Unroll
+from loopwright.reporting import kernel_section
 
 PLAIN = "x86_64/clear_user/plain"
 FEW = (Unroll(2), Unroll(8), Align(5))
@@ -88,7 +91,7 @@ def test_the_bound_is_reached_by_eight_words_an_iteration(question, base):
 def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path, monkeypatch):
     [made] = question.candidates([next(Unroll(2).apply(base.listing))])
     out = tmp_path / "better"
-    files = family.write(out, question.variant, {"twice": made}, {"twice": 'as "said"'})
+    files = family.write(out, question.variant, {"twice": [base, made]}, {"twice": 'as "said"'})
     assert [path.name for path in files] == ["twice.S", "kernel.toml"]
     assert "unroll by 2" in files[0].read_text()
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(out))
@@ -96,6 +99,22 @@ def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path,
     assert assemble.variant_code(variant).text == made.code.text
     assert {"plain", "unrolled64"} <= kernel.variants.keys()
     assert 'as "said"' in variant.why
+    first, last = variant.steps
+    assert (first.name, last.name) == ("plain", "unroll by 2")
+    assert last.bytes == made.bytes
+    assert last.cycles["zen4"] == pytest.approx(made.costs["zen4"].mean, abs=0.01)
+    assert first.cycles["zen4"] > last.cycles["zen4"]
+    grid = kernel_section.steps(SimpleNamespace(kernel=kernel), "page")
+    assert len(grid.rows) == len(variant.steps) * len(question.cores)
+    broken = files[1].read_text().replace("bytes = ", "size = ")
+    files[1].write_text(broken)
+    with pytest.raises(InputError, match="'steps' are tables of name"):
+        kernels.select("x86_64/clear_user/twice")
+
+
+def test_a_page_without_found_variants_has_no_steps():
+    kernel, _ = kernels.select(PLAIN)
+    assert kernel_section.steps(SimpleNamespace(kernel=kernel), "page") is None
 
 
 @pytest.mark.parametrize(
