@@ -89,6 +89,7 @@ void answer_series(const struct series *s)
 	json_item_integer(s->known);
 	json_item_integer(s->hz);
 	numbers(s->canary, SERIES_CANARIES);
+	json_item_integer(s->sliced);
 	json_array_close();
 	json_array_open("series_samples");
 	for (unsigned int i = 0; i < count; i++) {

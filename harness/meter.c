@@ -14,6 +14,9 @@
 #define TRIES 3		/* of which the quickest counts */
 #define PROBES 2000	/* of the clock */
 #define PROBING 5000000 /* ns */
+#define SLICES 16	/* of a burst, at most: an even number; of two targets half as many */
+#define LEAST_SLICE 32	/* iterations of the chain in one, at least */
+#define ENDS 256	/* slices by which it is known what ending one takes */
 
 static const struct code calibrator = {.run = chain_add};
 
@@ -86,13 +89,75 @@ static uint64_t instructions(const struct meter *meter)
 	return meter->clock->instructions ? meter->clock->instructions() : 0;
 }
 
+/* How many slices to take, where the plan asks for some: what is prepared, is for a whole burst. */
+static unsigned int slices_of(const struct plan *plan)
+{
+	unsigned int most = plan->slices / plan->targets;
+
+	if (plan->slices < 2 || plan->target[0]->prepare)
+		return 1;
+	while (most > 1 && (plan->times < most || plan->calibrations < LEAST_SLICE * most))
+		most /= 2;
+	return most;
+}
+
+/* Time a slice of some repetitions; how it ends is in none. */
+static uint64_t slice(const struct meter *meter, const struct code *code, uint64_t times,
+		      unsigned int number, unsigned int slices)
+{
+	uint64_t part = times * (number + 1) / slices - times * number / slices, took;
+
+	if (!part)
+		return 0;
+	took = burst(meter, code, part);
+	return took > meter->ends ? took - meter->ends : 1;
+}
+
+/*
+ * Take a sample whose calibrations, canaries and targets are timed by turns, so that all see the
+ * same speeds of a core that changes its own. The first and the last calibration count half. Each
+ * second one is in `before`, others are in `behind`: these differ by what hits one of them.
+ */
+static void take_slices(struct meter *meter, const struct plan *plan, unsigned int slices,
+			struct sample *s)
+{
+	const struct canary *canary = meter->gauge.canary;
+	uint64_t each = plan->calibrations / slices, side[2] = {0, 0}, both, apart, took, cpu;
+
+	fetch(&calibrator, each);
+	for (unsigned int t = 0; t < plan->targets; t++)
+		fetch(plan->target[t], plan->times);
+	side[0] = slice(meter, &calibrator, each, 0, 1) / 2;
+	cpu = meter->clock->disturbed();
+	for (unsigned int i = 0; i < slices; i++) {
+		for (int c = 0; c < SERIES_CANARIES; c++)
+			if (canary[c].cycles)
+				s->canary[c] +=
+				    slice(meter, canary[c].code, canary[c].times, i, slices);
+		for (unsigned int t = 0; t < plan->targets; t++)
+			s->target[t] += slice(meter, plan->target[t], plan->times, i, slices);
+		took = slice(meter, &calibrator, each, 0, 1);
+		side[(i + 1) % 2] += i + 1 < slices ? took : took / 2;
+		s->disturbed |= cpu != meter->clock->disturbed();
+	}
+	both = integers_scale(side[0] + side[1], plan->calibrations, each * slices);
+	apart = integers_apart(side[0], side[1]) / 2;
+	s->before = both - apart;
+	s->behind = both + apart;
+}
+
 static bool take(void *data, const struct plan *plan, bool first, struct sample *s)
 {
 	struct meter *meter = data;
 	const struct canary *canary = meter->gauge.canary;
 	const struct code *code = plan->target[0];
+	unsigned int slices = slices_of(plan);
 	uint64_t before, behind;
 
+	if (slices > 1) {
+		take_slices(meter, plan, slices, s);
+		return true;
+	}
 	if (code->prepare)
 		code->prepare(code->data, plan->times);
 	/* Neighbours share a calibration, unless something was done between them. */
@@ -126,6 +191,7 @@ void meter_read(struct meter *meter, const struct code *code, unsigned int turns
 	struct plan plan = {.gauge = &meter->gauge, .target = {code}, .targets = 1};
 
 	plan.most = code->prepare ? SERIES_COLD : SERIES_HOT;
+	plan.slices = meter->gauge.slices;
 	if (!usable(meter, r))
 		return;
 	if (series->count)
@@ -157,9 +223,12 @@ void meter_read_slope(struct meter *meter, const struct code *shorter, const str
 	plan.bursts = (3 + parts - 1) / parts;
 	plan.calibrations = g->calibrations / parts;
 	plan.times = gauge_times(g, longer, 2 * g->burst / parts, ~0ull);
-	gauge_begin(&plan, series);
-	series->brief = brief ? samples : 0;
-	gauge_read(&plan, samples, series, r);
+	plan.slices = g->slices;
+	do {
+		gauge_begin(&plan, series);
+		series->brief = brief ? samples : 0;
+		gauge_read(&plan, samples, series, r);
+	} while (gauge_may_slice(&plan, r) && (plan.slices = g->environment->slices));
 }
 
 static uint64_t divisor(uint64_t a, uint64_t b)
@@ -171,6 +240,25 @@ static uint64_t divisor(uint64_t a, uint64_t b)
 		b = rest;
 	}
 	return a;
+}
+
+/*
+ * Ticks that leaving a loop takes, whose end no predictor knows: two slices have it twice. Each
+ * pair stands around a slice as long as both, for the core may change its speed.
+ */
+static uint64_t ends(const struct meter *meter)
+{
+	const uint64_t few = 8 * LEAST_SLICE;
+	uint64_t more[ENDS], two, pair;
+
+	for (int i = 0; i < ENDS; i++) {
+		pair = burst(meter, &calibrator, few);
+		two = burst(meter, &calibrator, 2 * few);
+		pair += burst(meter, &calibrator, few);
+		more[i] = pair > two ? pair - two : 0;
+	}
+	integers_sort(more, ENDS);
+	return integers_quantile(more, ENDS, 50);
 }
 
 /* Find the smallest step of the clock, how fast it ticks and what reading it takes. */
@@ -191,6 +279,7 @@ static void probe(struct meter *meter)
 	while (ended < began + PROBING * 1e-9);
 	last = meter->clock->begin();
 	meter->overhead = empty;
+	meter->ends = ends(meter);
 	meter->gauge.granularity = meter->clock->counts_cycles ? 1 : step;
 	meter->gauge.hz = meter->clock->counts_cycles ? 0 : (last - first) / (ended - began);
 }
@@ -202,7 +291,7 @@ void meter_open(struct meter *meter)
 	unsigned int count;
 
 	memset(meter, 0, sizeof(*meter));
-	meter->environment = (struct environment){quickest, take, warm_up, pause_for, meter};
+	meter->environment = (struct environment){quickest, take, warm_up, pause_for, 1, meter};
 	g->environment = &meter->environment;
 	g->calibrator = &calibrator;
 	meter->cpu = pin();
@@ -216,6 +305,8 @@ void meter_open(struct meter *meter)
 		return;
 	}
 	probe(meter);
+	if (!meter->clock->counts_cycles)
+		meter->environment.slices = SLICES;
 	gauge_open(g, loops_known(&count), &room);
 }
 

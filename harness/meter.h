@@ -20,6 +20,7 @@ struct meter {
 	const struct clock *clock;
 	int cpu;
 	uint64_t overhead;     /* ticks that reading the clock twice takes */
+	uint64_t ends;	       /* and that the end of a slice takes besides */
 	uint64_t behind;       /* the last calibration */
 	char passed_over[320]; /* why better clocks cannot be used */
 };

@@ -27,7 +27,9 @@
 #define LOST 8		       /* one part in so many accepted, or fewer: another time is better */
 #define COMPARED 4	       /* times its samples by which it is compared with streams then */
 #define IN_VAIN 3	       /* or none has one speed */
-#define ATTEMPTS 6	       /* of the self-test */
+#define ATTEMPTS 6	       /* of the self-test, */
+#define UNSLICED 2	       /* of which as many are without slices */
+#define TOO_FEW 3	       /* one part in so many accepted, or fewer: slices may do better */
 #define NEIGHBOUR_PAUSE 250000 /* us: what shares the core may be gone by then */
 #define STALLED 4096	       /* repetitions: so many take time, if the clock moves */
 #define LEAST_TICKS 16	       /* that they take */
@@ -116,11 +118,18 @@ static bool take_controls(const struct plan *plan, struct series *s)
 	return take_group(&control, s);
 }
 
+/* Whether calibrations and targets are timed by turns, a part of each at a time. */
+static bool sliced(const struct plan *plan)
+{
+	return plan->slices > 1;
+}
+
 void gauge_begin(const struct plan *plan, struct series *s)
 {
 	const struct gauge *g = plan->gauge;
 
 	memset(s, 0, sizeof(*s));
+	s->sliced = sliced(plan);
 	s->targets = plan->targets;
 	s->most = plan->most;
 	s->repetitions = plan->times;
@@ -133,6 +142,7 @@ void gauge_begin(const struct plan *plan, struct series *s)
 void gauge_resume(struct plan *plan, struct series *s)
 {
 	s->turn++;
+	s->sliced |= sliced(plan);
 	plan->times = s->repetitions;
 	plan->calibrations = s->known / CHAIN_LENGTH;
 	plan->bursts = plan->calibrations / plan->gauge->calibrations;
@@ -167,6 +177,12 @@ static bool in_vain(const struct series *s, const struct reading *r)
 	if (r->unsteady)
 		return s->count >= IN_VAIN * s->brief;
 	return s->count >= MIXED * s->brief && r->accepted * LOST < s->count;
+}
+
+bool gauge_may_slice(const struct plan *plan, const struct reading *r)
+{
+	return *r->refused && !r->unsteady && !sliced(plan) && r->accepted * TOO_FEW < r->taken &&
+	       plan->gauge->environment->slices > 1;
 }
 
 /*
@@ -211,6 +227,7 @@ static struct known_test test(const struct gauge *gauge, const struct known *kno
 	struct plan plan = {.gauge = gauge, .target = {known->code}, .targets = 1};
 
 	plan.most = SERIES_HOT;
+	plan.slices = gauge->slices;
 	if (gauge_plan(&plan, ~0ull, 0, &room->reading)) {
 		gauge_begin(&plan, &room->series);
 		gauge_read(&plan, GAUGE_SAMPLES, &room->series, &room->reading);
@@ -280,6 +297,7 @@ void gauge_open(struct gauge *g, const struct known *loops, struct workspace *ro
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		if (attempt && !e->pause(e->data, NEIGHBOUR_PAUSE))
 			return;
+		g->slices = attempt < UNSLICED ? 1 : e->slices;
 		for (g->tested = 0; loops[g->tested].required || loops[g->tested].canary;
 		     g->tested++)
 			g->tests[g->tested] = test(g, &loops[g->tested], room);

@@ -27,6 +27,7 @@ struct plan {
 	u64 times;	     /* repetitions of each target */
 	u64 calibrations;    /* iterations of the calibrator */
 	unsigned int bursts; /* that all targets take */
+	unsigned int slices; /* of each target, between calibrations of their own: see sliced() */
 	u64 control;	     /* where the target is a stream for comparison: see struct sample */
 };
 
@@ -40,6 +41,7 @@ struct environment {
 	void (*warm_up)(void *data, const struct code *code, u64 times, unsigned int ns);
 	/* Let others run; false where it is time to end. */
 	bool (*pause)(void *data, unsigned int us);
+	unsigned int slices; /* most that take can make of a burst; 1 where it makes none */
 	void *data;
 };
 
@@ -55,8 +57,9 @@ struct gauge {
 	u64 hz;			       /* ticks a second; 0 for a clock that counts cycles */
 	u64 granularity;	       /* ticks: the smallest step of the clock */
 	unsigned int burst_ns;
-	u64 burst;	  /* ticks, or cycles */
-	u64 calibrations; /* iterations of the calibrator in a burst */
+	u64 burst;	     /* ticks, or cycles */
+	u64 calibrations;    /* iterations of the calibrator in a burst */
+	unsigned int slices; /* of a burst: 1 where the core keeps one speed for as long */
 	struct canary canary[SERIES_CANARIES];
 	struct known_test tests[KNOWN_LOOPS];
 	unsigned int tested;
@@ -91,6 +94,12 @@ bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct readin
  * burst can be timed.
  */
 u64 gauge_times(const struct gauge *gauge, const struct code *code, u64 ticks, u64 most);
+
+/*
+ * Whether a series was refused that slices may bring: calibrations around a sample differ where the
+ * core changes its speed within it, and agree where they are taken in parts between those of it.
+ */
+bool gauge_may_slice(const struct plan *plan, const struct reading *reading);
 
 /* Begin a series of the targets of a plan. */
 void gauge_begin(const struct plan *plan, struct series *series);

@@ -6,6 +6,6 @@
  * How cycles are measured: a figure of one protocol is not continued with another's. Count it up
  * with every change of bursts, acceptance or placement that can move a result.
  */
-#define PROTOCOL 7
+#define PROTOCOL 8
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #endif
 
-#define SERIES 7 /* numbers of a line */
+#define SERIES 8 /* numbers of a line */
 #define SAMPLE 10
 #define LONGEST (1ull << 48) /* ticks, cycles: no burst takes more */
 
@@ -37,6 +37,7 @@ static bool take_series(const u64 *n, struct series *s)
 	s->known = n[3];
 	s->hz = n[4];
 	memcpy(s->canary, n + 5, sizeof(s->canary));
+	s->sliced = n[7];
 	return true;
 }
 

@@ -8,7 +8,7 @@
 /*
  * Read a line into a series, which is empty at first:
  *
- *   series TARGETS MOST REPETITIONS KNOWN HZ CANARY CANARY
+ *   series TARGETS MOST REPETITIONS KNOWN HZ CANARY CANARY SLICED
  *   sample BEFORE BEHIND TARGET TARGET CANARY CANARY INSTRUCTIONS CONTROL DISTURBED TURN
  *
  * with numbers as struct series and struct sample have them. False where it is no such line, or

@@ -13,6 +13,8 @@
 
 #define SAME_CLOCK 1000	  /* one part in so many: most that calibrations around a sample differ */
 #define SLOW_CLOCK 1060	  /* per mille: most that a calibration may be above the quick ones */
+#define SAME_SLICED 200	  /* the same where they are taken in slices, */
+#define SLOW_SLICED 1150  /* whose targets see the same speeds of the core */
 #define SHARED 1030	  /* per mille: a canary that is slower by this shares the core */
 #define INTERRUPTS 4	  /* instructions: a return from one may count in user mode */
 #define LEAST_ACCEPTED 10 /* one part in so many of those taken */
@@ -95,8 +97,9 @@ static void accept(struct series *s)
 
 		n->taken += !one->control;
 		if (one->disturbed || one->instructions > n->least + INTERRUPTS ||
-		    apart * SAME_CLOCK >= one->before ||
-		    slow > integers_scale(n->quick[one->turn], SLOW_CLOCK, 1000))
+		    apart * (s->sliced ? SAME_SLICED : SAME_CLOCK) >= one->before ||
+		    slow > integers_scale(n->quick[one->turn], s->sliced ? SLOW_SLICED : SLOW_CLOCK,
+					  1000))
 			continue;
 		if (shares(s, one)) {
 			n->shared++;

@@ -236,7 +236,7 @@ void meter_open(struct meter *meter, const struct run *run, struct workspace *ro
 	meter->run = run;
 	meter->clock = "";
 	meter->passed_over = "";
-	meter->environment = (struct environment){quickest, take, warm_up, pause_for, meter};
+	meter->environment = (struct environment){quickest, take, warm_up, pause_for, 1, meter};
 	meter->gauge.environment = &meter->environment;
 	meter->gauge.calibrator = &chain_calls_calibrator;
 	if (!find_clock(meter))

@@ -41,8 +41,8 @@ def sample(
     return "sample " + " ".join(str(round(n)) for n in numbers)
 
 
-def series(samples, targets=1, most=HOT, canary=CANARY * 1_000_000):
-    head = f"series {targets} {most} {REPEATS} {CYCLES} 2100000000 {canary} {canary}"
+def series(samples, targets=1, most=HOT, canary=CANARY * 1_000_000, sliced=0):
+    head = f"series {targets} {most} {REPEATS} {CYCLES} 2100000000 {canary} {canary} {sliced}"
     return "\n".join([head, *samples, ""])
 
 
@@ -78,6 +78,16 @@ def test_frequency_steps_fall_out():
     assert found["cycles"] == pytest.approx(QUICK, rel=1e-3)
     found = judge(series([sample(behind=1 + 0.02 * (n % 2)) for n in range(48)]))
     assert (found["accepted"], found["cycles"]) == (24, pytest.approx(QUICK, rel=1e-3))
+
+
+def test_calibrations_in_slices_may_differ_by_what_a_speed_that_changes_costs_them():
+    rough = [sample(clock=1 + 0.1 * (n % 3 == 0), behind=1.004) for n in range(48)]
+    assert judge(series(rough))["accepted"] == 0
+    found = judge(series(rough, sliced=1))
+    assert (found["held"], found["accepted"]) == (1, 48)
+    # As in `sample`, whose targets are slower by the half of what is behind them.
+    assert found["cycles"] == pytest.approx(QUICK / 1.002, rel=1e-3)
+    assert judge(series([sample(behind=1.02)] * 48, sliced=1))["accepted"] == 0
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
@@ -220,14 +230,14 @@ def test_too_few_samples_are_no_figure():
     [
         ("", "needs an id, a series and samples"),
         ("sample 1 1 1 1 1 1 0 0 0 0\n", "needs an id, a series and samples"),
-        ("series 3 1030 1 1 1 0 0\n", "not understood: series 3"),
-        ("series 1 1500 1 1 1 0 0\n", "not understood: series 1 1500"),
-        ("series 1 1030 0 1 1 0 0\n", "not understood: series 1 1030 0"),
-        ("series 1 1030 1 1 1 0\n", "not understood: series 1"),
-        ("series 1 1030 1 1 1 0 0 0\n", "not understood: series 1"),
-        ("series 1 1030 1 1 1 0 99999999999999999999\n", "not understood"),
-        ("series 1 1030 1 1 1 0 0\nsample 1 1 1 -1 1 1 0 0 0 0\n", "not understood: sample"),
-        ("series 1 1030 1 1 1 0 0\n" + "sample 1 1 1 1 1 1 0 0 0 0\n" * 289, "not understood"),
+        ("series 3 1030 1 1 1 0 0 0\n", "not understood: series 3"),
+        ("series 1 1500 1 1 1 0 0 0\n", "not understood: series 1 1500"),
+        ("series 1 1030 0 1 1 0 0 0\n", "not understood: series 1 1030 0"),
+        ("series 1 1030 1 1 1 0 0\n", "not understood: series 1"),
+        ("series 1 1030 1 1 1 0 0 0 0\n", "not understood: series 1"),
+        ("series 1 1030 1 1 1 0 0 99999999999999999999\n", "not understood"),
+        ("series 1 1030 1 1 1 0 0 0\nsample 1 1 1 -1 1 1 0 0 0 0\n", "not understood: sample"),
+        ("series 1 1030 1 1 1 0 0 0\n" + "sample 1 1 1 1 1 1 0 0 0 0\n" * 289, "not understood"),
     ],
 )
 def test_a_series_that_is_none_is_named(text, said):
@@ -238,7 +248,7 @@ def test_a_series_that_is_none_is_named(text, said):
 @pytest.mark.parametrize("size", [0, 1, 2**16, 2**32, 2**47, 2**48 - 1])
 def test_numbers_of_any_size_are_judged(size):
     line = f"sample {size or 1} {size or 1} {size} {size} 0 0 {size} 0 0 0\n"
-    text = f"series 2 1030 {size or 1} {size or 1} {size} 0 0\n{line * 20}"
+    text = f"series 2 1030 {size or 1} {size or 1} {size} 0 0 0\n{line * 20}"
     found = judge(text)
     assert math.isfinite(found["slow_from"])
 

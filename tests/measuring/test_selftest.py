@@ -80,6 +80,31 @@ def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
     assert re.match(said, record["refused"])
 
 
+@pytest.mark.measures
+@X86_ONLY
+def test_samples_in_slices_read_what_is_known(tmp_path, monkeypatch):
+    copy = shutil.copytree(paths.HARNESS, tmp_path / "harness")
+    gauge = copy / "common" / "gauge.c"
+    text = gauge.read_text()
+    assert "#define UNSLICED 2" in text
+    gauge.write_text(text.replace("#define UNSLICED 2", "#define UNSLICED 0"))
+    monkeypatch.setattr(paths, "HARNESS", copy)
+    harness.version.cache_clear()
+    block = "job block\nid b\nisa x86_64\nseries\ncode 480fafc0\noffset 0\ntimes 512 1024\nend\n"
+    try:
+        record, chain = harness.run("x86_64", harness.self_test_job("a") + block)
+    finally:
+        harness.version.cache_clear()
+    if record["refused"] or chain["refused"]:
+        pytest.skip(f"not measured here: {record['refused'] or chain['refused']}")
+    if record["clock"] == "perf-rdpmc":
+        pytest.skip("a clock that counts cycles needs no slices")
+    chains = [one for one in record["self_test"] if one["name"].endswith("chain") and one["known"]]
+    assert [one["name"] for one in chains if not one["held"] and not one["refused"]] == []
+    assert chain["series"][-1] == 1
+    assert chain["cycles"] == pytest.approx(3, rel=0.01)
+
+
 @pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_the_verb_says_whether_all_hold(capsys):
