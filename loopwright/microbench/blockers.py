@@ -227,7 +227,7 @@ def dispatch_places(
         for form in forms
         if isinstance(said := lasting[form.name], int)
     ]
-    found = _sure(laboratory, asked, laboratory.kit.DISPATCHED)
+    found = _sure(laboratory, asked, width.notion)
     unknown = Surplus(None, float("nan"), 0.0)
     shown = {one.form.name: surplus for one, surplus in zip(asked, found, strict=True)}
     return {form.name: shown.get(form.name, unknown) for form in forms}
