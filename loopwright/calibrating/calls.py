@@ -1,15 +1,15 @@
 """Calls and returns: places at dispatch, and the cycles lost behind a return.
 
 Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
-call a return once or twice, alone and beside nops, a chain, independent moves and what keeps the
-ports of branches busy; and loops of one to four nops without a call, which tell how many taken
+call a return once or twice, 8 bytes for each call or 48, alone and beside nops, a chain,
+independent moves and what keeps the ports of branches busy; and loops of one to four nops without a call, which tell how many taken
 branches a cycle are found. Answer: the places of both, whether a call needs a port of branches, and
 the bubble with which what was learned predicts the kernels best, but for those of no one speed; a
 range where they are not predicted well. Their other ports are those of a store or a load. What the
 kit names as made of the uops of a form that was timed has that form's figures, as an assumption.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -32,11 +32,14 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import COUNTER, Run
 
 CALL, RETURN = "call rel", "ret"
+CROWDED = "branches close together"
 _BUBBLE = "taken_branch.return_bubble"
 _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
 _LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
 _JOINS = "uop_cache.joins"
 _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
+_DENSE = ", 8 bytes each"
+_CROWDED = 1.5  # times the cycles of calls apart: more than any rule of the simulator costs
 _LEAST = 4  # loops that have to have a figure
 _TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
 _PLACES = range(1, 5)
@@ -52,15 +55,34 @@ def kernels(kit: Kit) -> dict[str, bytes]:
     """Return loop bodies by what they show; none where the ISA's calls are not asked for."""
     if not kit.CALLED:
         return {}
+    out = dict(_with_calls(kit, kit.CALLED_APART, ""))
+    out |= _with_calls(kit, kit.CALLED, _DENSE)
+    return out | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
+
+
+def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+    """Yield loops with calls of one layout."""
     register = kit.POOLS["gpr"].own[0]
     link = kit.carry("gpr", "gpr", register, register)
     others = [kit.carry("gpr", "gpr", kit.POOLS["gpr"].constant[0], n) for n in _registers(kit)]
-    out = {"a call and a return": kit.CALLED, "two calls and returns": kit.CALLED * 2}
-    out |= {f"a call beside {n} nops": kit.CALLED + kit.nop() * n for n in _NOPS}
-    out["a call and jumps"] = kit.CALLED + kit.JUMPED * 2
-    out["a call beside a chain"] = kit.CALLED + link * _CHAIN
-    out["a call beside moves"] = kit.CALLED + b"".join(others)
-    return out | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
+    yield f"a call and a return{where}", called
+    yield f"two calls and returns{where}", called * 2
+    for n in _NOPS:
+        yield f"a call beside {n} nops{where}", called + kit.nop() * n
+    yield f"a call and jumps{where}", called + kit.JUMPED * 2
+    yield f"a call beside a chain{where}", called + link * _CHAIN
+    yield f"a call beside moves{where}", called + b"".join(others)
+
+
+def _crowded(found: Mapping[str, Figure]) -> str:
+    """Say what branches cost that stand close together, where it is more than any rule has."""
+    for name, figure in found.items():
+        apart = found.get(name.removesuffix(_DENSE))
+        if name.endswith(_DENSE) and apart and figure.cycles > _CROWDED * apart.cycles:
+            return f"{name} take{'s' * name.startswith('a ')} {figure.cycles:.1f} cycles, and " + (
+                f"{apart.cycles:.1f} where they stand further apart; the simulator has no rule"
+            )
+    return ""
 
 
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
@@ -71,7 +93,7 @@ def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict
     for number in _BUSY if kit.CALLED and same else ():
         instances = form_instances.Instances()
         busy = b"".join(instances.of(same[0]) for _ in range(number))
-        out[f"a call beside {number} of {same[0].name}"] = kit.CALLED + busy
+        out[f"a call beside {number} of {same[0].name}"] = kit.CALLED_APART + busy
     return out
 
 
@@ -100,6 +122,10 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         left = {CALL: f"calls were not timed: {refused}"}
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
+    if said := _crowded(found):
+        found = {name: one for name, one in found.items() if not name.endswith(_DENSE)}
+        known = replace(learned.branches, left={**learned.branches.left, CROWDED: said})
+        learned = replace(learned, branches=known)
     asked, figures = {name: asked[name] for name in found}, list(found.values())
     counter = COUNTER[laboratory.isa]
     codes = [*asked.values(), block.tested(laboratory.isa, counter, b"")]
@@ -192,8 +218,9 @@ def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
     """Return what loops take: those with calls, and behind them those without."""
-    calling = [code for code in asked.values() if laboratory.kit.CALLED in code]
-    others = [code for code in asked.values() if laboratory.kit.CALLED not in code]
+    calls = laboratory.kit.CALLED, laboratory.kit.CALLED_APART
+    calling = [code for code in asked.values() if any(one in code for one in calls)]
+    others = [code for code in asked.values() if code not in calling]
     figures = laboratory.turns(calling, [STACKED] * len(calling))
     return figures + laboratory.tested_turns(others)
 

@@ -48,6 +48,7 @@ BRANCHES: Sequence[Branch] = (
 UNFUSED: Sequence[Branch] = (Branch("", "tbnz", "tbz", bytes.fromhex("2d000037")),)  # x13, bit 0
 JUMP = "b"
 CALLED = b""
+CALLED_APART = b""
 JUMPED = b""
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {}
 ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]] = ()

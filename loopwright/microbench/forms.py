@@ -74,6 +74,7 @@ class Kit(Protocol):
     UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
     JUMP: str  # name of the plain jump
     CALLED: bytes  # a call of a return, and a jump over that; nothing where it is not asked for
+    CALLED_APART: bytes  # the same, spread over more bytes
     JUMPED: bytes  # a jump to what follows it
     # Forms that no microbenchmark has, by name: the form that they are taken for, "" for none, and
     # what more of "load", "store" and "compute" they do.

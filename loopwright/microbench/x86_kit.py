@@ -63,6 +63,8 @@ BRANCHES: Sequence[Branch] = tuple(
 UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
 JUMP = "jmp rel"
 CALLED = bytes.fromhex("e802000000 eb01 c3")  # call over a jump over the return
+# The same where the return is 24 bytes behind the call, and 48 bytes all of it.
+CALLED_APART = bytes.fromhex(f"e813000000 eb29 {17 * '90'} c3 {23 * '90'}")
 JUMPED = bytes.fromhex("eb00")
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     **{f"push {constant}": (PUSH, ()) for constant in ("0", "i8", "i32")},
