@@ -57,6 +57,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             let rates = Rates {
                 name: "stos",
                 points: match (bytes, odd(params, strings, bytes)) {
+                    (1, _) => &s.stosb_cycles,
                     (8, false) => &s.stosq_cycles,
                     (8, true) => &s.stosq_odd_cycles,
                     _ => &[],

@@ -158,6 +158,9 @@ impl Params {
             ("string.movsb_cycles", &self.string.movsb_cycles),
             ("string.movsq_cycles", &self.string.movsq_cycles),
             ("string.movsq_odd_cycles", &self.string.movsq_odd_cycles),
+            ("string.stosb_cycles", &self.string.stosb_cycles),
+            ("string.stosq_cycles", &self.string.stosq_cycles),
+            ("string.stosq_odd_cycles", &self.string.stosq_odd_cycles),
         ] {
             if !points.windows(2).all(|p| p[0][0] < p[1][0]) {
                 return Err(Error::Parameter(format!("{name}: bytes must ascend")));

@@ -154,7 +154,9 @@ impl Params {
             {
                 "copies have no measured points"
             }
-            "stos_end_cycles" if p.stosq_cycles.is_empty() && p.stosq_odd_cycles.is_empty() => {
+            "stos_end_cycles"
+                if p.stosb_cycles.is_empty() && p.stosq_cycles.is_empty() && p.stosq_odd_cycles.is_empty() =>
+            {
                 "fills have no measured points"
             }
             _ => return None,

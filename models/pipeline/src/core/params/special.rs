@@ -10,6 +10,8 @@ tables! {
         movsq_cycles: triples = Some(&[]),
         /// The same of copies by 8 bytes to other places; both cycles are those.
         movsq_odd_cycles: triples = Some(&[]),
+        /// Fill by bytes as measured, as movsb_cycles.
+        stosb_cycles: triples = Some(&[]),
         /// Fill by 8 bytes to multiples of 8, as movsq_cycles.
         stosq_cycles: triples = Some(&[]),
         /// The same of fills to other places.
