@@ -97,7 +97,8 @@ def _run(kit: Kit, one: Repeated) -> Run:
 _ASIDE = (192, 384, 768, 1536, 3072)  # bytes: between points
 _SAME, _SOME = 0.06, 2  # relative: curves that differ by less at all sizes but so many are one
 _FAR = 0.25  # relative error of what explains an instruction:
-_TIMED = 0.9  # of what is asked of an instruction has to have a figure
+_TIMED = 0.75  # of what is asked of an instruction has to have a figure
+_PLAIN = (0, 0), (0, 1), (1, 0)  # places that have to have one
 _MOST = 0.95  # of as many sizes, no further off than that
 _LINE = 64  # bytes
 _END = "end"
@@ -120,11 +121,10 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     known: dict[str, list[Timed]] = {}
     for name in laboratory.kit.REPEATED:
         mine = [one for one in special.strings if one.what.name == name]
-        timed = [one for one in mine if one.figure]
+        timed = _curves_of([one for one in mine if one.figure])
         if len(timed) < _TIMED * len(mine) or not _are_curves(timed):
-            left[f"rep {name}"] = next(one.figure.refused for one in mine if not one.figure)
-        elif not mine:
-            left[f"rep {name}"] = "not asked"
+            refused = (one.figure.refused for one in mine if not one.figure)
+            left[f"rep {name}"] = next(refused, "not asked")
         elif f"string.{name}_cycles" not in binding.parameters():
             left[f"rep {name}"] = "the simulator has no points of its curve; strings.csv has it"
         else:
@@ -164,11 +164,20 @@ def _explained(
     return _Explained(rules, error, left)
 
 
-def _are_curves(mine: Sequence[Timed]) -> bool:
-    """Say whether what was timed has all places, each from the smallest size to the largest."""
-    ends = {(one.what.source, one.what.destination, one.what.size) for one in mine}
-    places = {(source, destination) for source, destination, _ in ends}
-    return all((*place, size) in ends for place in places for size in (SIZES[0], SIZES[-1]))
+def _curves_of(timed: Sequence[Timed]) -> list[Timed]:
+    """Return what was timed at places that have the smallest and the largest size."""
+    asked = {(one.what.source, one.what.destination, one.what.size) for one in timed}
+
+    def whole(one: Repeated) -> bool:
+        return all((one.source, one.destination, size) in asked for size in (SIZES[0], SIZES[-1]))
+
+    return [one for one in timed if whole(one.what)]
+
+
+def _are_curves(timed: Sequence[Timed]) -> bool:
+    """Say whether what was timed has the places that rules rest on."""
+    places = {(one.what.source, one.what.destination) for one in timed}
+    return places >= set(_PLAIN if any(source for source, _ in places) else FILLED[:2])
 
 
 def _curves(mine: Sequence[Timed]) -> _Curves:
