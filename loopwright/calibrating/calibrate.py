@@ -130,7 +130,8 @@ def calibrate(
     learned = passes.learn_core(laboratory, forms, learning)
     learning("held-out loops")
     held_out = self_check.measure(laboratory, learned, forms)
-    core_files.write_core(learned, known, place, self_check.text(held_out), quick=quick)
+    checked = self_check.texts(held_out, place.name)
+    core_files.write_core(learned, known, place, checked, quick=quick)
     if recorded:
         recorded.close()
     rows = list(_rows(learned, place))

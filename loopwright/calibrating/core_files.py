@@ -31,7 +31,7 @@ from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free
 from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.predicting import core_figures
+from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
 
 if TYPE_CHECKING:
@@ -382,6 +382,7 @@ CHECKED = (
     core_figures.DOUBTFUL_TABLE,
     *core_figures.FRONT_END_FILES.values(),
     HELD_OUT,
+    error_ranges.FILE,
 )  # files whose sums provenance.toml has
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
@@ -396,13 +397,18 @@ def core_texts(learned: CoreModel, machine: Oracle) -> tuple[str, str]:
 
 
 def write_core(
-    learned: CoreModel, machine: Oracle, folder: Path, held_out: str = "", *, quick: bool = False
+    learned: CoreModel,
+    machine: Oracle,
+    folder: Path,
+    checked: Mapping[str, str] | None = None,
+    *,
+    quick: bool = False,
 ) -> None:
-    """Write a core into a folder that stands by itself; held_out is the text of held-out.csv."""
+    """Write a core into a folder that stands by itself; checked are texts of the self-check."""
     with files.staged(folder) as scratch:
         _files(learned, machine, scratch)
-        if held_out:
-            (scratch / HELD_OUT).write_text(held_out)
+        for name, text in (checked or {}).items():
+            (scratch / name).write_text(text)
         (scratch / PROVENANCE).write_text(provenance(scratch, machine, quick=quick))
     title = f"loopwright calibrate on {machine.fingerprint}"
     files.written(folder.parent / "sources.toml", sources(title, folder.name))

@@ -1,4 +1,7 @@
-"""Ranges that 95 % of the measurements of such code lie in, by models/ranges.csv."""
+"""Ranges that 95 % of the measurements of such code lie in, by models/ranges.csv.
+
+A core that was learned from timing has a file of its own, by what it was not learned from.
+"""
 
 import csv
 import re
@@ -66,7 +69,7 @@ def memory_of(block: Block) -> str:
 
 def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
     """Return the span of each block's prediction; None where the core's errors are not recorded."""
-    known = _of_file()
+    known = _of_core(core)
     if not any(one.core == core for one in known):
         return [None] * len(blocks)
     memory = {code: memory_of(block) for code, block in {b.code: b for b in blocks}.items()}
@@ -75,12 +78,17 @@ def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
 
 def of_call(core: str) -> Span | None:
     """Return the span of the predictions of whole calls, or None."""
-    return _of_file().get(Class(core, CALL, WHOLE_CALLS))
+    return _of_core(core).get(Class(core, CALL, WHOLE_CALLS))
 
 
-def _of_file() -> Mapping[Class, Span]:
-    path = paths.models_root() / FILE
-    return _read(path, path.stat().st_mtime_ns) if path.is_file() else {}
+def _of_core(core: str) -> Mapping[Class, Span]:
+    own, all_cores = paths.models_root() / core / FILE, paths.models_root() / FILE
+    for path in (own, all_cores):
+        if path.is_file():
+            known = _read(path, path.stat().st_mtime_ns)
+            # The folder of a learned core may have another name than when it was learned.
+            return {c._replace(core=core): s for c, s in known.items()} if path == own else known
+    return {}
 
 
 @cache

@@ -1,6 +1,8 @@
 """Ranges of calls, what is learned where a machine refuses some, and judgements of ranges."""
 
 import dataclasses
+import random
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,8 @@ from loopwright.calibrating.self_check import HeldOut
 from loopwright.calibrating.strings import Repeated, Timed
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Figure
+from loopwright.predicting import error_ranges
+from loopwright.predicting.model import Block
 
 BUBBLE = "taken_branch.return_bubble"
 
@@ -39,11 +43,40 @@ def test_a_judgement_counts_the_ranges_that_hold():
     held, missed = (
         HeldOut("blocks", b"\x90", 0, cycles, 0.001, 2.0, 1.5, 2.5) for cycles in (2.4, 3.0)
     )
-    (plain,) = self_check.judged([loop])
-    assert (plain.ranged, plain.shares) == (0, "100 % within 5 %")
-    (one,) = self_check.judged([loop, loop, held, missed])
-    assert (one.ranged, one.within) == (2, 0.5)
-    assert one.shares == "50 % within 5 %, 50 % of 2 ranges hold"
+    # The second half, of which one took less than is predicted, sets the range of the first.
+    (one,) = self_check.judged([loop, loop, held, dataclasses.replace(loop, cycles=1.5), missed])
+    assert one.within == 0.6
+    assert one.shares == "40 % within 5 %, 60 % of the ranges hold"
+
+
+def test_a_range_holds_the_next_measurement_as_often_as_it_says():
+    chance = random.Random(4)
+
+    def drawn(count):
+        return [
+            HeldOut("blocks", b"\x90", 0, 2.0 * chance.lognormvariate(0, 0.1), 0.001, 2.0)
+            for _ in range(count)
+        ]
+
+    held = [
+        statistics.fmean(one.within(self_check.span(some)) for one in drawn(200))
+        for some in (drawn(200) for _ in range(20))
+    ]
+    assert 0.93 < statistics.fmean(held) < 0.975
+    sure = self_check.span([HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 2.0)] * 50)
+    assert sure == (0.98, 1.02)
+
+
+def test_a_learned_core_has_its_own_ranges_by_any_name(monkeypatch, tmp_path):
+    loops = [HeldOut("blocks", b"\x90", 0, cycles, 0.001, 2.0) for cycles in (1.8, 2.0, 2.6)]
+    for name, text in self_check.texts(loops, "host").items():
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / name).write_text(text)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path))
+    asked = [Block("x86_64", bytes.fromhex("4801d8"), "loop", 0)]
+    assert error_ranges.of_blocks("other", asked) == [(0.9, 1.3)]
+    assert error_ranges.of_call("other") == (0.9, 1.3)
+    assert error_ranges.of_call("host") is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +114,16 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
 
 
 def test_a_size_of_no_one_speed_lies_between_its_neighbours():
-    def timed(size, refused=""):
-        return Timed(Repeated("movsb", size, 0, 0), Figure(float(size), 0.1, refused))
-
-    every = [timed(size) for size in strings.SIZES]
+    every = [
+        Timed(Repeated("movsb", size, *place), Figure(float(size), 0.1))
+        for place in strings.COPIED
+        for size in strings.SIZES
+    ]
     some = [one for one in every if one.what.size != 192]
-    assert strings._are_curves(some)
-    assert not strings._are_curves(every[1:])
+    assert strings._are_curves(strings._curves_of(some))
     assert strings._curves(some)[0, 0][192] == pytest.approx(192)
+    # Of a place without its smallest size nothing is taken.
+    cut = strings._curves_of(every[:-23] + every[-22:])
+    assert len(cut) == len(every) - len(strings.SIZES)
+    assert strings._are_curves(cut)
+    assert not strings._are_curves(strings._curves_of(every[1:]))
