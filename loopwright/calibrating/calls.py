@@ -2,11 +2,12 @@
 
 Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
 call a return once or twice, 8 bytes for each call or 48, alone and beside nops, a chain,
-independent moves and what keeps the ports of branches busy; and loops of one to four nops without a call, which tell how many taken
-branches a cycle are found. Answer: the places of both, whether a call needs a port of branches, and
-the bubble with which what was learned predicts the kernels best, but for those of no one speed; a
-range where they are not predicted well. Their other ports are those of a store or a load. What the
-kit names as made of the uops of a form that was timed has that form's figures, as an assumption.
+independent moves and what keeps the ports of branches busy; and loops of one to four nops without a
+call, which tell how many taken branches a cycle are found. Answer: the places of both, whether a
+call needs a port of branches, and the bubble with which what was learned predicts the kernels best,
+but for those of no one speed; a range where they are not predicted well. Their other ports are
+those of a store or a load. What the kit names as made of the uops of a form that was timed has that
+form's figures, as an assumption.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -108,6 +108,8 @@ EXIT, TURNS, HISTORY = (
     "mispredict.history",
 )
 _COUNTS = (4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
+_QUICK = 0.25  # cycles less than one an iteration in which no taken branch has a rule: Redwood Cove
+# runs up to 16 iterations of such a loop in half a cycle each.
 _SHORT = 4  # of these counts, loops whose end any predictor knows
 _LATE = 1.5  # cycles that a late end costs at least
 _LOOP_EXITS_SURE = 2.0  # uncertainties
@@ -141,7 +143,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 
 class _Lost:
-    """Cycles of loops by their iterations, and what their ends cost."""
+    """Cycles of loops by their iterations, and what their ends cost; quick ones are left out."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
@@ -155,7 +157,10 @@ class _Lost:
                     (self.figures[b].cycles - self.figures[a].cycles) / (b - a) for a, b in pairs
                 )
             )
-            self._base = median(self.extra(count) for count in _COUNTS[:_SHORT])
+            slow = [n for n in _COUNTS if self.extra(n) >= -_QUICK * n]
+            self.figures = {n: self.figures[n] for n in slow}
+            self.known = len(slow) > _SHORT
+            self._base = median(self.extra(count) for count in slow[:_SHORT]) if slow else 0.0
 
     def _time(self, counts: Sequence[int]) -> bool:
         found = _timed(self._laboratory, counts)
@@ -170,7 +175,8 @@ class _Lost:
 
     def first(self, most: float, below: int | None = None) -> int | None:
         """Return the fewest iterations whose end costs so many cycles more than short ones."""
-        counts = [count for count in _COUNTS if below is None or count < below]
+        known = [count for count in _COUNTS if count in self.figures]
+        counts = [count for count in known if below is None or count < below]
         dear = [self._dear(count, most) for count in counts]
         if dear[-_RISES:] != [True] * len(dear[-_RISES:]):
             return None

@@ -120,8 +120,8 @@ def test_rows_that_cannot_be_true_are_refused(tmp_path, row):
 
 def test_a_measurement_outside_of_a_range_is_told():
     one = HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 1.0, 0.9, 1.5)
-    assert not one.within
-    assert replace(one, high=2.0).within
+    assert not one.within(self_check.Span(1.0, 1.2))
+    assert replace(one, high=2.0).within(self_check.Span(1.0, 1.2))
     assert one.off == 0.5
 
 
