@@ -2,13 +2,13 @@
 
 import pytest
 
-from loopwright.calibrating import branches, port_usage_search
+from loopwright.calibrating import branches, calls, mispredictions, port_usage_search
 from loopwright.calibrating.core_model import Core
 from loopwright.calibrating.port_classes import Class
 from loopwright.calibrating.port_usage_search import Case, Numbers
 from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
 from loopwright.microbench.blockers import Surplus
-from loopwright.microbench.laboratory import Laboratory, copies
+from loopwright.microbench.laboratory import Figure, Laboratory, copies
 from loopwright.microbench.simulated import Simulated
 
 
@@ -156,3 +156,61 @@ def test_what_issue_hides_has_ports_of_its_own():
     one = Core([Class(adds, 1, (adds.name,))], [frozenset({0})], 3)
     assert len(one.wide) == 3
     assert frozenset({0}) < one.wide
+
+
+@pytest.mark.parametrize("forgotten", [33, 37, 40])
+def test_ends_of_loops_are_told_where_short_ones_take_half_a_cycle(forgotten, monkeypatch):
+    def cycles(count):
+        if count <= 16:
+            return count / 2 + 0.5
+        return count + (24 if count >= forgotten else 2)
+
+    monkeypatch.setattr(
+        mispredictions, "_timed", lambda _, counts: [Figure(cycles(n), 0.1) for n in counts]
+    )
+    lost = mispredictions._Lost(None)
+    assert lost.known
+    assert min(lost.figures) == 20
+    assert lost.first(10.0) == forgotten
+    assert lost.first(1.5, below=forgotten) is None
+
+
+class Nops:
+    """Nops of a core of width 6: in loops one of no one speed or a slow branch, else as one is."""
+
+    def __init__(self, straight):
+        self.kit, self.isa = kits.of("x86_64"), "x86_64"
+        self.straight = straight  # cycles of nops in a cycle of dispatch
+
+    def time(self, kernels, notion="loop"):
+        return [self._timed(kernel, notion) for kernel in kernels]
+
+    def _timed(self, kernel, notion):
+        if notion == "unrolled":
+            return Figure(len(kernel) / 6 * self.straight, 0.001)
+        # A place more shows as none, or as all of a cycle.
+        if len(set(kernel)) > 1 and len(kernel[0]) == 5:
+            return Figure(float("nan"), 0.0, "of no one speed")
+        return Figure(-(-len(kernel) // 6) if len(set(kernel)) > 1 else len(kernel) / 6, 0.001)
+
+
+@pytest.mark.parametrize(("straight", "notion"), [(1.0, "unrolled"), (1.5, "loop")])
+def test_slots_are_counted_in_straight_code_where_loops_have_two_speeds(straight, notion):
+    nops = Nops(straight)
+    usual = nops.kit.nop()
+    _, figure, found = dispatch_width._plain(nops, usual, Figure(8 / 6, 0.001))
+    assert (found, round(8 / figure.cycles)) == (notion, 6)
+    # Nothing is said of a nop by loops that have no one speed.
+    assert dispatch_width._off(nops, usual, figure, "loop") == float("inf")
+
+
+def test_calls_close_together_are_left_out_where_they_cost_what_no_rule_has():
+    near, far = "two calls and returns, 8 bytes each", "two calls and returns"
+    dense, apart = Figure(10.1, 0.0), Figure(2.5, 0.0)
+    assert calls._crowded({far: apart, near: apart}) == ""
+    assert calls._crowded({near: dense}) == ""
+    said = calls._crowded({far: apart, near: dense})
+    assert said.startswith(f"{near} take 10.1 cycles, and 2.5 where they stand further apart")
+    kit = kits.of("x86_64")
+    assert {near, far} <= calls.kernels(kit).keys()
+    assert len(kit.CALLED_APART) == 48
