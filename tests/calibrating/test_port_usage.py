@@ -198,7 +198,7 @@ def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
     assert None not in true.values()
     assert all(plain[name] in (None, places) for name, places in true.items())
     assert sum(plain[name] == places for name, places in true.items()) > 0.8 * len(true)
-    assert sum(blocked[name] == places for name, places in true.items()) < len(true) / 2
+    assert sum(blocked[name] == places for name, places in true.items()) < 0.8 * len(true)
     assert sum(found[name] == places for name, places in true.items()) > len(true) / 2
     assert all(found[name] in (None, places) for name, places in true.items())
 
