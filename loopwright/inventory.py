@@ -141,19 +141,9 @@ def setting_value(path: Path) -> str | None:
 
 _UNKNOWN = "not known here"
 _TOLD = (  # of hosts.describe, beside what has a row of its own
-    "machine",
-    "cpu",
-    "isa",
-    "vendor",
-    "family",
-    "model",
-    "stepping",
-    "microcode",
-    "cpus",
-    "kernel",
-    "hypervisor",
-    "pinned_to_cpu",
-)
+    "machine", "cpu", "isa", "vendor", "family", "model", "stepping", "microcode", "cpus", "kernel",
+    "hypervisor", "pinned_to_cpu",
+)  # fmt: skip
 
 
 def readiness_rows() -> Iterator[dict[str, str]]:

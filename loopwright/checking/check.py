@@ -16,19 +16,9 @@ from loopwright.kernels import Contract, Variant, contract_of
 from loopwright.machine import harness, hosts
 
 COLUMNS = [
-    "kernel",
-    "variant",
-    "passed",
-    "cases",
-    "failure",
-    "entries",
-    "entries_hit",
-    "unhit",
-    "coverage",
-    "over_report_bytes",
-    "note",
-    "seconds",
-]
+    "kernel", "variant", "passed", "cases", "failure", "entries", "entries_hit", "unhit",
+    "coverage", "over_report_bytes", "note", "seconds",
+]  # fmt: skip
 
 _NO_CODE = "not run: it does not assemble"
 

@@ -397,16 +397,8 @@ def _top(text: str | None, otherwise: int | None) -> int | None:
 
 
 _SCAN_COLUMNS = (
-    "file",
-    "function",
-    "line",
-    "offset",
-    "microarch",
-    "cycles",
-    "best",
-    "worst",
-    "lost",
-)
+    "file", "function", "line", "offset", "microarch", "cycles", "best", "worst", "lost",
+)  # fmt: skip
 _CYCLES = ("cycles", "best", "worst", "lost")
 _SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
 _AT_LENGTH = 3  # rows of which the fix is said at length

@@ -20,29 +20,16 @@ from loopwright.kernels import Variant
 
 # What the kernel compiles with, as far as it bears on the code of a leaf routine.
 _C_FLAGS = [
-    "-O2",
-    "-std=gnu11",
-    "-ffreestanding",
-    "-fno-strict-aliasing",
-    "-fno-jump-tables",
-    "-fno-asynchronous-unwind-tables",
-    "-fno-stack-protector",
-    "-fomit-frame-pointer",
-    "-fno-pic",
-    "-fno-pie",
-    "-Werror=implicit-function-declaration",
-]
+    "-O2", "-std=gnu11", "-ffreestanding", "-fno-strict-aliasing", "-fno-jump-tables",
+    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fomit-frame-pointer", "-fno-pic",
+    "-fno-pie", "-Werror=implicit-function-declaration",
+]  # fmt: skip
 _ISA_FLAGS = {
     "x86_64": [
-        "-m64",
-        "-mno-sse",
-        "-mno-mmx",
-        "-mno-red-zone",
-        "-mcmodel=kernel",
-        "-fcf-protection=none",
+        "-m64", "-mno-sse", "-mno-mmx", "-mno-red-zone", "-mcmodel=kernel", "-fcf-protection=none",
     ],
     "arm64": ["-mgeneral-regs-only", "-mcmodel=small"],
-}
+}  # fmt: skip
 _EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
 # The last 32 bits as harness/include writes them. Those of arm64 hold the two registers that the
 # handler sets: wzr, so that none changes.

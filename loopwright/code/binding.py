@@ -58,71 +58,28 @@ def file() -> Path:
 _BASE = {
     "x86_64": frozenset(
         {
-            "intel8086",
-            "intel186",
-            "intel286",
-            "intel386",
-            "intel486",
-            "x64",
-            "fpu",
-            "fpu287",
-            "fpu387",
-            "cpuid",
-            "tsc",
-            "msr",
-            "cx8",
-            "sep",
-            "cmov",
-            "mmx",
-            "fxsr",
-            "sse",
-            "sse2",
-            "clflush",
-            "syscall",
-            "multibytenop",
-            "pause",
-            "rdpmc",
-            "smm",
+            "intel8086", "intel186", "intel286", "intel386", "intel486", "x64", "fpu", "fpu287",
+            "fpu387", "cpuid", "tsc", "msr", "cx8", "sep", "cmov", "mmx", "fxsr", "sse", "sse2",
+            "clflush", "syscall", "multibytenop", "pause", "rdpmc", "smm",
         }
     ),
     "arm64": frozenset({"lor"}),  # mandatory since Armv8.1, and not in /proc/cpuinfo
-}
+}  # fmt: skip
 # Extensions that /proc/cpuinfo does not call as the decoders do, in lower case.
 _CPUINFO = {
     "x86_64": {
-        "avx512_ifma": "avx512ifma",
-        "avx512_vbmi": "avx512vbmi",
-        "clfsh": "clflush",
-        "cmpxchg16b": "cx16",
-        "d3now": "3dnow",
-        "d3nowext": "3dnowext",
-        "hle_or_rtm": "rtm",
-        "lzcnt": "abm",
-        "monitorx": "mwaitx",
-        "prefetchw": "3dnowprefetch",
-        "sha": "sha_ni",
-        "skinit_or_svm": "svm",
-        "sse3": "pni",
+        "avx512_ifma": "avx512ifma", "avx512_vbmi": "avx512vbmi", "clfsh": "clflush",
+        "cmpxchg16b": "cx16", "d3now": "3dnow", "d3nowext": "3dnowext", "hle_or_rtm": "rtm",
+        "lzcnt": "abm", "monitorx": "mwaitx", "prefetchw": "3dnowprefetch", "sha": "sha_ni",
+        "skinit_or_svm": "svm", "sse3": "pni",
     },
     "arm64": {
-        "bfloat16": "bf16",
-        "compnum": "fcma",
-        "crc": "crc32",
-        "dotprod": "asimddp",
-        "flagmanip": "flagm2",
-        "fp_16_v8_2a": "asimdfhm",
-        "fp_f16": "fphp",
-        "frintts": "frint",
-        "lse": "atomics",
-        "memtag": "mte",
-        "pauth": "paca",
-        "rcpc": "lrcpc",
-        "rcpc2": "ilrcpc",
-        "rdma": "asimdrdm",
-        "simd": "asimd",
-        "simd_f16": "asimdhp",
+        "bfloat16": "bf16", "compnum": "fcma", "crc": "crc32", "dotprod": "asimddp",
+        "flagmanip": "flagm2", "fp_16_v8_2a": "asimdfhm", "fp_f16": "fphp", "frintts": "frint",
+        "lse": "atomics", "memtag": "mte", "pauth": "paca", "rcpc": "lrcpc", "rcpc2": "ilrcpc",
+        "rdma": "asimdrdm", "simd": "asimd", "simd_f16": "asimdhp",
     },
-}
+}  # fmt: skip
 
 
 class Outline(NamedTuple):

@@ -17,32 +17,10 @@ from loopwright.predicting.predict import predict
 
 TABLE = paths.HOME / "validation" / "published.csv"
 COLUMNS = [
-    "kernel",
-    "variant",
-    "baseline",
-    "scope",
-    "size_bytes",
-    "quantity",
-    "unit",
-    "before",
-    "after",
-    "percent",
-    "low_percent",
-    "high_percent",
-    "assumption",
-    "condition",
-    "machine",
-    "microarch",
-    "predicted_on",
-    "model",
-    "kind",
-    "predicted",
-    "error",
-    "fitted",
-    "retracted",
-    "source",
-    "place",
-]
+    "kernel", "variant", "baseline", "scope", "size_bytes", "quantity", "unit", "before", "after",
+    "percent", "low_percent", "high_percent", "assumption", "condition", "machine", "microarch",
+    "predicted_on", "model", "kind", "predicted", "error", "fitted", "retracted", "source", "place",
+]  # fmt: skip
 LINE_BYTES = 64
 
 Scope = Literal["loop", "call", "system call", "workload"]

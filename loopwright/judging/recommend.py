@@ -17,27 +17,10 @@ from loopwright.judging.verdicts import Band, Case, Status, judged
 from loopwright.kernels import Routine
 
 COLUMNS = [
-    "kernel",
-    "routine",
-    "baseline",
-    "answer",
-    "winner",
-    "margin_percent",
-    "said",
-    "confidence",
-    "slower_on",
-    "only_where",
-    "without_patch",
-    "basis",
-    "stored",
-    "models",
-    "reason",
-    "bands",
-    "evidence",
-    "published",
-    "break_even",
-    "measure_first",
-]
+    "kernel", "routine", "baseline", "answer", "winner", "margin_percent", "said", "confidence",
+    "slower_on", "only_where", "without_patch", "basis", "stored", "models", "reason", "bands",
+    "evidence", "published", "break_even", "measure_first",
+]  # fmt: skip
 
 
 class Kind(StrEnum):

@@ -371,35 +371,12 @@ def _refusal(rows: pd.DataFrame) -> str:
 
 MEASURED = "measured"
 COLUMNS = [
-    "kernel",
-    "routine",
-    "variant",
-    "microarch",
-    "source",
-    "notion",
-    "offset",
-    "cycles",
-    "uncertainty",
-    "bytes_per_iteration",
-    "bytes_per_cycle",
-    "unit",
-    "cycles_per_unit",
-    "vs_baseline",
-    "ratio_low",
-    "ratio_high",
-    "verdict",
-    "error_percent",
-    "spread_percent",
-    "least_cycles",
-    "excluded",
-    "startup_cycles",
-    "main_loop",
-    "clock",
-    "machine",
-    "note",
-    "caveat",
+    "kernel", "routine", "variant", "microarch", "source", "notion", "offset", "cycles",
+    "uncertainty", "bytes_per_iteration", "bytes_per_cycle", "unit", "cycles_per_unit",
+    "vs_baseline", "ratio_low", "ratio_high", "verdict", "error_percent", "spread_percent",
+    "least_cycles", "excluded", "startup_cycles", "main_loop", "clock", "machine", "note", "caveat",
     "error",
-]
+]  # fmt: skip
 _NUMBERS = ("cycles", "uncertainty", "bytes_per_iteration", "least_cycles", "startup_cycles")
 
 

@@ -20,32 +20,13 @@ SUBSET = ".loopwright-subset"  # marks a cached tree, which holds a part of the 
 # What patches touch or look into, what checkpatch.pl reads, and one file in each of the folders
 # by which checkpatch.pl knows the top of a kernel tree.
 _MEMBERS = (
-    "Makefile",
-    "Kbuild",
-    "COPYING",
-    "CREDITS",
-    "MAINTAINERS",
-    "README",
-    "Documentation/dev-tools/checkpatch.rst",
-    "Documentation/admin-guide/kernel-parameters.txt",
-    "drivers/Makefile",
-    "init/Makefile",
-    "ipc/Makefile",
-    "kernel/*.c",
-    "lib/*.c",
-    "fs/*.c",
-    "include/linux",
-    "include/uapi/linux/eventpoll.h",
-    "arch/x86/lib",
-    "arch/x86/include/asm",
-    "arch/arm64/lib",
-    "arch/arm64/include/asm",
-    "arch/arm64/kernel/*.c",
-    "arch/arm64/kernel/pi",
-    "scripts/checkpatch.pl",
-    "scripts/spelling.txt",
-    "scripts/const_structs.checkpatch",
-)
+    "Makefile", "Kbuild", "COPYING", "CREDITS", "MAINTAINERS", "README",
+    "Documentation/dev-tools/checkpatch.rst", "Documentation/admin-guide/kernel-parameters.txt",
+    "drivers/Makefile", "init/Makefile", "ipc/Makefile", "kernel/*.c", "lib/*.c", "fs/*.c",
+    "include/linux", "include/uapi/linux/eventpoll.h", "arch/x86/lib", "arch/x86/include/asm",
+    "arch/arm64/lib", "arch/arm64/include/asm", "arch/arm64/kernel/*.c", "arch/arm64/kernel/pi",
+    "scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch",
+)  # fmt: skip
 
 
 class UnavailableError(Exception):

@@ -353,27 +353,10 @@ def _routine(question: CallQuestion) -> Routine | str:
 
 
 COLUMNS = (
-    "kernel",
-    "routine",
-    "variant",
-    "microarch",
-    "model",
-    "notion",
-    "offset",
-    "size_bytes",
-    "dst_align",
-    "src_align",
-    "cycles",
-    "mispredicted",
-    "alone",
-    "cheap",
-    "dear",
-    "low",
-    "high",
-    "weight",
-    "error",
-    "note",
-)
+    "kernel", "routine", "variant", "microarch", "model", "notion", "offset", "size_bytes",
+    "dst_align", "src_align", "cycles", "mispredicted", "alone", "cheap", "dear", "low", "high",
+    "weight", "error", "note",
+)  # fmt: skip
 _TYPES = dict.fromkeys(
     ("cycles", "mispredicted", "alone", "cheap", "dear", "low", "high", "weight"), "float64"
 )

@@ -20,19 +20,9 @@ _TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 # Their side effects (a trap on a zero divisor, nothing at all) do not bear on time. What else
 # LLVM marks so (stac, lfence, cpuid, dc zva, ...) has a flat made-up cost in its models.
 _HARMLESS = {
-    "div",
-    "divb",
-    "divw",
-    "divl",
-    "divq",
-    "idiv",
-    "idivb",
-    "idivw",
-    "idivl",
-    "idivq",
-    "nop",
+    "div", "divb", "divw", "divl", "divq", "idiv", "idivb", "idivw", "idivl", "idivq", "nop",
     "hint",
-}
+}  # fmt: skip
 
 
 class LlvmMca:

@@ -11,23 +11,10 @@ from loopwright.predicting.question import Question, Subject
 from loopwright.rows import Rows, as_frame
 
 COLUMNS = (
-    "microarch",
-    "model",
-    "notion",
-    "offset",
-    "cycles",
-    "bottleneck",
-    "error",
-    "bytes_per_iteration",
-    "least_cycles",
-    "startup_cycles",
-    "cheap",
-    "dear",
-    "low",
-    "high",
-    "note",
+    "microarch", "model", "notion", "offset", "cycles", "bottleneck", "error",
+    "bytes_per_iteration", "least_cycles", "startup_cycles", "cheap", "dear", "low", "high", "note",
     "limits",
-)
+)  # fmt: skip
 _TYPES = dict.fromkeys(
     ("cycles", "least_cycles", "startup_cycles", "cheap", "dear", "low", "high"), "float64"
 )

@@ -668,13 +668,6 @@ def _label(row: dict[Hashable, Any]) -> str:
 
 
 __all__ = [
-    "cycles",
-    "heat_map",
-    "port_map",
-    "ports",
-    "published_over_size",
-    "scatter",
-    "size_curves",
-    "strip",
-    "timeline",
-]
+    "cycles", "heat_map", "port_map", "ports", "published_over_size", "scatter", "size_curves",
+    "strip", "timeline",
+]  # fmt: skip

@@ -269,18 +269,11 @@ def _row(row: dict[Any, Any], words: _Words) -> list[int | None]:
 
 # What a recommendation says beside its winner: heads, and columns of recommend.
 _SAID_OF = {
-    "Confidence": "confidence",
-    "Models": "models",
-    "Slower on": "slower_on",
-    "Only where": "only_where",
-    "Without a patch": "without_patch",
-    "Basis": "basis",
-    "Stored runs": "stored",
-    "Evidence": "evidence",
-    "Published": "published",
-    "What would decide": "break_even",
-    "Measure first": "measure_first",
-}
+    "Confidence": "confidence", "Models": "models", "Slower on": "slower_on",
+    "Only where": "only_where", "Without a patch": "without_patch", "Basis": "basis",
+    "Stored runs": "stored", "Evidence": "evidence", "Published": "published",
+    "What would decide": "break_even", "Measure first": "measure_first",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

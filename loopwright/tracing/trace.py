@@ -202,19 +202,9 @@ def _whole(isa: str, name: str) -> str:
 
 
 _OF_STEP = (
-    "address",
-    "offset",
-    "text",
-    "taken",
-    "repeats",
-    "load",
-    "load_address",
-    "load_bytes",
-    "store",
-    "store_address",
-    "store_bytes",
-    "fault",
-)
+    "address", "offset", "text", "taken", "repeats", "load", "load_address", "load_bytes", "store",
+    "store_address", "store_bytes", "fault",
+)  # fmt: skip
 COLUMNS = ("kernel", "variant", "step", *_OF_STEP)
 COLUMNS_OF_LOOPS = ("id", "iteration", "step", *_OF_STEP)
 _TYPES = {
