@@ -1,6 +1,8 @@
 """The pipeline simulator behind the interface of all models."""
 
 import csv
+import os
+import signal
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +10,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from loopwright import microarchs
+from loopwright import microarchs, paths
 from loopwright.cli import cli
+from loopwright.code import binding
 from loopwright.errors import InputError
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline, parameters
@@ -33,6 +36,20 @@ def _row(code: str, core: str, **more: Any) -> pd.Series:
 )
 def test_it_knows_what_hardware_does_where_other_models_do_not(code, core, cycles):
     assert _row(code, core)["cycles"] == pytest.approx(cycles, rel=0.01)
+
+
+def test_a_fork_predicts_on_all_cpus_as_its_parent_does():
+    folder = paths.models_root() / "zen2"
+    core = binding.Core(
+        *[(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
+    )
+    blocks = [(bytes.fromhex("90" * n + CLEAR), 0) for n in range(8)]
+    expected = core.predict(blocks)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # where it waits for threads that only its parent has
+        os._exit(core.predict(blocks) != expected)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_loop_that_straddles_a_line_is_half_as_fast_on_zen_2_alone():
