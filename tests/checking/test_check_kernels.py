@@ -14,7 +14,7 @@ from loopwright.kernels import contract_of
 VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
 # Of each kernel one; those that tests/reports.py checks as well are checked once.
 QUICK = {
-    "x86_64/clear_user/aligned16",
+    "x86_64/clear_user/immediates",
     "x86_64/copy_user/unrolled64",
     "x86_64/csum/two_chains_40",
     "x86_64/put_event/write_begin",
