@@ -19,10 +19,14 @@ Row = dict[str, Any]
 
 def show_improved(rows: Rows) -> None:
     """Print each candidate as a table: a line a transformation, a column a core."""
-    for candidate, group in groupby(rows.records(), key=lambda row: row["candidate"]):
+    loops = len(dict.fromkeys(row.get("id") for row in rows.records())) > 1
+    for (loop, candidate), group in groupby(
+        rows.records(), key=lambda row: (row.get("id"), row["candidate"])
+    ):
         steps = [list(step) for _, step in groupby(group, key=lambda row: row["step"])]
         last = steps[-1][0]
-        output.say(f"{candidate}: {last['status']}, {last['bytes']} B", style="bold")
+        where = f"{loop}: " if loops else ""
+        output.say(f"{where}{candidate}: {last['status']}, {last['bytes']} B", style="bold")
         output.draw(Rows.of(map(_line, steps)))
         if last["note"]:
             output.say(last["note"])

@@ -65,7 +65,9 @@ class Proof:
         if self.failure:
             return f"not equal: {self.failure}"
         if not self.unproven:
-            return f"proven for all inputs by SMT; equal in {self.cases} emulated runs"
+            runs = f"equal in {self.cases} emulated runs"
+            runs = runs if self.cases else f"not run: {self.missing}"
+            return f"proven for all inputs by SMT; {runs}"
         if self.missing:
             return f"not proven: {self.missing}; by SMT: {self.unproven}"
         runs = f"equal in {self.cases} emulated runs, which reached all of it"

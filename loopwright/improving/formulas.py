@@ -1,6 +1,6 @@
 """Code of x86-64 as formulas of an SMT solver: what instructions do to registers, flags, memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,12 @@ from loopwright.errors import InputError
 from loopwright.improving.listing import GENERAL
 
 BITS = ("CF", "PF", "ZF", "SF", "OF")
-VECTORS = tuple(f"zmm{n}" for n in range(16))  # of which 128 bits are known
+VECTORS = tuple(f"zmm{n}" for n in range(16))
+_VEX_BITS, _LEGACY_BITS = 256, 128  # of a vector that are known; the latter if no VEX changes more
 NAMES = (*sorted(GENERAL["x86_64"]), *VECTORS, *BITS)
 _MOST_STEPS, _MOST_PATHS = 400, 64
 _FULL = {getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)}
+_VECTOR_REGISTERS = {number for number, name in _FULL.items() if name in VECTORS}
 _HIGH = {iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH}
 _FLAG_BITS = {
     "CF": iced.RflagsBits.CF, "PF": iced.RflagsBits.PF, "ZF": iced.RflagsBits.ZF,
@@ -36,10 +38,19 @@ _FUNCTIONS = frozenset(
      "MUL", "MULX", "PDEP", "PEXT", "POPCNT", "RCL", "RCR", "ROL", "ROR", "RORX", "SAL", "SAR",
      "SARX", "SHL", "SHLD", "SHLX", "SHR", "SHRD", "SHRX", "STC", "TZCNT", "XCHG"}
 )  # fmt: skip
-_MOVES = frozenset({"MOV", "MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
-_WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "MOVSX": True, "MOVSXD": True}
+_OF_VECTORS = frozenset({"MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
+_MOVES = frozenset({"MOV", *_OF_VECTORS, *(f"V{name}" for name in _OF_VECTORS)})
+_WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "VMOVD": False, "VMOVQ": False,
+             "MOVSX": True, "MOVSXD": True}  # fmt: skip
+_ENCODED = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
 _WRITTEN = (iced.OpAccess.WRITE, iced.OpAccess.COND_WRITE, iced.OpAccess.READ_WRITE,
             iced.OpAccess.READ_COND_WRITE)  # fmt: skip
+
+
+def vector_bits(codes: Iterable[iced.Instruction]) -> int:
+    """Return how many bits of vectors code may change: without VEX it keeps all above 128."""
+    vex = any(ins.encoding != iced.EncodingKind.LEGACY for ins in codes)
+    return _VEX_BITS if vex else _LEGACY_BITS
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ class Formulas:
     z3: Any
     body: Mapping[int, iced.Instruction]
     functions: dict[Any, Any] = field(default_factory=dict)
+    vector_bits: int = _VEX_BITS
 
     def fresh(self, tag: str) -> State:
         """Return a state of which nothing is known; tag tells its symbols from those of others."""
@@ -73,7 +85,7 @@ class Formulas:
         values = {
             name: z3.Bool(f"{name}{tag}")
             if name in BITS
-            else z3.BitVec(f"{name}{tag}", 128 if name in VECTORS else 64)
+            else z3.BitVec(f"{name}{tag}", self.vector_bits if name in VECTORS else 64)
             for name in NAMES
         }
         return State(values, z3.Const("memory", self._memory))
@@ -177,7 +189,7 @@ class Formulas:
     def _register(self, state: State, register: "iced.Register_") -> Any:
         name = _FULL.get(iced.RegisterExt.full_register(register))
         size = iced.RegisterExt.size(register)
-        if name is None or size > 16:
+        if name is None or size > self.vector_bits // 8:
             raise InputError("it uses registers that are not known")
         low = 8 if register in _HIGH else 0
         return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
@@ -192,11 +204,12 @@ class Formulas:
             return replace(state, memory=stored, accesses=accesses)
         register = ins.op_register(n)
         name = _FULL.get(iced.RegisterExt.full_register(register))
-        if name is None or iced.RegisterExt.size(register) > 16:
+        if name is None or iced.RegisterExt.size(register) > self.vector_bits // 8:
             raise InputError("it uses registers that are not known")
         old, size = state.values[name], value.size()
-        if size == 32 and old.size() == 64:
-            value = z3.ZeroExt(32, value)
+        whole = name in VECTORS and ins.encoding == iced.EncodingKind.VEX
+        if size < old.size() and (whole or (size == 32 and name not in VECTORS)):
+            value = z3.ZeroExt(old.size() - size, value)  # the rest of the register becomes zero
         elif size < old.size():
             low = 8 if register in _HIGH else 0
             parts = [z3.Extract(old.size() - 1, low + size, old), value]
@@ -219,7 +232,12 @@ class Formulas:
         z3, name = self.z3, _NAMED[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
             return state
-        if ins.has_lock_prefix or ins.has_rep_prefix or ins.has_repne_prefix:
+        if (
+            ins.encoding not in _ENCODED
+            or ins.has_lock_prefix
+            or ins.has_rep_prefix
+            or ins.has_repne_prefix
+        ):
             raise InputError(f"{ins} is not known")
         if name == "LEA":
             wide = self._address(state, ins)
@@ -344,27 +362,38 @@ class Formulas:
         """Return the state behind an instruction that is a function of what it reads."""
         info = iced.InstructionInfoFactory().info(ins)
         stores = any(one.access in _WRITTEN for one in info.used_memory())
-        vector = any(iced.RegisterExt.is_xmm(used.register) for used in info.used_registers())
+        vector = any(
+            iced.RegisterExt.full_register(used.register) in _VECTOR_REGISTERS
+            for used in info.used_registers()
+        )
         others = ins.rflags_modified & ~sum(_FLAG_BITS.values()) & ~iced.RflagsBits.AF
         if stores or others or not (vector or _NAMED[ins.mnemonic] in _FUNCTIONS):
             raise InputError(f"{ins} is not known")
+        legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
         written: list[str] = []
         addressing = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
         for used in info.used_registers():
             name = _FULL.get(iced.RegisterExt.full_register(used.register))
-            if name is None or iced.RegisterExt.size(used.register) > 16:
+            if name is None:
                 if iced.RegisterExt.is_segment_register(used.register):
                     continue
                 raise InputError(f"{ins} uses registers that are not known")
-            plain = used.access == iced.OpAccess.WRITE and name not in VECTORS
-            plain = plain and iced.RegisterExt.size(used.register) >= 4
+            # What is left of a register that is written in part belongs to what is read.
+            parted = name in VECTORS and legacy
+            parted = parted or iced.RegisterExt.size(used.register) < 4
+            plain = used.access == iced.OpAccess.WRITE and not parted
             if used.register in addressing and used.access == iced.OpAccess.READ:
                 operands = [ins.op_register(n) for n in range(ins.op_count)]
                 if used.register not in operands:
                     continue
             if not plain:
-                arguments.append(state.values[name])
+                value = state.values[name]
+                if name in VECTORS:
+                    most = _LEGACY_BITS if legacy else self.vector_bits
+                    wide = min(8 * iced.RegisterExt.size(used.register), most)
+                    value = self.z3.Extract(wide - 1, 0, value)
+                arguments.append(value)
             if used.access in _WRITTEN:
                 written.append(name)
         for memory in info.used_memory():
@@ -383,5 +412,12 @@ class Formulas:
         key = (ins.code, *numbers, *registers)
         values = dict(state.values)
         for name in dict.fromkeys((*written, *changed)):
-            values[name] = self._function((key, name), state.values[name].sort(), arguments)
+            old = values[name]
+            if name in VECTORS and legacy and self.vector_bits > _LEGACY_BITS:
+                low = self._function((key, name), self.z3.BitVecSort(_LEGACY_BITS), arguments)
+                values[name] = self.z3.Concat(
+                    self.z3.Extract(self.vector_bits - 1, _LEGACY_BITS, old), low
+                )
+            else:
+                values[name] = self._function((key, name), old.sort(), arguments)
         return replace(state, values=values)

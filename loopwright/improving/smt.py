@@ -9,7 +9,7 @@ import iced_x86 as iced
 from loopwright.code.instructions import near_target
 from loopwright.errors import InputError, explained_lack
 from loopwright.improving.bare import BEHIND, HEAD, Bare
-from loopwright.improving.formulas import BITS, NAMES, Formulas, State
+from loopwright.improving.formulas import BITS, NAMES, Formulas, State, vector_bits
 from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
@@ -58,8 +58,9 @@ class _Simulation:
         if len(old) > _MOST_OLD or len(new) > _MOST_NEW:
             raise InputError(f"it has more than {_MOST_OLD} instructions, {_MOST_NEW} new ones")
         functions: dict[Any, Any] = {}
-        self._old = Formulas(self.z3, old, functions)
-        self._new = Formulas(self.z3, new, functions)
+        bits = vector_bits([*old.values(), *new.values()])
+        self._old = Formulas(self.z3, old, functions, bits)
+        self._new = Formulas(self.z3, new, functions, bits)
         self._heads = frozenset(
             to
             for ip, i in new.items()

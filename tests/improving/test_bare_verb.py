@@ -59,6 +59,50 @@ def test_an_object_has_the_same_loops_as_its_text(tmp_path):
     assert figures[0] == figures[1]
 
 
+def test_several_loops_have_a_table_each(tmp_path, capsys):
+    other = ROUTINE.format(COPY).replace("f:", "g:").replace(".L1", ".L2")
+    text = tmp_path / "two.s"
+    text.write_text(
+        ROUTINE.format(COPY) + other.replace("globl f", "globl g").replace("\tf,", "\tg,")
+    )
+    command = ["improve", "--asm", str(text), "--microarch", "zen3", "--no-measure", "--tried", "8"]
+    assert run(command) == 0
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line.endswith(" B")] == [
+        line for line in said.splitlines() if ": improved: proven, " in line
+    ]
+    assert said.count(": improved: proven, ") == 2
+
+
+@pytest.mark.parametrize(
+    ("core", "times", "predicted", "status", "said"),
+    [
+        ("zen3", 1.5, 1.5, "measured", "1.50 times as fast"),
+        ("zen3", 1.0, 1.5, "withdrawn", "the simulator was wrong there"),
+        ("zen3", 0.9, 1.5, "withdrawn", "it is slower here"),
+        ("zen3", 0.9, 1.0, "withdrawn", "it is slower here"),
+        ("zen3", 1.0, 1.0, "proven", "the gain is of another core"),
+        (None, 0.9, 1.5, "proven", "on this machine"),
+    ],
+)
+def test_a_gain_is_withdrawn_where_it_was_predicted_for_this_core(
+    core, times, predicted, status, said, monkeypatch
+):
+    question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
+    [(section, piece)] = loops._loops(question)
+    one = loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
+    turns = one.named["improved"].listing.turns
+    monkeypatch.setattr(one.search, "gains", lambda _: {"zen3": predicted})
+    monkeypatch.setattr(loops.hosts, "microarch", lambda: core)
+    rows = [
+        {"cycles": cycles, "uncertainty": 0.001, "clock": "a clock"}
+        for cycles in (1.0, turns / times)
+    ]
+    one._judge("improved", *rows)
+    assert one.status["improved"] == status
+    assert said in one.notes["improved"]
+
+
 def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
     monkeypatch.setattr(equality, "compare", lambda *_: equality.Proof(1, failure="rax differs"))
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))

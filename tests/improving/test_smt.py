@@ -96,6 +96,67 @@ def test_neighbours_that_depend_on_one_another_are_not_proven_in_the_other_order
         assert unproven or not failure
 
 
+WIDE = """
+.L1:	vmovdqu (%rdi),%ymm1
+	vpaddd %ymm0,%ymm1,%ymm2
+	vpxor %xmm3,%xmm2,%xmm4
+	vmovdqu %ymm2,(%rsi)
+	vmovdqa %xmm4,32(%rsi)
+	vmovq %xmm4,%rcx
+	xor %rcx,%r8
+	add $64,%rsi
+	add $32,%rdi
+	cmp %rdx,%rdi
+	jb .L1
+	mov %r8,%rax
+"""
+WIDE_CHANGES = {
+    "vpaddd %ymm0, %ymm1, %ymm2": "vpaddd %ymm0, %ymm1, %ymm5",
+    "vmovdqu (%rdi), %ymm1": "vmovdqu (%rdi), %xmm1",
+    "vmovdqu %ymm2, (%rsi)": "vmovdqu %xmm2, (%rsi)",
+    "vpxor %xmm3, %xmm2, %xmm4": "vpxor %xmm2, %xmm3, %xmm4",
+}
+
+
+def test_loops_of_32_byte_vectors_are_proven_without_runs():
+    loop = bare(WIDE)
+    [two] = UnrollByDistance(2).apply(loop.listing)
+    assert smt.prove(loop, *new_code(loop, two)) == ""
+    assert {one.text for one in loop.listing.lines} >= WIDE_CHANGES.keys()
+    for old, new in WIDE_CHANGES.items():
+        lines = tuple(code(new) if x.text == old else x for x in loop.listing.lines)
+        changed = smt.prove(loop, *new_code(loop, replace(loop.listing, lines=lines)))
+        assert re.search("may|leaves", changed), new
+    runs = equality.compare(loop, *new_code(loop, two))
+    assert not runs.failure
+    assert "it has no AVX" in runs.missing
+    proof = replace(runs, unproven="")
+    assert proof.holds
+    assert "proven for all inputs by SMT; not run: an instruction that" in str(proof)
+
+
+def upper(text):
+    """Return 128 bits above the lower half of zmm1 behind an instruction, as formulas have it."""
+    [(_, piece)] = snippet.loops_of(f".L1:\n\t{text}\n\tjne .L1\n")
+    [ins] = iced.Decoder(64, piece.instructions[0].code, ip=64)
+    formulas = Formulas(z3, {64: ins})
+    begun = formulas.fresh("")
+    [(_, state)] = formulas.runs(begun, 64, frozenset(), lambda _: True)
+    mine, old = (z3.Extract(255, 128, one.values["zmm1"]) for one in (state, begun))
+    return "same" if z3.eq(z3.simplify(mine), z3.simplify(old)) else str(z3.simplify(mine))
+
+
+def test_what_is_above_a_vector_is_kept_or_cleared_as_its_encoding_says():
+    assert upper("movdqu (%rdi),%xmm1") == upper("movq %rcx,%xmm1") == "same"
+    assert upper("vmovdqu (%rdi),%xmm1") == upper("vmovq %rcx,%xmm1") == "0"
+    assert upper("vmovdqu (%rdi),%ymm1") not in ("0", "same")
+
+
+def test_instructions_of_32_registers_or_masks_are_not_known():
+    loop = bare(WIDE.replace("vmovdqa %xmm4,32(%rsi)", "vmovdqu64 %ymm2,32(%rsi)"))
+    assert "vmovdqu64" in smt.prove(loop, loop.code, {})
+
+
 def test_instructions_that_are_not_known_are_named():
     loop = bare(LOOPS["copy"].replace("mov %cl,(%rsi)", "rdrand %rcx"))
     assert "rdrand" in smt.prove(loop, loop.code, {})
