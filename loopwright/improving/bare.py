@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import iced_x86 as iced
+import numpy as np
 
 from loopwright.code import elf
 from loopwright.code.elf import Piece, Section
@@ -216,7 +217,7 @@ class _Around:
         )
 
     def entries(self) -> set[int]:
-        """Return where its routine enters a loop, but for its first instruction.
+        """Return where code of its section enters a loop, but for its first instruction.
 
         InputError where that is not known, and for an entry that is no instruction of it.
         """
@@ -242,6 +243,8 @@ class _Around:
                 found.add(target)
         if tables:
             found |= self._of_tables(routine) & set(inside)
+        elsewhere = _jumps(self._section, inside, self._routine)
+        found |= elsewhere & {i.address for i in piece.instructions}
         if wrong := found - {i.address for i in piece.instructions}:
             raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
         return found
@@ -342,6 +345,31 @@ class _Around:
                 continue
             waiting += nodes[at][1]
         return nodes
+
+
+def _jumps(section: Section, inside: range, routine: range) -> set[int]:
+    """Return where bytes outside of a routine that may be jumps or calls lead inside of a range.
+
+    They need not be instructions: all that have an opcode before such a distance are taken.
+    """
+    found: set[int] = set()
+    content = np.frombuffer(section.code, np.uint8)
+    for width, opcodes in ((4, _LONG_JUMPS), (1, _SHORT_JUMPS)):
+        for first in range(width):
+            count = (len(content) - first) // width
+            distances = np.frombuffer(section.code, f"<i{width}", count, first)
+            behind = section.address + first + width * np.arange(1, count + 1)
+            targets = behind + distances
+            hits = np.flatnonzero((targets >= inside.start) & (targets < inside.stop))
+            for at, target in zip(behind[hits].tolist(), targets[hits].tolist(), strict=True):
+                before = section.bytes_of(max(section.address, at - width - 2), at - width)
+                if at - width - 1 not in routine and opcodes.search(before):
+                    found.add(target)
+    return found
+
+
+_LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
+_SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
 
 
 def _loads_distance(ins: iced.Instruction) -> bool:

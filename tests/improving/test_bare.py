@@ -282,6 +282,33 @@ def test_tables_of_jumps_say_where_a_loop_is_entered(tmp_path):
         loop(BY_TABLE.replace("movslq (%rdx,%rax,4)", "mov (%rdx,%rax,8)"))
 
 
+OTHER = """
+	.globl g
+	.type g,@function
+g:	test %rsi,%rsi
+	{jump} .L2
+	ret
+	.size g,.-g
+	.skip {apart}
+"""
+
+
+@pytest.mark.parametrize("jump", ["je", "jmp", "call"])
+@pytest.mark.parametrize("apart", [0, 4000])
+def test_another_routine_may_enter_a_loop(jump, apart):
+    before = OTHER.format(jump=jump, apart=apart)
+    middle = ROUTINE.format(COPY.replace("\tadd $1,%rsi", ".L2:\tadd $1,%rsi"))
+    assert loop_of(middle + before).entries == loop_of(before + middle).entries != {}
+    assert not loop_of(middle + before.replace(".L2", ".L1")).entries
+    assert not loop_of(middle + before.replace(f"{jump} .L2", "lea .L2(%rip),%rax")).entries
+
+
+def loop_of(text):
+    """Return the loop of an object of several routines."""
+    [(section, piece)] = snippet.loops_of(text)
+    return of_piece(section, piece)
+
+
 def test_registers_that_are_not_compared_are_not_proven():
     loop = bare(COPY.replace("mov %cl,(%rsi)", "movq (%rdi),%mm0"))
     assert "do not compare" in equality.compare(loop, loop.code).missing
