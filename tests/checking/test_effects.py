@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from checkout import DATA, ROOT
+from quick import some
 
 from loopwright import kernels, toolchain
 from loopwright.checking import check
@@ -73,13 +74,19 @@ def changed(tmp_path, monkeypatch):
     return make
 
 
+# With how many entries of their tables calls hit; those with two sides take a second each.
+FORMS = [("fill_string", 1), ("find_bytes", 0), ("length_bytes", 0), ("move_string", 2),
+         ("compare_words", 4), ("scan_bytes", 1)]  # fmt: skip
+
+
 @X86_ONLY
-def test_other_forms_of_the_effects_hold(monkeypatch):
+@pytest.mark.parametrize(("variant", "hit"), some(FORMS, FORMS[:3]))
+def test_other_forms_of_the_effects_hold(variant, hit, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
-    rows = check.run(kernels.select("x86_64/effects")[1])
-    assert rows["passed"].all(), rows["failure"].tolist()
-    assert (rows["coverage"] == "100 %").all()
-    assert rows["entries_hit"].tolist() == [1, 0, 0, 2, 4, 1]
+    [row] = check.run(kernels.select(f"x86_64/effects/{variant}")[1]).to_dict("records")
+    assert row["passed"], row["failure"]
+    assert row["coverage"] == "100 %"
+    assert row["entries_hit"] == hit
 
 
 @pytest.mark.parametrize(
