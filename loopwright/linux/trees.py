@@ -400,20 +400,22 @@ def git_output(folder: Path, *arguments: str) -> str:
     """
     environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
     environment |= {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent), "LC_ALL": "C.UTF-8"}
+    done = _git(folder, environment, *arguments)
+    return done.stdout.strip("\n") if done.returncode == 0 else ""
+
+
+def _git(
+    folder: Path, environment: Mapping[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run git in a folder and return how it ended; InputError where there is no git."""
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", check=False
         )
     except FileNotFoundError:
-        raise InputError(
-            "git is not here, which patches need: install it with `apt install git`"
-        ) from None
-    return done.stdout.strip("\n") if done.returncode == 0 else ""
+        why = "git is not here, which patches need: install it with `apt install git`"
+        raise InputError(why) from None
 
 
 @dataclass(frozen=True)
@@ -440,10 +442,6 @@ def user_identity(tree: Path) -> Identity | None:
     name = os.environ.get("GIT_AUTHOR_NAME") or git_output(tree, "config", "--get", "user.name")
     email = os.environ.get("GIT_AUTHOR_EMAIL") or git_output(tree, "config", "--get", "user.email")
     return Identity(name, email) if name and email else None
-
-
-def _no_git() -> InputError:
-    return InputError("git is not here, which patches need: install it with `apt install git`")
 
 
 class Repository:
@@ -475,17 +473,7 @@ class Repository:
 
     def attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run git and return how it ended."""
-        try:
-            return subprocess.run(
-                ["git", *arguments],
-                cwd=self.folder,
-                env=self._environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise _no_git() from None
+        return _git(self.folder, self._environment, *arguments)
 
     def commit(self, files: Mapping[str, str], message: str) -> None:
         """Write files (path to text) and commit them, whatever a .gitignore says."""

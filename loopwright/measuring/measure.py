@@ -126,22 +126,9 @@ def _process(
 
 SELF_TEST_PROCESSES = 3
 SELF_TEST_COLUMNS = [
-    "loop",
-    "cycles",
-    "low",
-    "high",
-    "known",
-    "basis",
-    "error_percent",
-    "tolerance_percent",
-    "held",
-    "reason",
-    "processes",
-    "unit",
-    "clock",
-    "microarch",
-    "machine",
-]
+    "loop", "cycles", "low", "high", "known", "basis", "error_percent", "tolerance_percent", "held",
+    "reason", "processes", "unit", "clock", "microarch", "machine",
+]  # fmt: skip
 
 
 def self_test(

@@ -375,19 +375,9 @@ def _offsets(offset: int | str | Iterable[int] | None) -> Sequence[int | None]:
 
 
 COMPARED_COLUMNS = [
-    "id",
-    "microarch",
-    "notion",
-    "offset",
-    "predicted",
-    "measured",
-    "uncertainty",
-    "error_percent",
-    "bottleneck",
-    "error",
-    "clock",
-    "machine",
-]
+    "id", "microarch", "notion", "offset", "predicted", "measured", "uncertainty", "error_percent",
+    "bottleneck", "error", "clock", "machine",
+]  # fmt: skip
 
 
 def compare_loops(

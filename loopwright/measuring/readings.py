@@ -369,21 +369,9 @@ def _compare(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> di
 PROCESSES = 3
 
 FIGURE_COLUMNS = [
-    "cycles",
-    "p10",
-    "p90",
-    "uncertainty",
-    "samples",
-    "dropped",
-    "dropped_from",
-    "dropped_to",
-    "processes",
-    "clock",
-    "status",
-    "reason",
-    "microarch",
-    "machine",
-]
+    "cycles", "p10", "p90", "uncertainty", "samples", "dropped", "dropped_from", "dropped_to",
+    "processes", "clock", "status", "reason", "microarch", "machine",
+]  # fmt: skip
 """The columns of a measured figure, of a variant or of a block."""
 RESULT_COLUMNS = [
     "kernel",

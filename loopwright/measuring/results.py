@@ -23,23 +23,9 @@ from loopwright.machine.harness import Point
 from loopwright.measuring.store import Record, Run, Store
 
 COLUMNS = [
-    "started",
-    "machine",
-    "microarch",
-    "clock",
-    "kernel",
-    "variant",
-    "code",
-    "points",
-    "records",
-    "refused",
-    "processes",
-    "protocol",
-    "origin",
-    "fingerprint",
-    "run",
-    "withdrawn",
-]
+    "started", "machine", "microarch", "clock", "kernel", "variant", "code", "points", "records",
+    "refused", "processes", "protocol", "origin", "fingerprint", "run", "withdrawn",
+]  # fmt: skip
 _UNREADABLE = "not to be read from the store"
 
 
@@ -507,17 +493,9 @@ def _is_number(value: object) -> bool:
 
 
 IMPORT_COLUMNS = [
-    "file",
-    "machine",
-    "microarch",
-    "clock",
-    "new",
-    "there",
-    "refused",
-    "missing",
-    "damaged",
+    "file", "machine", "microarch", "clock", "new", "there", "refused", "missing", "damaged",
     "note",
-]
+]  # fmt: skip
 
 
 def import_results(files: Sequence[Path]) -> pd.DataFrame:

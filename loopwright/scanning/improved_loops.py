@@ -15,28 +15,10 @@ from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.scan import Scan
 
 COLUMNS = (
-    "file",
-    "address",
-    "function",
-    "into",
-    "line",
-    "share",
-    "candidate",
-    "transformations",
-    "microarch",
-    "cycles",
-    "improved",
-    "gain",
-    "saved",
-    "bytes",
-    "bytes_before",
-    "status",
-    "proof",
-    "measured_gain",
-    "uncertainty",
-    "note",
-    "diff",
-)
+    "file", "address", "function", "into", "line", "share", "candidate", "transformations",
+    "microarch", "cycles", "improved", "gain", "saved", "bytes", "bytes_before", "status", "proof",
+    "measured_gain", "uncertainty", "note", "diff",
+)  # fmt: skip
 _FIGURES = ("share", "cycles", "improved", "gain", "saved", "measured_gain", "uncertainty")
 _TYPES = dict.fromkeys(_FIGURES, "float64")
 _SHOWN = 2

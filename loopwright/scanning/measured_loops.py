@@ -18,20 +18,9 @@ from loopwright.scanning.costs import CoreCosts, best_offset, cost
 from loopwright.scanning.scan import Scan
 
 OFFSET_COLUMNS = [
-    "loop",
-    "address",
-    "function",
-    "offset",
-    "cycles",
-    "uncertainty",
-    "processes",
-    "status",
-    "reason",
-    "clock",
-    "microarch",
-    "machine",
-    "note",
-]
+    "loop", "address", "function", "offset", "cycles", "uncertainty", "processes", "status",
+    "reason", "clock", "microarch", "machine", "note",
+]  # fmt: skip
 
 
 def measure_loops(
@@ -79,22 +68,9 @@ CONFIRMED = (
 )
 
 COLUMNS = [
-    "address",
-    "function",
-    "offset",
-    "best_offset",
-    "microarch",
-    "cycles",
-    "best",
-    "times",
-    "measured",
-    "measured_best",
-    "measured_times",
-    "uncertainty",
-    "status",
-    "reason",
-    "note",
-]
+    "address", "function", "offset", "best_offset", "microarch", "cycles", "best", "times",
+    "measured", "measured_best", "measured_times", "uncertainty", "status", "reason", "note",
+]  # fmt: skip
 
 
 def measure_suspects(

@@ -290,32 +290,10 @@ def _base(line: str) -> str:
 
 
 COLUMNS = (
-    "file",
-    "section",
-    "address",
-    "function",
-    "into",
-    "line",
-    "offset",
-    "microarch",
-    "cycles",
-    "best",
-    "worst",
-    "lost",
-    "times",
-    "share",
-    "saved",
-    "share_of",
-    "limit",
-    "boundary",
-    "crossed",
-    "fix",
-    "how",
-    "bytes",
-    "path",
-    "exits",
-    "error",
-)
+    "file", "section", "address", "function", "into", "line", "offset", "microarch", "cycles",
+    "best", "worst", "lost", "times", "share", "saved", "share_of", "limit", "boundary", "crossed",
+    "fix", "how", "bytes", "path", "exits", "error",
+)  # fmt: skip
 TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "saved"), "float64") | {
     "boundary": "Int64"
 }
