@@ -249,10 +249,7 @@ def _isolation(found: dict[str, Any]) -> dict[str, str]:
 
 
 _BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))
-_BOOTING = (
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("qemu-system-aarch64", "qemu-system-arm"),
-)
+_BOOTING = (("qemu-system-x86_64", "qemu-system-x86"), ("qemu-system-aarch64", "qemu-system-arm"))
 _BROWSING = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
 
 

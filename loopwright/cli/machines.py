@@ -40,11 +40,7 @@ _QUICK = (
 @options.settings
 @output.formats
 def calibrate(
-    out: Path,
-    machine: str,
-    quick: bool,
-    compare: str | None,
-    settings: tuple[str, ...],
+    out: Path, machine: str, quick: bool, compare: str | None, settings: tuple[str, ...]
 ) -> int:
     """Learn a core from timing alone: width, latencies, ports.
 
@@ -118,11 +114,7 @@ def kit(target: Path, calibrate: str | None) -> None:
 
 @click.command("import")
 @click.argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @output.formats
 def import_(files: tuple[Path, ...]) -> int:

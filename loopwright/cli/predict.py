@@ -76,11 +76,7 @@ _SIMULATOR = "pipeline"
 )
 @output.formats
 def predict(
-    settings: tuple[str, ...],
-    iterations: int | None,
-    ports: bool,
-    sources: bool,
-    **asked: Any,
+    settings: tuple[str, ...], iterations: int | None, ports: bool, sources: bool, **asked: Any
 ) -> int:
     """Predict cycles an iteration of loops, or of whole calls.
 

@@ -237,11 +237,7 @@ def scan(
 
 
 def _folder(
-    folder: Path,
-    out: Path | None,
-    microarch: str | None,
-    features: str | None,
-    dask: str | None,
+    folder: Path, out: Path | None, microarch: str | None, features: str | None, dask: str | None
 ) -> int:
     from loopwright.rows import counted
     from loopwright.scanning.folder_scan import scan_folder
@@ -263,11 +259,7 @@ def _folder(
 
 
 def _compare(
-    a: "Question",
-    b: "Question",
-    percent: float | None,
-    top: int | None,
-    html: Path | None,
+    a: "Question", b: "Question", percent: float | None, top: int | None, html: Path | None
 ) -> int:
     from loopwright.rows import counted
     from loopwright.scanning.builds import scan_both
@@ -289,13 +281,7 @@ def _compare(
     return 1 if slower else 0
 
 
-def _patch(
-    found: "Scan",
-    function: str,
-    tree: str,
-    out: Path,
-    tier: str | None,
-) -> int:
+def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
     from loopwright.linux.verification import NOT_PROVEN
     from loopwright.rows import Rows

@@ -241,8 +241,7 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
     out = []
     for file in trees.files_holding(tree, isa, "kunit_test_suite", called):
         found = re.findall(
-            r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"",
-            tree.read(file),
+            r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"", tree.read(file)
         )
         out += [Suite(name, file, _option(tree, file)) for name in found]
     return out

@@ -13,15 +13,7 @@ from unicorn.unicorn import Uc, UcError
 
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
-from loopwright.measuring.block_path import (
-    EVERY_X86,
-    USER_SPACE,
-    Image,
-    Memory,
-    Path,
-    Step,
-    signed,
-)
+from loopwright.measuring.block_path import EVERY_X86, USER_SPACE, Image, Memory, Path, Step, signed
 
 # What the harness has in registers: general-purpose ones by name, each lane of 32 bits of vectors.
 _NUMBERS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in EVERY_X86}

@@ -185,14 +185,7 @@ _SPAN = 1.5  # s: turns go on as long, and apart, to see a block at both of its 
 _FEW = 32  # blocks that have all turns: three may find one of two speeds alone
 _SPARE = 3  # further turns for blocks that were disturbed, or whose turns do not agree
 
-TURN_COLUMNS = [
-    "id",
-    "notion",
-    "offset",
-    *FIGURE_COLUMNS,
-    "code",
-    "note",
-]
+TURN_COLUMNS = ["id", "notion", "offset", *FIGURE_COLUMNS, "code", "note"]
 
 
 def measure_in_turns(
@@ -201,10 +194,7 @@ def measure_in_turns(
     """Return a row for each block, with the columns COLUMNS; so many processes have to agree."""
     found = readings_in_turns(isa, blocks, processes, progress)
     native = toolchain.find(isa).native
-    common = {
-        "microarch": (hosts.microarch() or "") if native else "",
-        "machine": hosts.machine(),
-    }
+    common = {"microarch": (hosts.microarch() or "") if native else "", "machine": hosts.machine()}
     rows = [
         {
             "id": one.id,

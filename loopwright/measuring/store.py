@@ -395,14 +395,7 @@ class Store:
             "INSERT INTO run (uid, machine, started, protocol, origin, banner) "
             "SELECT ?, id, ?, ?, ?, ? FROM machine WHERE fingerprint = ? "
             "ON CONFLICT (uid) DO NOTHING",
-            (
-                run.uid,
-                run.started,
-                run.protocol,
-                run.origin,
-                json.dumps(run.banner),
-                run.machine,
-            ),
+            (run.uid, run.started, run.protocol, run.origin, json.dumps(run.banner), run.machine),
         )
         self.agree(run)
         [found] = self._database.execute("SELECT id FROM run WHERE uid = ?", (run.uid,)).fetchone()

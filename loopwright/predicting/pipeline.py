@@ -226,12 +226,7 @@ class Pipeline:
         ]
 
     def _answers(
-        self,
-        blocks: Sequence[Block],
-        core: Microarch,
-        straight: set[bytes],
-        *,
-        named: bool = False,
+        self, blocks: Sequence[Block], core: Microarch, straight: set[bytes], *, named: bool = False
     ) -> list[Answer]:
         machine = self._core(core)
         apart: dict[bytes, Answer] = {}

@@ -19,10 +19,7 @@ class Worker:
     def ask(self, request: dict[str, object]) -> dict[str, Any]:
         """Return its answer; {"error": why} where it ended or took too long."""
         process = self._process = self._process or subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
             line = self._answer(process, json.dumps(request).encode() + b"\n")

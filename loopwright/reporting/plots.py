@@ -599,13 +599,7 @@ _MOST = 80  # uops that one figure holds
 # What a uop does from one step to the next, with its colour and the letter of its first cycle.
 STRETCHES = (
     ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", html.OKABE_ITO[5]),
-    (
-        "decoded_cycle",
-        "dispatched_cycle",
-        "in the queue before rename",
-        "Q",
-        html.OKABE_ITO[1],
-    ),
+    ("decoded_cycle", "dispatched_cycle", "in the queue before rename", "Q", html.OKABE_ITO[1]),
     ("dispatched_cycle", "issued_cycle", "waits in the scheduler", "D", html.OKABE_ITO[2]),
     ("issued_cycle", "executed_cycle", "executes", "I", html.OKABE_ITO[3]),
     ("executed_cycle", "retired_cycle", "waits to retire", "E", html.FAINT),

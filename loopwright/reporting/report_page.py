@@ -244,11 +244,7 @@ def data(findings: list[Finding], asked: Asked) -> str:
                     "rows": [_row(row, words) for row in moment.rows.to_dict("records")],
                 }
             )
-    whole = {
-        "origin": model_versions()[SIMULATOR],
-        "words": list(words.of),
-        "timelines": timelines,
-    }
+    whole = {"origin": model_versions()[SIMULATOR], "words": list(words.of), "timelines": timelines}
     # "</script>" in a text must not end the element.
     return json.dumps(whole, separators=(",", ":")).replace("<", "\\u003c")
 
