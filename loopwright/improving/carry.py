@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopwright.improving.counted import Update, update_of
-from loopwright.improving.edits import EVERY_FLAG, whole
+from loopwright.improving.edits import EVERY_FLAG, half, next_code, whole
 from loopwright.improving.listing import Line, Listing, address, code, full, label
 
 _SCRATCH = ("%r8", "%r9", "%r10", "%r11", "%rax", "%rcx", "%rdx", "%rsi", "%rdi")
@@ -41,12 +41,12 @@ def carry_loops(listing: Listing) -> Iterator[CarryLoop]:
 
 def _loop(listing: Listing, head: int) -> CarryLoop | None:
     lines = listing.lines
-    at = _next(listing, head)
+    at = next_code(listing, head)
     if at is None or lines[at].mnemonic != "jrcxz":
         return None
     words: list[tuple[int, str, str]] = []
     update = None
-    while (at := _next(listing, at)) is not None:
+    while (at := next_code(listing, at)) is not None:
         line = lines[at]
         found = update_of(line, at)
         if line.mnemonic in ("adcq", "adc") and (place := address(line.operands[0])):
@@ -69,16 +69,6 @@ def _loop(listing: Listing, head: int) -> CarryLoop | None:
     if words != wanted or update.step != 8 * len(words) or whole(first[1]) == "rcx":
         return None
     return CarryLoop(listing, clear, head, first[1], first[0], first[2], len(words), update)
-
-
-def _next(listing: Listing, at: int) -> int | None:
-    """Return the position of the next instruction, None where a label comes first."""
-    for n in range(at + 1, len(listing.lines)):
-        if listing.lines[n].kind == "code":
-            return n
-        if listing.lines[n].kind == "label" and listing.lines[n].text in listing.jumped_to:
-            return None
-    return None
 
 
 def _jumps(listing: Listing, head: int) -> list[int]:
@@ -135,7 +125,7 @@ class CarryChains:
                 body.append(code(f"{kind} {disp or ''}({pointer}),{total}"))
             body.append(code(f"adcq $0,{total}"))
         lines = [
-            *(code(f"xorl {_half(total)},{_half(total)}") for total in sums),
+            *(code(f"xorl {half(whole(total))},{half(whole(total))}") for total in sums),
             code(f"leaq ({loop.base},%rcx),{pointer}"),
             code(
                 f"addq ${bytes_},%rcx",
@@ -172,8 +162,3 @@ class CarryChains:
 
 def _folded(part: str, total: str) -> list[Line]:
     return [code(f"addq {part},{total}"), code(f"adcq $0,{total}")]
-
-
-def _half(register: str) -> str:
-    """Return the name of a register's lower half."""
-    return f"{register}d" if register[2:].isdecimal() else f"%e{register[2:]}"

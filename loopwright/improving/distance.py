@@ -8,6 +8,7 @@ from loopwright.improving.counted import Update, immediate, update_of
 from loopwright.improving.edits import (
     EVERY_FLAG,
     exit_label,
+    half,
     shifted,
     spliced,
     stepped,
@@ -107,7 +108,7 @@ class UnrollByDistance(OfTurning):
         if copies is None:
             return None
         width = "q" if loop.wide else "l"
-        distance = f"%{scratch}" if loop.wide else _half(scratch)
+        distance = f"%{scratch}" if loop.wide else half(scratch)
         step = abs(loop.moving.step)
         near = (self.factor - 1) * step  # what the last of the iterations has to find left
         at_least = loop.relation in ("<=", ">=")  # it goes on at the end itself
@@ -236,15 +237,15 @@ def _compared(
         if update is None or not (stays or constant is not None):
             continue
         wide = whole(moving) == moving.lstrip("%")
-        half = moving == _half(whole(moving))
-        if (wide or half) and whole(moving) in _WIDE:
+        narrow = moving == half(whole(moving))
+        if (wide or narrow) and whole(moving) in _WIDE:
             return update, end, first, wide
     return None
 
 
 def _narrow(update: Update) -> bool:
     """Say whether an update writes 32 bits, and clears the others."""
-    return update.written == _half(update.register)
+    return update.written == half(update.register)
 
 
 def _only_addresses(loop: _Loop, update: Update) -> bool:
@@ -277,12 +278,7 @@ def _scratch(turning: Turning) -> str | None:
 
 
 def _sized(register: str, wide: bool) -> str:
-    return f"%{register}" if wide else _half(register)
-
-
-def _half(register: str) -> str:
-    """Return the operand that is the lower half of a register."""
-    return f"%{register}d" if register[1:].isdecimal() else f"%e{register[1:]}"
+    return f"%{register}" if wide else half(register)
 
 
 def _added(update: Update, amount: int) -> str:

@@ -149,6 +149,25 @@ def whole(register: str) -> str:
     return full("x86_64", register) if register else ""
 
 
+def half(register: str) -> str:
+    """Return the operand that is the lower half of a register."""
+    return f"%{register}d" if register[1:].isdecimal() else f"%e{register[1:]}"
+
+
+def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
+    """Return the position of the next instruction, None behind a label that is jumped to.
+
+    With labels such labels are passed.
+    """
+    for n in range(at + 1, len(listing.lines)):
+        line = listing.lines[n]
+        if line.kind == "code":
+            return n
+        if line.kind == "label" and line.text in listing.jumped_to and not labels:
+            return None
+    return None
+
+
 def flags_pass(loop: Counted) -> bool:
     """Say whether flags are needed at a loop's head, or behind it."""
     live = loop.listing.live

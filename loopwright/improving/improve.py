@@ -362,15 +362,15 @@ def _bounds(question: Question, one: Candidate) -> Iterator[str]:
         loop = main_loop(one.variant, core, question.settings)
         if loop.cycles:
             bounds = [
-                f"{within(loop.cycles, least)} {of}: {least:.2f}"
+                f"{within(loop.cycles, least)} of {of.format(least)}"
                 for least, of in (
-                    (loop.of_accesses, "of the bound of its loads and stores, whatever the code"),
-                    (loop.of_instructions, "of that of its ports, dispatch and dependencies"),
+                    (loop.of_accesses, "what its loads and stores take in any code ({:.2f})"),
+                    (loop.of_instructions, "what its ports, dispatch and dependencies do ({:.2f})"),
                 )
                 if least
             ]
             figure = f"the main loop takes {loop.cycles:.2f} cycles an iteration"
-            yield f"{core.id}: {'; '.join([figure, *bounds])}"
+            yield f"{core.id}: {', '.join([figure, *bounds])}"
 
 
 def within(cycles: float, least: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.edits import EVERY_FLAG, whole
+from loopwright.improving.edits import EVERY_FLAG, next_code, whole
 from loopwright.improving.listing import MEMORY, Line, Listing, address
 
 _CONSTANT = re.compile(r"movl?q? \$(-?\w+),\s*(%\w+)$")
@@ -69,7 +69,7 @@ class ConstantBranches:
             set_to = _CONSTANT.match(line.text) if line.kind == "code" else None
             if not set_to or int(set_to[1], 0) == 0:
                 continue
-            jump = _next_code(listing, n)
+            jump = next_code(listing, n)
             if jump is None or not lines[jump].text.startswith("jmp "):
                 continue
             goal = self._known(listing, lines[jump].operands[0], set_to[2])
@@ -83,9 +83,9 @@ class ConstantBranches:
         lines = listing.lines
         if target not in listing.position:
             return ""
-        test = _next_code(listing, listing.position[target], labels=True)
+        test = next_code(listing, listing.position[target], labels=True)
         found = _TEST.match(lines[test].text) if test is not None else None
-        branch = _next_code(listing, test) if test is not None else None
+        branch = next_code(listing, test) if test is not None else None
         if not found or found[1] != register or branch is None:
             return ""
         goal = lines[branch].operands[-1] if lines[branch].operands else ""
@@ -100,7 +100,7 @@ class ConstantBranches:
             if effects is None:
                 continue
             found = _TEST.match(line.text)
-            branch = _next_code(listing, n) if found else None
+            branch = next_code(listing, n) if found else None
             if found and branch is not None and lines[branch].mnemonic in ("jne", "jnz"):
                 flags = EVERY_FLAG & listing.live[branch + 1]
                 if not flags and _zero_before(listing, n, found[1]):
@@ -189,20 +189,6 @@ def _without(listing: Listing, left_out: set[int], step: str) -> Listing:
     return listing.with_lines(
         [one for n, one in enumerate(listing.lines) if n not in left_out], step
     )
-
-
-def _next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
-    """Return the position of the next instruction, None behind a label that is jumped to.
-
-    With labels such labels are passed.
-    """
-    for n in range(at + 1, len(listing.lines)):
-        line = listing.lines[n]
-        if line.kind == "code":
-            return n
-        if line.kind == "label" and line.text in listing.jumped_to and not labels:
-            return None
-    return None
 
 
 def _zero_before(listing: Listing, at: int, register: str) -> bool:
