@@ -108,8 +108,8 @@ EXIT, TURNS, HISTORY = (
     "mispredict.history",
 )
 _COUNTS = (4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
-_QUICK = 0.25  # cycles less than one an iteration in which no taken branch has a rule: Redwood Cove
-# runs up to 16 iterations of such a loop in half a cycle each.
+_GAIN = 0.8  # of the error without late ends that one which explains little leaves at most
+_MOST_LATE = 100  # cycles that the simulator takes
 _SHORT = 4  # of these counts, loops whose end any predictor knows
 _LATE = 1.5  # cycles that a late end costs at least
 _LOOP_EXITS_SURE = 2.0  # uncertainties
@@ -131,10 +131,16 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     steps = lost.steps(late, forgotten) if late else ()
     tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
     found = _fitted_exits(laboratory, learned, tried, lost)
-    if found is None or not found.explained:
+    if found is None:
         return learned
     said = f"{len(lost.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
     said += f"mean error {100 * found.error:.1f} %"
+    if not found.explained:
+        # Where ends are late by no one number of cycles, the best one is better than none.
+        if not forgotten or found.error > _GAIN * found.error_of(0):
+            return learned
+        why = assumed(f"no rule explains {said}")
+        return fit.with_rules(learned, found.hypothesis.rules, why)
     learned = fit.settled(learned, found, said)
     if forgotten:
         return learned
@@ -143,7 +149,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 
 class _Lost:
-    """Cycles of loops by their iterations, and what their ends cost; quick ones are left out."""
+    """Cycles of loops by their iterations, and what their ends cost."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
@@ -157,10 +163,7 @@ class _Lost:
                     (self.figures[b].cycles - self.figures[a].cycles) / (b - a) for a, b in pairs
                 )
             )
-            slow = [n for n in _COUNTS if self.extra(n) >= -_QUICK * n]
-            self.figures = {n: self.figures[n] for n in slow}
-            self.known = len(slow) > _SHORT
-            self._base = median(self.extra(count) for count in slow[:_SHORT]) if slow else 0.0
+            self._base = median(self.extra(count) for count in _COUNTS[:_SHORT])
 
     def _time(self, counts: Sequence[int]) -> bool:
         found = _timed(self._laboratory, counts)
@@ -175,8 +178,7 @@ class _Lost:
 
     def first(self, most: float, below: int | None = None) -> int | None:
         """Return the fewest iterations whose end costs so many cycles more than short ones."""
-        known = [count for count in _COUNTS if count in self.figures]
-        counts = [count for count in known if below is None or count < below]
+        counts = [count for count in _COUNTS if below is None or count < below]
         dear = [self._dear(count, most) for count in counts]
         if dear[-_RISES:] != [True] * len(dear[-_RISES:]):
             return None
@@ -186,9 +188,8 @@ class _Lost:
         low, high = counts[start - 1], counts[start]
         while high - low > 1:
             middle = (low + high) // 2
-            if not self._time([middle]):
-                return None
-            if self._dear(middle, most):
+            # What ends in time by turns has no one speed.
+            if not self._time([middle]) or self._dear(middle, most):
                 high = middle
             else:
                 low = middle
@@ -199,10 +200,21 @@ class _Lost:
         return self.extra(count) - self._base >= max(most, noise)
 
     def steps(self, late: int, forgotten: int | None) -> Sequence[int]:
-        """Return cycles that a late end may cost more than an early one."""
+        """Return cycles that a late end may cost more than an early one.
+
+        Short loops may take less than a cycle an iteration: Redwood Cove's up to 16 take half of
+        one, and longer ones a whole one.
+        """
         some = [n for n in self.figures if late <= n < (forgotten or n + 1)]
-        step = round(median(self.extra(n) for n in some) - self._base)
-        return range(max(step - _LOOP_EXITS_AROUND, 1), step + _LOOP_EXITS_AROUND + 1)
+        first, *_, last = _COUNTS[:_SHORT]
+        rate = (self.figures[last].cycles - self.figures[first].cycles) / (last - first)
+        quick = self._turn - min(rate, self._turn)
+        least, most = (
+            round(choose(self.extra(n) + share * n for n in some) - self._base)
+            for choose, share in ((median, 0.0), (max, quick))
+        )
+        most = min(most + _LOOP_EXITS_AROUND, _MOST_LATE)
+        return range(min(max(least - _LOOP_EXITS_AROUND, 1), most), most + 1)
 
 
 def _fitted_exits(
