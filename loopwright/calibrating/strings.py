@@ -26,7 +26,7 @@ from statistics import fmean
 from loopwright import paths
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
-from loopwright.calibrating.core_model import UNKNOWN, CoreModel, Evidence, fitted
+from loopwright.calibrating.core_model import UNKNOWN, CoreModel, Evidence, assumed, fitted
 from loopwright.code import binding
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
@@ -96,6 +96,7 @@ def _run(kit: Kit, one: Repeated) -> Run:
 
 _ASIDE = (192, 384, 768, 1536, 3072)  # bytes: between points
 _SAME, _SOME = 0.06, 2  # relative: curves that differ by less at all sizes but so many are one
+_ROUGH = 0.2  # mean relative error of what is better than no figures
 _FAR = 0.25  # relative error of what explains an instruction:
 _TIMED = 0.75  # of what is asked of an instruction has to have a figure
 _PLAIN = (0, 0), (0, 1), (1, 0)  # places that have to have one
@@ -274,9 +275,12 @@ def _held(
     worst = order[-1]
     shown = f"mean error {100 * fmean(off):.1f} %, worst {100 * off[worst]:.0f} % "
     shown += f"({_named(asked[worst])}), sizes kept aside among them"
-    if fmean(off) > fit.EXPLAINED or off[order[int(_MOST * len(order))]] > _FAR:
+    if fmean(off) > _ROUGH:
         why = f"no curve of the simulator explains it: {shown}; strings.csv has it"
         return _Held(fmean(off), why)
+    if fmean(off) > fit.EXPLAINED or off[order[int(_MOST * len(order))]] > _FAR:
+        doubt = f"not all of rep {mine[0].what.name} by size and offsets is explained, {shown}"
+        return _Held(fmean(off), source=assumed(doubt))
     source = fitted(f"rep {mine[0].what.name} by size and offsets, {shown}")
     return _Held(fmean(off), source=source)
 
