@@ -169,9 +169,15 @@ def threads() -> list[Thread]:
 
 
 def answers(found: Study, sizes: Histogram | None) -> tuple[ThreadAnswer, ...]:
-    """Answer the questions about a kernel by the evidence that was gathered on it."""
-    asked = [thread for thread in threads() if thread.kernel == found.kernel.id]
-    return tuple(_answer(thread, found, sizes) for thread in asked)
+    """Answer the questions about a kernel by the evidence that was gathered on it.
+
+    A kernel of $LOOPWRIGHT_KERNELS may lack what a question compares with: it is not asked then.
+    """
+    return tuple(
+        _answer(thread, found, sizes)
+        for thread in threads()
+        if thread.kernel == found.kernel.id and thread.against in found.kernel.variants
+    )
 
 
 def _answer(thread: Thread, found: Study, sizes: Histogram | None) -> ThreadAnswer:

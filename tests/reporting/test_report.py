@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,10 +15,12 @@ import reports
 from linux_trees import linux
 from quick import some
 
+from loopwright import kernels
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.files import staged
-from loopwright.reporting import report
+from loopwright.judging.study import Study
+from loopwright.reporting import findings, report
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
@@ -91,6 +94,14 @@ def test_an_unknown_kernel_writes_nothing(tmp_path):
     with pytest.raises(InputError, match="x86_64/csum"):
         report(["x86_64/csum", "x86_64/cusm"], tmp_path / "out", said=lambda _: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_question_about_a_variant_that_a_kernel_lacks_is_not_asked():
+    kernel = kernels.load("x86_64/clear_user")
+    assert "immediates" in {one.against for one in findings.threads() if one.kernel == kernel.id}
+    kept = replace(kernel, variants={"plain": kernel.variants["plain"]})
+    nothing = pd.DataFrame()
+    assert findings.answers(Study(kept, nothing, nothing, nothing, "", ""), None) == ()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
