@@ -241,11 +241,12 @@ class _Around:
                 continue
             if (target := near_target(ins)) is not None and target in inside:
                 found.add(target)
-        if tables:
-            found |= self._of_tables(routine) & set(inside)
-        elsewhere = _jumps(self._section, inside, self._routine)
-        found |= elsewhere & {i.address for i in piece.instructions}
-        if wrong := found - {i.address for i in piece.instructions}:
+        # Of what may lead there, what is in an instruction is nothing that does.
+        may = _jumps(self._section, inside, self._routine)
+        may |= self._of_tables(routine) & set(inside) if tables else set()
+        starts = {i.address for i in piece.instructions}
+        found |= may & starts
+        if wrong := found - starts:
             raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
         return found
 

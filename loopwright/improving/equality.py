@@ -282,6 +282,8 @@ class _Side:
         )
         for ins in self.body:
             text = " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split())
+            if near_target(ins) is not None:  # it names an address of the emulated core
+                text = f"{text.split()[0]} at byte {ins.ip - self.start}"
             if ins.ip not in self._reached:
                 return text
             if _conditional(ins):

@@ -113,6 +113,8 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
     )
     first = loop.address - section.address
     piece = elf.of_path(section, [(first + start, first + end) for start, end in loop.path])
+    if piece.error and len(loop.path) > 1:
+        raise InputError(f"its likely path runs through {len(loop.path)} pieces of code")
     return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)
 
 
