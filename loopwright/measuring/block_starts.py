@@ -85,6 +85,8 @@ class Emulated:
         untouched = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
         self._core.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
         self._core.hook_add(untouched, self._on_page)
+        self._core.hook_add(unicorn.UC_HOOK_INSN_INVALID, self._on_unknown)
+        self._skips = not any(map(_leaves_vectors, path.steps))
 
     def _begin(self) -> None:
         """Have steps by where blocks begin, and after each branch the only place to go on."""
@@ -153,6 +155,36 @@ class Emulated:
             self._left = self._branch
             core.emu_stop()
 
+    def _held(self, register: str) -> int:
+        return int(self._core.reg_read(_NUMBERS[register])) if register else 0
+
+    def _on_unknown(self, core: Uc, _data: object) -> bool:
+        """Skip an instruction that the emulator does not know, where vectors alone hang on it.
+
+        Its memory is there from then on; what it stores is not.
+        """
+        at = int(core.reg_read(x86_const.UC_X86_REG_RIP)) - _BASE
+        index = self._path.index_of(at)
+        if not self._skips or index < 0:
+            return False
+        step = self._path.steps[index]
+        if step.written or step.ins.rflags_modified or step.branches:
+            return False
+
+        for memory in step.memory:
+            name = block_path.full_name(memory.index)
+            if memory.index and not name:
+                return False  # elements by indices in a vector
+            address = memory.displacement + memory.scale * self._held(name)
+            address += self._held(block_path.full_name(memory.base))
+            if memory.segment in _THREADS:
+                address += _THREAD
+            size = max(iced.MemorySizeExt.size(memory.memory_size), 1)
+            if not self._on_page(core, 0, address % (1 << 64), size, 0, None):
+                return False
+        core.reg_write(x86_const.UC_X86_REG_RIP, _BASE + step.end)
+        return True
+
     def _on_page(
         self, core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
     ) -> bool:
@@ -166,6 +198,19 @@ class Emulated:
             core.mem_write(page * _PAGE, self._words)
             self._pages += 1
         return True
+
+
+_THREADS = (iced.Register.FS, iced.Register.GS)
+
+
+def _leaves_vectors(step: Step) -> bool:
+    """Whether a step takes a general-purpose register, or flags, from a vector or mask register."""
+    if not (step.written or step.ins.rflags_modified):
+        return False
+    info = iced.InstructionInfoFactory().info(step.ins)
+    registers = [use.register for use in info.used_registers()]
+    vectors = (iced.RegisterExt.is_vector_register, iced.RegisterExt.is_k)
+    return any(test(register) for register in registers for test in vectors)
 
 
 _STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}

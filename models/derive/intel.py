@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import avx512
 from corrections import corrected
 from inputs import Record, uops_info
 from table import Form, Row, Table, ports_text
@@ -16,7 +17,8 @@ CORES = {
     "redwoodcove": "MTL-P", "goldencove": "MTL-P",
 }  # fmt: skip
 # The records hold Redwood Cove alone. Golden Cove has the same ports and widths and gets its
-# figures, but for what was measured otherwise on it (corrections/goldencove.csv).
+# figures, but for what was measured otherwise on it (corrections/goldencove.csv). They have no
+# AVX-512, which both cores of servers have.
 COVES = ("redwoodcove", "goldencove")
 # uops.info measured taken branches, which Haswell and Skylake run on port 6 (ports.taken_branch).
 # On Redwood Cove a taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone
@@ -26,6 +28,7 @@ CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.
 ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
+GENERAL, VECTORS = ("r32", "r64"), ("x", "y", "mm")
 # Ports of loads and stores.
 MEMORY = set("234789*")
 STORE_DATA = "49"  # of cores with two such ports
@@ -43,6 +46,14 @@ def title(core: str) -> str:
 
 def table(core: str) -> Table:
     """Return the table of one core."""
+    rows = table_of_records(core)
+    if core in COVES:
+        rows |= avx512.rows(rows)
+    return corrected(core, rows)
+
+
+def table_of_records(core: str) -> Table:
+    """Return what the records of uops.info alone say of a core."""
     rows: Table = {}
     for record in uops_info(CORES[core]):
         found = name_of(record["string"])
@@ -52,21 +63,41 @@ def table(core: str) -> Table:
         row = _row(record, mnemonic, operands)
         if max(row.slots, row.ms or 0) > MOST_UOPS:
             continue
-        rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, row))
+        rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, operands, row))
     # uops.info has no endbr64, which is a nop where its extension is off or unknown.
     rows[Form("endbr64", "")] = rows[Form("nop", "r32")]
-    return corrected(core, rows)
+    return rows
 
 
-def _mended(core: str, mnemonic: str, row: Row) -> Row:
+def _mended(core: str, mnemonic: str, operands: list[str], row: Row) -> Row:
     if core in BRANCH_PORTS and CONDITIONAL.match(mnemonic):
         row = row._replace(ports=BRANCH_PORTS[core], source="jiegec-cpu")
     if mnemonic == "leave" and row.latency == "rbp>rbp:6 rbp>rsp:2":
         row = row._replace(latency=LEAVE)
+    if core in COVES:
+        row = row._replace(latency=_between_files(operands, row.latency))
     added = ADDED_AT_RENAME.get((row.ports, row.latency))
     if core in COVES and added:
         row = row._replace(ports=added[0], latency=added[1])
     return row
+
+
+def _between_files(operands: list[str], latency: str) -> str:
+    """Return latencies without a cycle that uops.info has between general and vector registers.
+
+    It takes three cycles of the movd or movq that closes its chains; the pair of them takes 4.0.
+    """
+    files = ["r" if o in GENERAL else "x" if o in VECTORS else "" for o in operands]
+    if len({"r", "x"} & set(files[:1])) == 0:
+        return latency
+    parts = []
+    for part in latency.split():
+        pair, _, cycles = part.rpartition(":")
+        source, _, to = pair.partition(">")
+        others = files[1:] if pair == "*" else [files[int(source)]] if source.isdigit() else []
+        crosses = to in ("", "0") and files[0] and {*others} - {"", files[0]}
+        parts.append(f"{pair}:{max(int(cycles) - 1, 1)}" if crosses else part)
+    return " ".join(parts)
 
 
 def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:

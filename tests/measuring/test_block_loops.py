@@ -197,3 +197,21 @@ def test_hostile_loops_each_have_an_answer():
     for row in rows:
         assert (row["status"] == "refused") == (row["cycles"] != row["cycles"])
         assert row["status"] != "refused" or row["reason"]
+
+
+# vpaddd (%rax),%zmm0,%zmm7; add $64,%rax; cmp %rax,%rdx; jne, and vptest %ymm0,%ymm1; je between
+VECTORS = "62f17d48fe384883c0404839c275f1"
+TESTED = "62f17d48fe38c4e27d17c874084883c0404839c275ea"
+
+
+@X86_ONLY
+def test_a_loop_whose_end_hangs_on_no_vector_counts_by_itself():
+    settled = _settled(VECTORS)
+    assert not settled.said
+    assert settled.start.counter in ("rax", "rdx")
+
+
+@X86_ONLY
+def test_a_branch_that_hangs_on_vectors_unknown_to_the_emulator_is_refused():
+    with pytest.raises(InputError, match="lacks an instruction"):
+        _settled(TESTED)

@@ -170,6 +170,7 @@ impl Builder<'_> {
                     holds: 0,
                     last: false,
                     store: None,
+                    closes: d.bits512 && self.params.wide_closes() != 0,
                 });
             }
             let slots = start..self.block.slots.len() as u32;
@@ -252,6 +253,11 @@ impl Builder<'_> {
                     uop.split = splits.loads.pop().flatten();
                     let read = reads.next().filter(|n| usize::from(*n) < self.block.reads.len());
                     uop.read = read.filter(|_| !uop.forwarded());
+                }
+                Role::Compute if d.vector() => {
+                    let closed = self.params.wide_closes();
+                    uop.closed = if uop.ports & !closed == 0 { 0 } else { closed };
+                    uop.closes = d.bits512 && closed != 0;
                 }
                 _ => {}
             }

@@ -83,6 +83,10 @@ pub struct Uop {
     pub split: Option<Split>,
     /// The memory operand that it reads from the cache, if loads share that.
     pub read: Option<u16>,
+    /// Ports that it does not get while instructions of 512 bits are near (`ports.wide_closes`).
+    pub closed: u32,
+    /// Keeps those ports closed while it waits.
+    pub closes: bool,
 }
 
 impl Uop {
@@ -98,6 +102,8 @@ impl Uop {
             streamed: 0,
             split: None,
             read: None,
+            closed: 0,
+            closes: false,
         }
     }
 

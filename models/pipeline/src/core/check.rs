@@ -137,6 +137,7 @@ impl Params {
             ("ports.alu", &p.alu, false),
             ("ports.taken_branch", &p.taken_branch, true),
             ("ports.rotated", &p.rotated, true),
+            ("ports.wide_closes", &p.wide_closes, true),
             ("macro_fusion.result_ports", &self.macro_fusion.result_ports, true),
             ("rename.high_byte_merge", &self.rename.high_byte_merge, true),
         ] {

@@ -21,6 +21,10 @@ impl Params {
                 ("ports", "rotated_lead" | "rotated_entries") => {
                     because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
                 }
+                ("ports", "wide_closes") => because(self.ports.assign == Assign::AtIssue, "ports.assign is at_issue"),
+                ("ports", "wide_slots") => {
+                    because(self.ports.wide_closes.is_empty(), "ports.wide_closes names no ports")
+                }
                 ("rename", "move_slot_cycles") => {
                     let limited = |slots| slots != 0 && slots != UNLIMITED;
                     because(

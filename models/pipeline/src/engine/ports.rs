@@ -1,5 +1,6 @@
 //! The choice of an execution port.
 
+use crate::block::uops::Uop;
 use crate::block::Block;
 use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
@@ -188,6 +189,9 @@ pub struct PortChoice<'a> {
     high: bool,
     turns: Turns,
     rotation: Rotation,
+    /// Uops of 512 bits that wait, and slots for which their ports stay closed behind the last instruction of such.
+    wide: u32,
+    wide_slots: u32,
 }
 
 impl<'a> PortChoice<'a> {
@@ -204,7 +208,18 @@ impl<'a> PortChoice<'a> {
             high: p.tie == Tie::High,
             turns: Turns::new(params),
             rotation: Rotation::new(params),
+            wide: 0,
+            wide_slots: 0,
         }
+    }
+
+    /// A dispatch slot is renamed; whether its instruction closes ports.
+    pub fn slot(&mut self, closes: bool) {
+        self.wide_slots = if closes {
+            self.p.wide_slots + 1
+        } else {
+            self.wide_slots.saturating_sub(1)
+        };
     }
 
     /// Whether a uop for these ports gets one of them at rename.
@@ -224,7 +239,10 @@ impl<'a> PortChoice<'a> {
     }
 
     /// Give a uop its port, or leave the choice to issue.
-    pub fn choose(&mut self, ports: u32, position: u32) -> u8 {
+    pub fn choose(&mut self, uop: &Uop, position: u32) -> u8 {
+        self.wide += u32::from(uop.closes);
+        let closed = if self.wide + self.wide_slots > 0 { uop.closed } else { 0 };
+        let ports = uop.ports & !closed;
         if !self.binds(ports) {
             return NO_PORT;
         }
@@ -255,9 +273,10 @@ impl<'a> PortChoice<'a> {
         }
     }
 
-    /// A uop starts.
+    /// A uop starts on the port that it was given.
     #[inline]
-    pub fn start(&mut self, port: usize) {
+    pub fn start(&mut self, uop: &Uop, port: usize) {
+        self.wide -= u32::from(uop.closes);
         self.started[port] += u32::from(self.p.counts_age > 1);
         self.load[port] = self.load[port].saturating_sub(1);
     }
@@ -325,5 +344,6 @@ impl<'a> PortChoice<'a> {
         }
         self.turns.fingerprint(into);
         into.add_ports(u64::from(self.rotation.next));
+        into.add_ports(u64::from(self.wide) << 32 | u64::from(self.wide_slots));
     }
 }

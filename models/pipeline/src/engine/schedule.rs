@@ -121,6 +121,11 @@ impl<'a> Schedule<'a> {
         self.choice.begin(coming);
     }
 
+    /// A dispatch slot is renamed; whether its instruction closes ports.
+    pub fn slot(&mut self, closes: bool) {
+        self.choice.slot(closes);
+    }
+
     /// Whether so many uops more can be in flight.
     pub fn flights_fit(&mut self, uops: u32) -> bool {
         self.flights.fits(uops)
@@ -163,7 +168,7 @@ impl<'a> Schedule<'a> {
 
     /// A renamed uop enters, by its place in the order of those that choose ports; its number.
     pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) -> u32 {
-        flight.port = self.choice.choose(self.block.uops[flight.uop as usize].ports, position);
+        flight.port = self.choice.choose(&self.block.uops[flight.uop as usize], position);
         let pending = flight.pending;
         if let Some(n) = self.pool_of(flight.uop) {
             self.waiting_in[n] += 1;
@@ -331,7 +336,7 @@ impl<'a> Schedule<'a> {
             .flights
             .start(id, now + uop.outputs.first().map_or(1, |o| o.latency as i32));
         if flight.port != NO_PORT {
-            self.choice.start(port);
+            self.choice.start(uop, port);
         }
         self.waiting -= 1;
         if let Some(write_back) = &mut self.write_back {

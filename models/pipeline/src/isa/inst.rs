@@ -126,6 +126,8 @@ pub struct Decoded {
     pub wide_immediate: bool,
     /// An immediate of more than 16 bits beside a memory operand.
     pub wide_operands: bool,
+    /// An operand of 512 bits.
+    pub bits512: bool,
     /// High bytes of registers that are read or written.
     pub high: Vec<HighByte>,
     /// Registers with a high byte that are read beyond it, or written by 16 bits: one bit each.
@@ -167,6 +169,12 @@ pub struct Decoded {
 }
 
 impl Decoded {
+    /// Whether a vector register takes part.
+    pub fn vector(&self) -> bool {
+        let mut regs = self.reads.iter().chain(&self.writes).map(|r| r.1);
+        regs.any(|reg| (VECTOR..CARRY).contains(&reg))
+    }
+
     /// Whether a memory operand has an index register, and a base register unless the index may be `alone`.
     pub fn indexed(&self, alone: bool) -> bool {
         self.mems

@@ -169,3 +169,24 @@ fn redwood_cove_string_copies_take_what_was_measured() {
     close(call(movsb, 8, 0), 10.0);
     close(call(movsb, 12288, 0), 198.0);
 }
+
+#[test]
+fn port_1_takes_no_vectors_near_instructions_of_512_bits() {
+    for (hex, measured) in [
+        // vmovdqa64 zmm0, zmm30, twelve vpaddd of 128 bits
+        ("6291fd486fc6c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef749ffcf75b9", 6.01),
+        // vmovdqu64 zmm0, [rsi], nine of them
+        ("62f1fe486f06c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee749ffcf75c8", 4.50),
+        // the same, thirty
+        ("62f1fe486f06c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef749ffcf0f855bffffff", 10.00),
+        // vpaddd zmm0, zmm30, zmm31, thirty of them
+        ("62910d40fec7c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecfc44109fed7c44109fedfc44109fee7c4c109fee7c4c109feefc4c109fef749ffcf0f855bffffff", 15.49),
+        // vpcmpeqd k2{k2}, zmm0, zmm31
+        ("62917d4a76d749ffcf75f5", 3.00),
+        // vpcmpeqd k2, zmm0, zmm31; vpmovm2d zmm0, k2
+        ("62917d4876d762f27e4838c249ffcf75ef", 4.00),
+    ] {
+        let predicted = cycles("redwoodcove", hex, 0, Loop);
+        assert!((predicted - measured).abs() < 0.02 * measured, "{hex}: {predicted}, measured {measured}");
+    }
+}

@@ -3,7 +3,7 @@
 use crate::block::uops::{Case, From, Output, Regs, Role, Source, Sources, Uop};
 use crate::block::x86::{Builder, Roles};
 use crate::core::choice::{Renames, Updates};
-use crate::isa::inst::{Mem, NO_REG, VECTOR};
+use crate::isa::inst::{Mem, NO_REG};
 use crate::isa::label::FLAGS;
 use crate::isa::x86::registers::RSP;
 use smallvec::smallvec;
@@ -20,15 +20,9 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// Whether a vector register takes part.
-    fn vector(&self) -> bool {
-        let mut registers = self.d.writes.iter().chain(&self.d.reads);
-        registers.any(|w| (VECTOR..VECTOR + 32).contains(&w.1))
-    }
-
     pub(crate) fn load_latency(&self, mem: &Mem) -> u32 {
         let m = &self.params.memory;
-        match (self.vector(), mem.bytes > 16) {
+        match (self.d.vector(), mem.bytes > 16) {
             (_, true) => m.load_256_cycles,
             (true, _) => m.load_vector_cycles,
             _ => m.load_cycles,
@@ -86,7 +80,7 @@ impl Builder<'_> {
                     },
                     extra: 1,
                 });
-                latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
+                latency = m.forwarded(&case, n, self.d.vector(), mem.write) - 1;
             } else {
                 latency += self.params.memory.miss_cycles;
             }
@@ -117,7 +111,7 @@ impl Builder<'_> {
         let alike = !mem.write || m.renamed_updates == Updates::Any || self.stored_registers(mem).is_empty();
         let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
         let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
-        forward.filter(|_| known && alike && near && whole && !self.vector())
+        forward.filter(|_| known && alike && near && whole && !self.d.vector())
     }
 
     /// Whether the result comes straight from the load ports.

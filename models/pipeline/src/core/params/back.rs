@@ -74,6 +74,10 @@ tables! {
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
         /// Latency from which on a uop's result in a general register or flags keeps that of another uop of its port out of its cycle; 0: none does.
         result_cycles: int[0..=63] = Some(0),
+        /// Ports that no computing vector uop gets while one of 512 bits waits, and for `wide_slots`; empty: none.
+        wide_closes: text = Some(""),
+        /// Dispatch slots for which they stay so behind an instruction of 512 bits.
+        wide_slots: int[0..=1000] = Some(0),
         /// Ports of a stack-pointer update.
         alu: text = None,
         /// Ports of a branch that is taken; empty: those of one that is not.

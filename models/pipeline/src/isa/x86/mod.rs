@@ -66,6 +66,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         constants: constants(i),
         wide_immediate: false,
         wide_operands: false,
+        bits512: (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_zmm()),
         high: Vec::new(),
         whole_reads: 0,
         whole_writes: 0,
@@ -123,6 +124,11 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         if reg == RSP && d.stack != 0 {
             continue;
         }
+        // A mask may be the register of an operand as well.
+        let masks = i.has_op_mask() && number(i.op_mask()) == Some(reg);
+        if masks && !d.reads.contains(&(MASK, reg)) {
+            d.reads.push((MASK, reg));
+        }
         if explicit {
             // An operand that is only read may be written implicitly, as in `mul edx`.
             let in_address = address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg;
@@ -131,9 +137,8 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             }
             continue;
         }
-        if reads(used.access()) {
-            let masks = i.has_op_mask() && number(i.op_mask()) == Some(reg);
-            d.reads.push((if masks { MASK } else { fixed(reg) }, reg));
+        if reads(used.access()) && !masks {
+            d.reads.push((fixed(reg), reg));
         }
         if writes(used.access()) {
             d.writes.push((fixed(reg), reg));
