@@ -2,7 +2,10 @@
 #ifndef HARNESS_PIN_H
 #define HARNESS_PIN_H
 
-/* Stay on the allowed CPU that has seen the fewest device interrupts; returns it, or -1. */
+/*
+ * Stay on the allowed CPU that has seen the fewest device interrupts, at the highest priority that
+ * is not real-time, where the user may have it; returns the CPU, or -1.
+ */
 int pin(void);
 
 /* The CPU that pin would stay on, or -1. */
