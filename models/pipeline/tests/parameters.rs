@@ -165,6 +165,7 @@ const ACTS: &[Case] = &[
     ("string.stos_rate_unaligned", "16", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
     ("string.movs_odd_line_cycles", "10", "skylake", Unrolled, 0, "f348a5", &[("string.destination", "3")]),
     ("string.stos_odd_line_cycles", "10", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
+    ("string.stosb_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f3aa", &[]),
     ("string.stosq_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f348ab", &[]),
     ("string.stosq_odd_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
     ("string.alignment", "1", "skylake", Unrolled, 0, "f3a4", &[("string.destination", "16"), ("string.movs_rate_unaligned", "2")]),
