@@ -170,7 +170,7 @@ def _of_memory(one: Shape, base: Row | None) -> Row | None:
         blend = "05" if one.wide else "015"
         kept = "0>0:1 " if one.mask == "k" else ""
         return Row(1, 1, 0, "", f"{blend}+{LOAD}", f"{kept}k>0:1 a:{load + 1}", "", "", "", SOURCE)
-    if base is None or not base.ports or base.slots > 2:
+    if base is None or not base.ports:
         return None
     latency = base.latency.split()
     own = [part for part in latency if part.startswith((f"{one.memory}>0:", "*:"))]
@@ -179,6 +179,9 @@ def _of_memory(one: Shape, base: Row | None) -> Row | None:
     ports = f"{base.ports}+{LOAD}"
     kept = [part for part in latency if not part.startswith(f"{one.memory}>")]
     text = " ".join([*kept, f"a:{load + int(own[0].rpartition(':')[2])}"])
+    if base.slots > 1:  # the load is a slot of its own then, as in uops.info's records
+        slots = base.slots + 1
+        base = base._replace(slots=slots, mite=slots, decoder=f"c{6 - slots}")
     two = sum(FILES.get(kind) == "v" for kind in one.operands[1:]) > 1
-    indexed = f"{base.slots + 1}:{base.mite}:{ports}" if two else ""
+    indexed = f"2:1:{ports}" if two and base.slots == 1 else ""
     return base._replace(ports=ports, latency=text, indexed=indexed, same="", source=SOURCE)
