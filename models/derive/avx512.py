@@ -3,8 +3,9 @@
 Ports: uops confined to a set of ports are what copies add beside instructions that fill it. What a
 form with memory, or with a mask, does follows from the one of registers: a load, a blend of what a
 mask keeps where nothing else computes, and the same latencies. Down-conversions store what they
-compute; parts of registers are stored without a uop that extracts them. Compressed and expanded
-elements in memory, gathers and scatters are left out, and so is what has more than four uops.
+compute; parts of registers are stored without a uop that extracts them. Gathers, scatters, what
+goes past the cache, compressed stores of bytes and words, and forms of more than four uops are
+left out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ SOURCE = "loopwright-redwoodcove"
 COPIES, BLOCKING = 6, 12  # of a form, and of blocking instructions for each port, beside each other
 SURE = 0.7  # of a uop: more is one
 MOST_UOPS = 4
+SLOW_STORES = ("vpcompressb", "vpcompressw")  # 7.5 and 4.3 cycles of 512 bits, two of dwords
 DIVIDES = 2.5  # cycles of a copy that no ports explain
 LOAD, STORE = "23A", "49+78"
 LOAD_CYCLES, NARROW_CYCLES = 8, 7  # of a load, and of one of 128 bits at most
@@ -32,7 +34,6 @@ IDIOMS = {
     "vpxord": "vpxor", "vpxorq": "vpxor", "vpandnd": "vpandn", "vpandnq": "vpandn",
 }  # fmt: skip
 DIVIDERS = re.compile("v(div|sqrt)")
-PARTIAL = ("vpcompress", "vpexpand", "vcompress", "vexpand")
 
 
 def rows(known: Table) -> Table:
@@ -145,7 +146,9 @@ def _of_registers(one: Shape, plain: Shape, known: Mapping[Form, Row]) -> Row | 
 
 def _of_memory(one: Shape, base: Row | None) -> Row | None:
     """Return the row of a form with memory, where that of registers is `base`."""
-    if one.form is None or one.form.mnemonic.startswith((*PARTIAL, "vmovnt")):
+    if one.form is None or one.form.mnemonic.startswith("vmovnt"):
+        return None
+    if one.memory == 0 and one.form.mnemonic in SLOW_STORES:
         return None
     mnemonic, operands = one.form
     moves = mnemonic.startswith(("vmov", "kmov", "vbroadcast", "vpbroadcast"))
