@@ -50,8 +50,8 @@ class Reader:
             check=False,
         )
         said = f"line {step.line}: $ {step.command}\n{done.stdout}"
-        if "measures" in step.tags and any(words in done.stdout for words in _REFUSED):
-            assert done.returncode == 1, said
+        refused = done.returncode == 1 and any(words in done.stdout for words in _REFUSED)
+        if "measures" in step.tags and refused:
             self.refused.append(step.line)
             return
         if "varies" in step.tags and _UNKNOWN in done.stdout:
