@@ -170,7 +170,6 @@ class Emulated:
         step = self._path.steps[index]
         if step.written or step.ins.rflags_modified or step.branches:
             return False
-
         for memory in step.memory:
             name = block_path.full_name(memory.index)
             if memory.index and not name:
@@ -180,22 +179,26 @@ class Emulated:
             if memory.segment in _THREADS:
                 address += _THREAD
             size = max(iced.MemorySizeExt.size(memory.memory_size), 1)
-            if not self._on_page(core, 0, address % (1 << 64), size, 0, None):
+            if not self._mapped(address % (1 << 64), size):
                 return False
         core.reg_write(x86_const.UC_X86_REG_RIP, _BASE + step.end)
         return True
 
     def _on_page(
-        self, core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
+        self, _core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
     ) -> bool:
+        return self._mapped(address, size)
+
+    def _mapped(self, address: int, size: int) -> bool:
+        """Map what is accessed; say whether it can be."""
         for page in {address // _PAGE, (address + size - 1) // _PAGE}:
             if not _LOWEST <= page * _PAGE < USER_SPACE or self._pages == _MOST_PAGES:
                 return False
             try:
-                core.mem_map(page * _PAGE, _PAGE)
+                self._core.mem_map(page * _PAGE, _PAGE)
             except UcError:
                 continue  # the half that is there
-            core.mem_write(page * _PAGE, self._words)
+            self._core.mem_write(page * _PAGE, self._words)
             self._pages += 1
         return True
 

@@ -76,9 +76,8 @@ def _mended(core: str, mnemonic: str, operands: list[str], row: Row) -> Row:
         row = row._replace(latency=LEAVE)
     if core in COVES:
         row = row._replace(latency=_between_files(operands, row.latency))
-    added = ADDED_AT_RENAME.get((row.ports, row.latency))
-    if core in COVES and added:
-        row = row._replace(ports=added[0], latency=added[1])
+        ports, latency = ADDED_AT_RENAME.get((row.ports, row.latency), (row.ports, row.latency))
+        row = row._replace(ports=ports, latency=latency)
     return row
 
 
@@ -88,14 +87,14 @@ def _between_files(operands: list[str], latency: str) -> str:
     It takes three cycles of the movd or movq that closes its chains; the pair of them takes 4.0.
     """
     files = ["r" if o in GENERAL else "x" if o in VECTORS else "" for o in operands]
-    if len({"r", "x"} & set(files[:1])) == 0:
+    if not files or not files[0]:
         return latency
     parts = []
     for part in latency.split():
         pair, _, cycles = part.rpartition(":")
         source, _, to = pair.partition(">")
         others = files[1:] if pair == "*" else [files[int(source)]] if source.isdigit() else []
-        crosses = to in ("", "0") and files[0] and {*others} - {"", files[0]}
+        crosses = to in ("", "0") and {*others} - {"", files[0]}
         parts.append(f"{pair}:{max(int(cycles) - 1, 1)}" if crosses else part)
     return " ".join(parts)
 

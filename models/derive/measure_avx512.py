@@ -17,6 +17,7 @@ from pathlib import Path
 
 import avx512_forms
 import intel
+from avx512 import BLOCKING, COPIES
 from avx512_forms import FILES, MASK, WRITTEN, Shape
 from table import Form
 
@@ -26,8 +27,7 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 
-COPIES, ALONE, STEPS = 6, 12, 3  # of a form beside blocking ones, alone, and of a chain
-BLOCKING = 12  # blocking instructions for each port of a set
+ALONE, STEPS = 12, 3  # copies of a form alone, and of a chain
 TURNS = 2
 COLUMNS = ("mnemonic", "operands", "alone", "ports", "latency", "by")
 # What closes a chain: to a register of the first file from one of the second, and its latency.

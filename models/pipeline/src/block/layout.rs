@@ -170,7 +170,7 @@ impl Builder<'_> {
                     holds: 0,
                     last: false,
                     store: None,
-                    closes: d.bits512 && self.params.wide_closes() != 0,
+                    wide: d.bits512,
                 });
             }
             let slots = start..self.block.slots.len() as u32;
@@ -255,9 +255,7 @@ impl Builder<'_> {
                     uop.read = read.filter(|_| !uop.forwarded());
                 }
                 Role::Compute if d.vector() => {
-                    let closed = self.params.wide_closes();
-                    uop.closed = if uop.ports & !closed == 0 { 0 } else { closed };
-                    uop.closes = d.bits512 && closed != 0;
+                    (uop.vector, uop.wide) = (true, d.bits512);
                 }
                 _ => {}
             }

@@ -101,8 +101,8 @@ pub struct Slot {
     pub last: bool,
     /// Store that it makes.
     pub store: Option<u16>,
-    /// Of an instruction that closes ports (`ports.wide_closes`).
-    pub closes: bool,
+    /// Of an instruction of 512 bits.
+    pub wide: bool,
 }
 
 /// A fused uop of the front end.

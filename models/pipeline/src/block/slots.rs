@@ -120,7 +120,7 @@ impl Builder<'_> {
             holds: 0,
             last: false,
             store: None,
-            closes: false,
+            wide: false,
         });
     }
 

@@ -83,10 +83,10 @@ pub struct Uop {
     pub split: Option<Split>,
     /// The memory operand that it reads from the cache, if loads share that.
     pub read: Option<u16>,
-    /// Ports that it does not get while instructions of 512 bits are near (`ports.wide_closes`).
-    pub closed: u32,
-    /// Keeps those ports closed while it waits.
-    pub closes: bool,
+    /// Computes with vectors.
+    pub vector: bool,
+    /// Computes with vectors of 512 bits.
+    pub wide: bool,
 }
 
 impl Uop {
@@ -102,8 +102,8 @@ impl Uop {
             streamed: 0,
             split: None,
             read: None,
-            closed: 0,
-            closes: false,
+            vector: false,
+            wide: false,
         }
     }
 

@@ -1,6 +1,5 @@
 //! Lists of ports as masks.
 
-use crate::core::choice::Assign;
 use crate::core::params::Params;
 
 impl Params {
@@ -9,12 +8,6 @@ impl Params {
         list.chars().try_fold(0, |mask, c| {
             Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?)
         })
-    }
-
-    /// Bit mask of the ports that instructions of 512 bits close, where rename binds uops to ports.
-    pub fn wide_closes(&self) -> u32 {
-        let binds = self.ports.assign != Assign::AtIssue;
-        self.mask(&self.ports.wide_closes).filter(|_| binds).unwrap_or(0)
     }
 
     /// Bit mask of the ports that load or store.

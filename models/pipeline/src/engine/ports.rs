@@ -173,6 +173,63 @@ impl Rotation {
     }
 }
 
+/// Ports that vectors do not get near instructions of 512 bits.
+#[derive(Debug)]
+struct WideVectors {
+    /// Those ports; none where issue chooses the ports of uops.
+    closed: u32,
+    /// Slots for which they stay closed behind such an instruction, and those that are left of them.
+    most: u32,
+    slots: u32,
+    /// Uops of 512 bits that wait.
+    waiting: u32,
+}
+
+impl WideVectors {
+    fn new(params: &Params) -> WideVectors {
+        let p = &params.ports;
+        let binds = p.assign != Assign::AtIssue;
+        WideVectors {
+            closed: params.mask(&p.wide_closes).filter(|_| binds).unwrap_or(0),
+            most: p.wide_slots,
+            slots: 0,
+            waiting: 0,
+        }
+    }
+
+    fn slot(&mut self, wide: bool) {
+        self.slots = if wide && self.closed != 0 {
+            self.most + 1
+        } else {
+            self.slots.saturating_sub(1)
+        };
+    }
+
+    fn waits(&mut self, uop: &Uop) {
+        self.waiting += u32::from(uop.wide && self.closed != 0);
+    }
+
+    fn starts(&mut self, uop: &Uop) {
+        self.waiting -= u32::from(uop.wide && self.closed != 0);
+    }
+
+    /// The ports that a uop may get: its own, where it has no others.
+    fn open(&self, uop: &Uop) -> u32 {
+        let others = uop.ports & !self.closed;
+        let near = self.slots + self.waiting > 0;
+        if uop.vector && near && others != 0 {
+            others
+        } else {
+            uop.ports
+        }
+    }
+
+    /// Tell what the future depends on.
+    fn fingerprint(&self, into: &mut Fingerprint) {
+        into.add_ports(u64::from(self.waiting) << 32 | u64::from(self.slots));
+    }
+}
+
 /// How rename gives uops their ports, by what it knows of those that wait.
 #[derive(Debug)]
 pub struct PortChoice<'a> {
@@ -189,9 +246,7 @@ pub struct PortChoice<'a> {
     high: bool,
     turns: Turns,
     rotation: Rotation,
-    /// Uops of 512 bits that wait, and slots for which their ports stay closed behind the last instruction of such.
-    wide: u32,
-    wide_slots: u32,
+    wide: WideVectors,
 }
 
 impl<'a> PortChoice<'a> {
@@ -208,18 +263,13 @@ impl<'a> PortChoice<'a> {
             high: p.tie == Tie::High,
             turns: Turns::new(params),
             rotation: Rotation::new(params),
-            wide: 0,
-            wide_slots: 0,
+            wide: WideVectors::new(params),
         }
     }
 
-    /// A dispatch slot is renamed; whether its instruction closes ports.
-    pub fn slot(&mut self, closes: bool) {
-        self.wide_slots = if closes {
-            self.p.wide_slots + 1
-        } else {
-            self.wide_slots.saturating_sub(1)
-        };
+    /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
+    pub fn slot(&mut self, wide: bool) {
+        self.wide.slot(wide);
     }
 
     /// Whether a uop for these ports gets one of them at rename.
@@ -240,9 +290,8 @@ impl<'a> PortChoice<'a> {
 
     /// Give a uop its port, or leave the choice to issue.
     pub fn choose(&mut self, uop: &Uop, position: u32) -> u8 {
-        self.wide += u32::from(uop.closes);
-        let closed = if self.wide + self.wide_slots > 0 { uop.closed } else { 0 };
-        let ports = uop.ports & !closed;
+        self.wide.waits(uop);
+        let ports = self.wide.open(uop);
         if !self.binds(ports) {
             return NO_PORT;
         }
@@ -276,7 +325,7 @@ impl<'a> PortChoice<'a> {
     /// A uop starts on the port that it was given.
     #[inline]
     pub fn start(&mut self, uop: &Uop, port: usize) {
-        self.wide -= u32::from(uop.closes);
+        self.wide.starts(uop);
         self.started[port] += u32::from(self.p.counts_age > 1);
         self.load[port] = self.load[port].saturating_sub(1);
     }
@@ -344,6 +393,6 @@ impl<'a> PortChoice<'a> {
         }
         self.turns.fingerprint(into);
         into.add_ports(u64::from(self.rotation.next));
-        into.add_ports(u64::from(self.wide) << 32 | u64::from(self.wide_slots));
+        self.wide.fingerprint(into);
     }
 }

@@ -225,7 +225,7 @@ impl<'a> Rename<'a> {
             slot.uops.clone()
         };
         let rob = backend.retire.enter(at, iteration, executed.len() as u16, now);
-        backend.schedule.slot(slot.closes);
+        backend.schedule.slot(slot.wide);
         for uop in executed.clone() {
             let position = if self.counts_slots { position } else { self.computing };
             self.uop(now, uop, rob, iteration, position, backend, observer);

@@ -121,9 +121,9 @@ impl<'a> Schedule<'a> {
         self.choice.begin(coming);
     }
 
-    /// A dispatch slot is renamed; whether its instruction closes ports.
-    pub fn slot(&mut self, closes: bool) {
-        self.choice.slot(closes);
+    /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
+    pub fn slot(&mut self, wide: bool) {
+        self.choice.slot(wide);
     }
 
     /// Whether so many uops more can be in flight.
