@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 
 from loopwright import kernels, paths, toolchain
@@ -243,7 +243,9 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
         found = re.findall(
             r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"", tree.read(file)
         )
-        out += [Suite(name, file, _option(tree, file)) for name in found]
+        ways = build.ways_to_build(tree, file)
+        option = next((way[0] for way in ways if len(way) == 1), "")  # "": it takes none of its own
+        out += [Suite(name, file, option) for name in found]
     return out
 
 
@@ -255,16 +257,6 @@ def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
         if suite.option and suite.file.startswith("lib/")
         if {*build.options_of_source(tree, isa, suite.file)} <= {suite.option, *_ALWAYS}
     ]
-
-
-def _option(tree: Tree, file: str) -> str:
-    """Return the option that has a source built, or nothing where it takes no option of its own."""
-    path = PurePosixPath(file)
-    makefile = str(path.parent / "Makefile")
-    text = tree.read(makefile) if tree.has(makefile) else ""
-    named = rf"obj-\$\(CONFIG_(\w+)\)\s*\+=[^\n]*\b{re.escape(path.stem)}\.o\b"
-    found = re.search(named, text)
-    return found[1] if found else ""
 
 
 def judge_suite(suite: Suite, config: str, command: list[str], console: str) -> str:
@@ -367,8 +359,8 @@ class Kernel:
             said = partial(judge_suite, suite, self.config, command, console[0])
             yield Check(f"KUnit {suite.name}: {machine.name}", said)
         for sweep in _SWEEPS:
-            run = _Sweep(sweep, command, console[0])
-            yield Check(f"sweep {sweep}: {machine.name}", run.judge)
+            held = partial(judge_sweep, sweep, command, console[0])
+            yield Check(f"sweep {sweep}: {machine.name}", held)
 
     def _up(self, machine: Machine, command: list[str], console: list[str]) -> str:
         if machine.needs and not any(machine.needs in text for text in self.files.values()):
@@ -420,19 +412,15 @@ def _as_meant(machine: Machine, said: str, command: list[str]) -> None:
         raise CheckError(f"the kernel does not see the CPU meant: {', '.join(odd)}", command, said)
 
 
-class _Sweep:
-    """One sweep of the guest over sizes and fault positions."""
+def judge_sweep(sweep: str, command: list[str], console: str) -> str:
+    """Return the count of cases of a sweep over sizes and fault positions that held.
 
-    def __init__(self, name: str, command: list[str], console: str) -> None:
-        self.name, self.command, self.console = name, command, console
-
-    def judge(self) -> str:
-        """Return the count of cases that held; CheckError with the first that did not."""
-        found = re.search(rf"loopwright: {self.name} cases (\d+) failed (\d+) ?(.*)", self.console)
-        if "loopwright: setup failed" in self.console or found is None:
-            raise CheckError("the guest could not set it up", self.command, self.console)
-        cases, failed, first = int(found[1]), int(found[2]), found[3].strip()
-        if failed or not cases:
-            said = f"{failed} of {cases} cases fail, first: {first}"
-            raise CheckError(said, self.command, self.console)
-        return f"{cases} cases of sizes and fault positions"
+    CheckError with the first that did not.
+    """
+    found = re.search(rf"loopwright: {sweep} cases (\d+) failed (\d+) ?(.*)", console)
+    if "loopwright: setup failed" in console or found is None:
+        raise CheckError("the guest could not set it up", command, console)
+    cases, failed, first = int(found[1]), int(found[2]), found[3].strip()
+    if failed or not cases:
+        raise CheckError(f"{failed} of {cases} cases fail, first: {first}", command, console)
+    return f"{cases} cases of sizes and fault positions"

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from loopwright import paths, toolchain
 from loopwright.errors import InputError
 from loopwright.linux import trees
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import ARCH, Tree
 
 # What a build inside the user's tree leaves there: it would make kbuild refuse the overlay.
 _BUILT_FILES = {".config", ".config.old", ".git", "vmlinux", "Module.symvers", "System.map"}
@@ -115,7 +115,6 @@ def hold(tree: Tree) -> Iterator[Overlay]:
         yield Overlay(tree, folder, file.fileno())
 
 
-_ARCH = {"x86_64": "x86", "arm64": "arm64"}
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc"}
 
 
@@ -131,7 +130,7 @@ class Build:
         """Return the make command of targets, as one would type it."""
         return [
             "make", "-s", f"-j{jobs}", "-C", str(self.overlay.source), f"O={self.folder}",
-            f"ARCH={_ARCH[self.isa]}", f"CROSS_COMPILE={_prefix(self.isa)}", *targets,
+            f"ARCH={ARCH[self.isa]}", f"CROSS_COMPILE={_prefix(self.isa)}", *targets,
         ]  # fmt: skip
 
     def make(self, *targets: str, jobs: int = 1) -> subprocess.CompletedProcess[str]:
@@ -229,15 +228,25 @@ _LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")
 _ABSENT = re.compile(r"!\s*\w+|\b\w+\s*=\s*n\b")
 
 
+def is_built(tree: Tree, file: str, config: str) -> bool:
+    """Say whether a configuration (the text of a .config) builds a source, by its makefile."""
+    return PurePosixPath(file).suffix in (".S", ".c") and any(
+        all(re.search(rf"(?m)^CONFIG_{option}=[ym]$", config) for option in way)
+        for way in ways_to_build(tree, file)
+    )
+
+
 def options_of_source(tree: Tree, isa: str, file: str) -> list[str]:
     """Return the options that kbuild wants set to build a source, and those that they depend on.
 
     Of a source that is always built there are none. Whether they can be set together only kconfig
     knows: a configuration has to be asked for them once it is made.
     """
-    path = PurePosixPath(file)
-    wanted = list(_naming(tree, str(path.parent), f"{path.stem}.o"))
-    wanted += _entering(tree, isa, path)
+    ways = list(ways_to_build(tree, file))
+    for folder in PurePosixPath(file).parents:
+        if folder.name and str(folder) != f"arch/{ARCH[isa]}":
+            ways += _ways(tree, str(folder.parent), f"{folder.name}/")
+    wanted = [option for way in ways for option in way]
     needs = _depends(tree, isa) if wanted else {}
     out: dict[str, None] = {}
     while wanted:
@@ -248,22 +257,25 @@ def options_of_source(tree: Tree, isa: str, file: str) -> list[str]:
     return list(out)
 
 
-def _naming(tree: Tree, folder: str, name: str, depth: int = 0) -> Iterator[str]:
-    """Yield the options of the makefile's lists that name an object, or one that holds it."""
+def ways_to_build(tree: Tree, file: str) -> Iterator[tuple[str, ...]]:
+    """Yield for each way in which its folder's makefile builds a source the options it takes."""
+    path = PurePosixPath(file)
+    return _ways(tree, str(path.parent), f"{path.stem}.o")
+
+
+def _ways(tree: Tree, folder: str, name: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield the same of an object, alone or as a part of others, or of a folder to enter."""
+    stem, dot, suffix = name.partition(".o")
+    also = r"(?:\.pi)?" if dot else ""  # of arm64, code that runs before it is relocated
+    named = re.compile(rf"(?<![\w/-]){re.escape(stem)}{also}{re.escape(dot + suffix)}(?![\w-])")
     for listed, option, objects in _lists(tree, folder):
-        if not re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", objects):
+        if not named.search(objects):
             continue
-        if option.startswith("$(CONFIG_"):
-            yield option[len("$(CONFIG_") : -1]
-        if listed not in ("obj", "lib") and depth < 2:
-            yield from _naming(tree, folder, f"{listed}.o", depth + 1)
-
-
-def _entering(tree: Tree, isa: str, path: PurePosixPath) -> Iterator[str]:
-    """Yield the options on which kbuild enters the folders of a source."""
-    for folder in path.parents:
-        if folder.name and str(folder) != f"arch/{_ARCH[isa]}":
-            yield from _naming(tree, str(folder.parent), f"{folder.name}/")
+        own = (option[len("$(CONFIG_") : -1],) if option.startswith("$(CONFIG_") else ()
+        if listed in ("obj", "lib"):
+            yield own
+        elif depth < 2:
+            yield from (own + way for way in _ways(tree, folder, f"{listed}.o", depth + 1))
 
 
 def _lists(tree: Tree, folder: str) -> Iterator[tuple[str, str, str]]:
@@ -286,7 +298,7 @@ def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
         if file in seen or not tree.has(file):
             continue
         seen.add(file)
-        text = tree.read(file).replace("\\\n", " ").replace("$(SRCARCH)", _ARCH[isa])
+        text = tree.read(file).replace("\\\n", " ").replace("$(SRCARCH)", ARCH[isa])
         blocks, name = [around], ""
         for line in text.splitlines():
             # Indented are the parts of a block, and text that helps.

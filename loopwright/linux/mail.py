@@ -4,7 +4,7 @@ import re
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from loopwright.linux.trees import NOBODY, GitError, Identity, Repository, Tree
 
 SCRIPT = "scripts/checkpatch.pl"
 _ALLOWED = Path(__file__).with_name("checkpatch.toml")
+_AS_THEY_ARE = "The files as the tree has them\n"  # the message of a commit of them
 _FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*)$")
 
 
@@ -28,6 +29,9 @@ class Complaint:
     text: str
     line: int | None
     allowed: str
+
+
+Findings = tuple[Complaint, ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,17 @@ def allowances() -> tuple[Allowance, ...]:
     )
 
 
-def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> tuple[Complaint, ...]:
+def errors(findings: Findings) -> list[Complaint]:
+    """Return the errors among findings that may not stand."""
+    return [f for f in findings if f.level == "ERROR" and not f.allowed]
+
+
+def listed(findings: Findings) -> str:
+    """Return findings as text, a line each."""
+    return "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
+
+
+def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
     """Return the findings of the tree's checkpatch.pl on a patch; InputError if it cannot run.
 
     signed says whether the patch has a Signed-off-by: some findings are allowed only without.
@@ -131,7 +145,7 @@ class Mail:
     author: Identity | None
     rfc: bool
 
-    def keep(self, tree: Tree, out: Path, name: str) -> tuple[Path, tuple[Complaint, ...]]:
+    def keep(self, tree: Tree, out: Path, name: str) -> tuple[Path, Findings]:
         """Prove the patch and write it to a folder, whole or not at all.
 
         git am has to take it on the tree's files, and the tree's checkpatch.pl may have no error
@@ -141,9 +155,8 @@ class Mail:
         with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
             try:
                 patch = _formatted(Path(folder), self)
-                _am(Path(folder), self.changes, patch)
-                findings = checkpatch(tree, patch, signed=self.author is not None)
-                _weigh(findings, patch, tree)
+                meant = {change.file: change.new for change in self.changes}
+                findings = _proven(tree, patch, meant, signed=self.author is not None)
             except PatchError as error:
                 log = f"patch-{name.replace('/', '-')}.log"
                 where = files.written(paths.build_dir() / log, error.log)
@@ -155,7 +168,7 @@ def _formatted(folder: Path, mail: Mail) -> Path:
     """Commit the changes in a scratch repository and return the file of git format-patch."""
     try:
         work = Repository(folder / "work", mail.author)
-        work.commit({c.file: c.old for c in mail.changes}, "The files as the tree has them\n")
+        work.commit({c.file: c.old for c in mail.changes}, _AS_THEY_ARE)
         work.commit({c.file: c.new for c in mail.changes}, mail.message)
         work.git("notes", "add", "-m", mail.below)
         name = work.git(
@@ -173,26 +186,34 @@ def _formatted(folder: Path, mail: Mail) -> Path:
     return Path(name.strip())
 
 
-def _am(folder: Path, changes: Sequence[Change], patch: Path) -> None:
-    """Apply the patch with git am to the tree's own files; PatchError where that fails."""
+def touched(patch: Path) -> list[str]:
+    """Return the files that a patch changes."""
+    return re.findall(r"(?m)^\+\+\+ b/(\S+)$", patch.read_text(encoding="utf-8"))
+
+
+def applied(tree: Tree, patch: Path) -> dict[str, str]:
+    """Apply a patch by git am to the tree's own files in a scratch repository; GitError."""
+    files = touched(patch)
+    with tempfile.TemporaryDirectory(prefix="loopwright-verify-") as folder:
+        repository = Repository(Path(folder) / "pristine", None)
+        repository.commit({f: tree.read(f) for f in files}, _AS_THEY_ARE)
+        repository.git("am", "-q", str(patch.resolve()))
+        return {f: (repository.folder / f).read_text(encoding="utf-8") for f in files}
+
+
+def _proven(tree: Tree, patch: Path, meant: Mapping[str, str], *, signed: bool) -> Findings:
+    """Return the findings on a patch that makes the files meant and has no error; PatchError."""
     try:
-        pristine = Repository(folder / "pristine", None)
-        pristine.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
-        pristine.git("am", "-q", str(patch))
+        made = applied(tree, patch)
     except GitError as error:
         raise PatchError("git am does not take the patch", str(error)) from None
-    for change in changes:
-        if (pristine.folder / change.file).read_text(encoding="utf-8") != change.new:
-            raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
-
-
-def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
-    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
-    if errors:
-        first = errors[0]
-        log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
+    if others := [file for file in {**meant, **made} if made.get(file) != meant.get(file)]:
+        raise PatchError(f"git am made another {others[0]} than was meant", patch.read_text())
+    findings = checkpatch(tree, patch, signed=signed)
+    if found := errors(findings):
         raise PatchError(
-            f"{SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
-            f"{first.line}: {first.text}",
-            f"{log}\n\n{patch.read_text()}",
+            f"{SCRIPT} of {tree} finds {len(found)} errors, first {found[0].type} in line "
+            f"{found[0].line}: {found[0].text}",
+            f"{listed(findings)}\n\n{patch.read_text()}",
         )
+    return findings

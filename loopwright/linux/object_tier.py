@@ -16,7 +16,7 @@ from loopwright.code.instructions import Code, ExceptionEntry, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 from loopwright.linux import built_code, routines, trees
-from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
+from loopwright.linux.build import Build, BuildError, Overlay, configured, hold, is_built
 from loopwright.linux.built_code import ExtableEntry, Image
 from loopwright.linux.verification import (
     Check,
@@ -151,7 +151,7 @@ def object_of(file: str) -> str:
 
 def compiled(subject: PatchedVariant, config: str) -> list[str]:
     """Return the objects of the changed sources, as far as a configuration has them."""
-    return [object_of(file) for file in subject.files if _is_built(file, subject, config)]
+    return [object_of(file) for file in subject.files if is_built(subject.tree, file, config)]
 
 
 def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
@@ -166,32 +166,8 @@ def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[s
             f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
             "those of its small kernel by tier boot"
         )
-    built = [file for file in found if _is_built(file, subject, config)]
+    built = [file for file in found if is_built(subject.tree, file, config)]
     return [object_of(file) for file in built], [file for file in found if file not in built]
-
-
-def _is_built(file: str, subject: PatchedVariant, config: str) -> bool:
-    """Say whether a configuration builds a source, by its folder's makefile."""
-    path = PurePosixPath(file)
-    makefile = str(path.parent / "Makefile")
-    if path.suffix not in (".S", ".c") or not subject.tree.has(makefile):
-        return False
-    lines = subject.tree.read(makefile).replace("\\\n", " ").splitlines()
-    return _is_named(path.stem, lines, config)
-
-
-def _is_named(stem: str, lines: list[str], config: str, depth: int = 0) -> bool:
-    """Say whether a list that is built names an object, or one that consists of it."""
-    for line in lines:
-        named = re.match(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)", line)
-        if not named or not re.search(rf"(?<![\w-]){re.escape(stem)}(?:\.pi)?\.o\b", named[3]):
-            continue
-        option = named[2].removeprefix("$(").removesuffix(")")
-        if option.startswith("CONFIG_") and not re.search(rf"(?m)^{option}=[ym]$", config):
-            continue
-        if named[1] in ("obj", "lib") or (depth < 2 and _is_named(named[1], lines, config, 1)):
-            return True
-    return False
 
 
 def _unit(variant: Variant, symbol: str) -> str:
@@ -221,13 +197,8 @@ def _expanded(path: Path) -> str:
     return re.sub(r'(?m)^#include "([^"]+)"\n', inline, path.read_text())
 
 
-# What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
-# types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
-_USER = {
-    "x86_64": ("EX_TYPE_UACCESS", "EX_TYPE_COPY", "EX_TYPE_UCOPY_LEN"),
-    "arm64": ("EX_TYPE_UACCESS_ERR_ZERO",),
-}
-# The same of the kernel's own memory: read past its end by a word, or expected to fault.
+# The types of entries for accesses to the kernel's own memory: read past its end by a word, or
+# expected to fault.
 _PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGNED_ZEROPAD",)}
 _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
@@ -287,7 +258,7 @@ def wanted(variant: Variant, isa: str) -> Collection[str]:
     """Return the types of entry that a variant's accesses need, the usual one first."""
     contract = contract_of(variant)
     if contract.faulting:
-        return _USER[isa]
+        return body.USER_TYPES[isa]
     return _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
 
 

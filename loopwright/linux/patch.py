@@ -1,6 +1,6 @@
 """The verb patch: make a kernel patch of a variant, prove it in scratch, then keep it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
 from loopwright.linux.message import Evidence, Judged
 from loopwright.linux.routines import Target
 from loopwright.linux.trees import Identity, Tree, user_identity
-from loopwright.linux.verification import PatchedVariant, of_patch
+from loopwright.linux.verification import PatchedVariant, Said, of_patch
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
@@ -249,7 +249,7 @@ def patch(
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
     tier: str | None = None,
-    said: Callable[[dict[str, object]], None] | None = None,
+    said: Said | None = None,
 ) -> pd.DataFrame:
     """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
 
@@ -318,7 +318,7 @@ def _verified(
     made: MadePatch,
     tree: Tree,
     tier: str,
-    said: Callable[[dict[str, object]], None] | None,
+    said: Said | None,
 ) -> pd.DataFrame:
     """Verify what was made, or the tree as it is where nothing had to be."""
     if made.files:

@@ -287,7 +287,7 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
     return Found(path, f"{found}, {what}" if found.has(SUBSET) else str(found))
 
 
-_ARCH = {"x86_64": "x86", "arm64": "arm64"}
+ARCH = {"x86_64": "x86", "arm64": "arm64"}  # by the ISA, as Linux calls it
 _APART = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
 _SUFFIXES = (".c", ".h", ".S")
 
@@ -300,7 +300,7 @@ def source_files(tree: Tree, isa: str) -> Iterator[str]:
         for entry in os.scandir(tree.root / folder):
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
-                other = folder == "arch" and entry.name != _ARCH[isa]
+                other = folder == "arch" and entry.name != ARCH[isa]
                 if not other and path not in _APART and not entry.name.startswith("."):
                     pending.append(path)
             elif entry.name.endswith(_SUFFIXES):

@@ -1,11 +1,10 @@
 """The terms of verification: the subject, a check, its outcome."""
 
 import hashlib
-import re
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.linux import routines
 from loopwright.linux.build import BuildError
-from loopwright.linux.trees import GitError, Repository, Tree
+from loopwright.linux.mail import applied
+from loopwright.linux.trees import GitError, Tree
 
 PASS, FAIL = "pass", "fail"
 NOT_COVERED = "not covered"  # there is nothing of that kind to check
@@ -48,9 +48,30 @@ class Check:
 
 # A tier yields its checks one by one and is told whether each one passed.
 Tier = Generator[Check, bool, None]
+Row = dict[str, object]
+Said = Callable[[Row], None]
 
 
-def outcome(variant: str, tier: str, check: Check, again: str) -> dict[str, object]:
+def outcomes(checks: Tier, name: str, tier: str, again: str, said: Said | None) -> list[Row]:
+    """Run the checks of a tier and return their rows; each also goes to said once it is there.
+
+    name is the subject's, again the command that repeats the tier.
+    """
+    rows: list[Row] = []
+    with closing(checks):
+        check = next(checks, None)
+        while check is not None:
+            rows.append(outcome(name, tier, check, again))
+            if said:
+                said(rows[-1])
+            try:
+                check = checks.send(rows[-1]["status"] == PASS)
+            except StopIteration:
+                check = None
+    return rows
+
+
+def outcome(variant: str, tier: str, check: Check, again: str) -> Row:
     """Run a check and return its row (COLUMNS); again is the command that repeats the tier."""
     started = time.monotonic()
     command, log = "", ""
@@ -112,18 +133,3 @@ def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
         raise InputError(f"git am does not take {patch} on {tree}: {error}") from None
     others = [v for v in routines.together(variant) if v != variant]
     return PatchedVariant(tree, (variant, *others), files, patch)
-
-
-def touched(patch: Path) -> list[str]:
-    """Return the files that a patch changes."""
-    return re.findall(r"(?m)^\+\+\+ b/(\S+)$", patch.read_text(encoding="utf-8"))
-
-
-def applied(tree: Tree, patch: Path) -> dict[str, str]:
-    """Apply a patch by git am to the tree's own files in a scratch repository; GitError."""
-    files = touched(patch)
-    with tempfile.TemporaryDirectory(prefix="loopwright-verify-") as folder:
-        repository = Repository(Path(folder) / "pristine", None)
-        repository.commit({f: tree.read(f) for f in files}, "The files as the tree has them\n")
-        repository.git("am", "-q", str(patch.resolve()))
-        return {f: (repository.folder / f).read_text(encoding="utf-8") for f in files}

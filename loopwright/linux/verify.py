@@ -6,7 +6,7 @@ repeated.
 
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -17,15 +17,14 @@ from loopwright.linux.trees import GitError
 from loopwright.linux.verification import (
     COLUMNS,
     NOT_PROVEN,
-    PASS,
     Check,
     CheckError,
     NotCovered,
     PatchedVariant,
+    Row,
+    Said,
     Tier,
-    applied,
-    outcome,
-    touched,
+    outcomes,
 )
 
 
@@ -45,7 +44,7 @@ def _patch(subject: PatchedVariant) -> Path:
 def _git_am(subject: PatchedVariant) -> str:
     patch = _patch(subject)
     try:
-        files = applied(subject.tree, patch)
+        files = mail.applied(subject.tree, patch)
     except (GitError, subprocess.SubprocessError) as error:
         raise CheckError("git am does not take it", ["git", "am", str(patch)], str(error)) from None
     if files != dict(subject.files):
@@ -59,18 +58,15 @@ def _checkpatch(subject: PatchedVariant) -> str:
     patch = _patch(subject)
     signed = "\nSigned-off-by: " in patch.read_text(encoding="utf-8")
     findings = mail.checkpatch(subject.tree, patch, signed=signed)
-    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
-    log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
-    command = ["perl", str(subject.tree.path(mail.SCRIPT)), "--show-types", str(patch)]
-    if errors:
-        raise CheckError(
-            f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}", command, log
-        )
+    if errors := mail.errors(findings):
+        command = ["perl", str(subject.tree.path(mail.SCRIPT)), "--show-types", str(patch)]
+        said = f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}"
+        raise CheckError(said, command, mail.listed(findings))
     allowed = sorted({f.type for f in findings if f.allowed})
     others = sorted({f"{f.level.lower()} {f.type}" for f in findings if not f.allowed})
-    said = [f"allowed: {', '.join(allowed)}"] if allowed else []
-    said += [f"not errors: {', '.join(others)}"] if others else []
-    return "; ".join(["no error of the tree's own checkpatch.pl", *said])
+    also = [f"allowed: {', '.join(allowed)}"] if allowed else []
+    also += [f"not errors: {', '.join(others)}"] if others else []
+    return "; ".join(["no error of the tree's own checkpatch.pl", *also])
 
 
 def _same_code(subject: PatchedVariant) -> str:
@@ -84,7 +80,7 @@ def _same_code(subject: PatchedVariant) -> str:
         if failure:
             raise CheckError(f"{variant.id} in {aim.file} is not the code checked: {failure}")
     names = ", ".join(v.name for v in subject.variants)
-    count = len(touched(subject.patch)) if subject.patch else 0
+    count = len(mail.touched(subject.patch)) if subject.patch else 0
     return f"the {count} files applied assemble to the code of {names}"
 
 
@@ -97,31 +93,33 @@ TIERS: dict[str, Callable[[PatchedVariant], Tier]] = {
 
 def require(isa: str, level: str) -> None:
     """Refuse to start without what the tiers up to a level need; InputError that names it."""
-    names = list(TIERS)[: list(TIERS).index(level) + 1]
+    names = _up_to(level)
     if "object" in names:
         build.require_tools(isa)
     if "boot" in names:
         boot_tier.qemu_program(isa)
 
 
-def run(
-    subject: PatchedVariant, level: str, said: Callable[[dict[str, object]], None] | None = None
-) -> pd.DataFrame:
+def _up_to(level: str) -> list[str]:
+    if level not in TIERS:
+        raise InputError(f"no tier {level!r}: verify by {', '.join(TIERS)}")
+    return list(TIERS)[: list(TIERS).index(level) + 1]
+
+
+def run(subject: PatchedVariant, level: str, said: Said | None = None) -> pd.DataFrame:
     """Verify a subject up to the tier `level`; one row a check (see verification.COLUMNS).
 
     Each row is also handed to said as soon as it is there. A tier whose failure makes the next
     ones meaningless does not keep them from running: each says what it finds. InputError where a
     tool or a whole tree is missing.
     """
-    if level not in TIERS:
-        raise InputError(f"no tier {level!r}: verify by {', '.join(TIERS)}")
-    names = list(TIERS)[: list(TIERS).index(level) + 1]
-    rows = []
-    for name in names:
-        for row in _tier(subject, name):
-            rows.append(row)
-            if said:
-                said(row)
+    rows: list[Row] = []
+    for name in _up_to(level):
+        again = shlex.join(
+            ["loopwright", "patch", subject.variant.id, "--tree", str(subject.tree.root),
+             "-o", "DIR", "--verify", name]
+        )  # fmt: skip
+        rows += outcomes(TIERS[name](subject), subject.variant.id, name, again, said)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -129,21 +127,3 @@ def open_points(rows: pd.DataFrame) -> tuple[str, ...]:
     """Return the unproven checks among the rows of run, each with its tier and reason."""
     left = rows[rows["status"] == NOT_PROVEN].to_dict("records")
     return tuple(f"{row['check']} (tier {row['tier']}): {row['what']}" for row in left)
-
-
-def _tier(subject: PatchedVariant, name: str) -> Iterator[dict[str, object]]:
-    again = shlex.join(
-        ["loopwright", "patch", subject.variant.id, "--tree", str(subject.tree.root),
-         "-o", "DIR", "--verify", name]
-    )  # fmt: skip
-    checks = TIERS[name](subject)
-    try:
-        check = next(checks)
-        while True:
-            row = outcome(subject.variant.id, name, check, again)
-            yield row
-            check = checks.send(row["status"] == PASS)
-    except StopIteration:
-        return
-    finally:
-        checks.close()

@@ -4,7 +4,7 @@ import re
 import shlex
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
@@ -25,8 +25,10 @@ from loopwright.linux.verification import (
     Check,
     CheckError,
     NotProven,
+    Row,
+    Said,
     Tier,
-    outcome,
+    outcomes,
 )
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning import aligned_sources, builds, costs, fixes, images
@@ -225,10 +227,7 @@ class Booted:
         )
 
 
-_Rows = Sequence[Mapping[str, object]]
-
-
-def boot_text(booted: Booted, rows: _Rows) -> str:
+def boot_text(booted: Booted, rows: Sequence[Row]) -> str:
     """Return the paragraphs: what was built, where the loops lie there, what each machine ran."""
     said = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
     work = booted.work
@@ -243,7 +242,7 @@ def boot_text(booted: Booted, rows: _Rows) -> str:
     return f"{wrap(kernel)}\n\n{_boot_table(booted, said)}"
 
 
-def boots_left(booted: Booted | None, rows: _Rows) -> list[str]:
+def boots_left(booted: Booted | None, rows: Sequence[Row]) -> list[str]:
     """Return the points that the booted kernel left unproven."""
     if booted is None:
         return ["a whole kernel built, booted and scanned again"]
@@ -298,7 +297,7 @@ class LoopPatch:
     subject: str
     file: Path | None
     findings: tuple[Complaint, ...]
-    checks: tuple[dict[str, object], ...]
+    checks: tuple[Row, ...]
     notes: tuple[str, ...]
 
 
@@ -307,7 +306,7 @@ def patch(
     function: str,
     tree: str,
     out: Path,
-    said: Callable[[dict[str, object]], None] | None = None,
+    said: Said | None = None,
     identity: Identity | None = None,
     tier: str = OBJECT,
 ) -> LoopPatch:
@@ -342,9 +341,9 @@ def patch(
         work = Work(source, overlay, isa, function, file, loops, asked, cores)
         booted = Booted(work) if tier == BOOT else None
         again = _again(scan, function, tree, out, tier)
-        rows = _checked(work.checks(), function, OBJECT, again, said)
+        rows = outcomes(work.checks(), function, OBJECT, again, said)
         if booted and rows[-1]["status"] == PASS:
-            rows += _checked(booted.checks(), function, BOOT, again, said)
+            rows += outcomes(booted.checks(), function, BOOT, again, said)
         overlay.put({})
     if any(row["status"] == FAIL for row in rows):
         return LoopPatch("", None, (), tuple(rows), ())
@@ -394,27 +393,6 @@ def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
     )  # fmt: skip
 
 
-def _checked(
-    checks: Tier,
-    function: str,
-    tier: str,
-    again: str,
-    said: Callable[[dict[str, object]], None] | None,
-) -> list[dict[str, object]]:
-    rows = []
-    try:
-        check = next(checks)
-        while True:
-            rows.append(outcome(function, tier, check, again))
-            if said:
-                said(rows[-1])
-            check = checks.send(rows[-1]["status"] == PASS)
-    except StopIteration:
-        return rows
-    finally:
-        checks.close()
-
-
 def _mailed(
     work: Work,
     booted: Booted | None,
@@ -423,7 +401,7 @@ def _mailed(
     tree: Tree,
     out: Path,
     identity: Identity | None,
-    rows: Sequence[dict[str, object]],
+    rows: Sequence[Row],
 ) -> LoopPatch:
     author = identity or user_identity(tree.root)
     made, warning = trees.made_against(tree, [work.file])
