@@ -126,7 +126,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     live = around.live(set(exits.values()))
     freed = _freed(piece.isa, free)
     leaving = {name: live[target] - freed for name, target in exits.items()}
-    scratch = (around.written() | freed) & GENERAL[piece.isa] - {"rsp", "sp"}
+    scratch = (around.written() | freed) & (GENERAL[piece.isa] | _VECTORS) - {"rsp", "sp"}
     entries = {inside[at]: at - piece.address for at in sorted(entered)}
     listing = Listing(
         tuple(lines),

@@ -14,7 +14,8 @@ from loopwright.improving.edits import (
     stepped,
     whole,
 )
-from loopwright.improving.listing import GENERAL, Line, Listing, address, code, label
+from loopwright.improving.listing import Line, Listing, address, code, label
+from loopwright.improving.rewriting import free_register
 from loopwright.improving.turning import MOST_CODE, OfTurning, Turning, opposite
 
 # What a branch says of "cmp E,P" when it is taken: P against E, and whether signs count.
@@ -100,7 +101,7 @@ class UnrollByDistance(OfTurning):
         kept = [n for n in body if n not in {u.at for u in loop.joined.values()}]
         if len(kept) * self.factor > MOST_CODE:
             return None
-        scratch = _scratch(turning)
+        scratch = free_register(listing)
         if scratch is None:
             return None
         head = listing.fresh(f"unrolled{self.factor}")
@@ -264,17 +265,6 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
         if register in named or register not in places or n in loop.turning.exits:
             return False
     return True
-
-
-def _scratch(turning: Turning) -> str | None:
-    """Return a register that holds nothing in a loop, at its head and where it goes on."""
-    listing = turning.listing
-    taken = set(listing.live[turning.first]).union(*listing.leaving.values())
-    for n in (*turning.inside, turning.last):
-        effects = listing.effects[n]
-        taken |= effects.reads | effects.writes if effects else frozenset()
-    free = listing.scratch & GENERAL["x86_64"] & _WIDE - taken
-    return min(free, key=lambda r: (len(r), r), default=None)
 
 
 def _sized(register: str, wide: bool) -> str:

@@ -18,6 +18,7 @@ from loopwright.improving.listing import (
     code,
     full,
     label,
+    part,
 )
 
 RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be done twice
@@ -151,7 +152,7 @@ def whole(register: str) -> str:
 
 def half(register: str) -> str:
     """Return the operand that is the lower half of a register."""
-    return f"%{register}d" if register[1:].isdecimal() else f"%e{register[1:]}"
+    return part(register, 4)
 
 
 def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:

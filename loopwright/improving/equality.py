@@ -23,6 +23,7 @@ from loopwright.tracing.emulator import PAGE, Recorder, core_of, register_of
 _START = 0x5555_0000_0000
 _BUFFERS = 0x2100_0000
 _APART = 0x10_0000
+_NO_AVX = "an instruction that the emulator does not know (it has no AVX)"
 _HALT = 0xF4
 _MOST_STEPS = 4000
 _PROBED = 26  # iterations of which a comparison's values are looked at
@@ -139,6 +140,9 @@ def _unfit(bare: Bare) -> str:
         return "it addresses memory beside its own code"
     info = iced.InstructionInfoFactory()
     for ins in iced.Decoder(64, bare.code):
+        vector = any(iced.RegisterExt.is_vector_register(ins.op_register(n)) for n in range(3))
+        if vector and ins.encoding != iced.EncodingKind.LEGACY:
+            return _NO_AVX  # Unicorn executes some, as the instruction of two operands
         for used in info.info(ins).used_registers():
             whole = iced.RegisterExt.full_register(used.register)
             if not (
@@ -253,7 +257,7 @@ class _Side:
         except UcError as found:
             error = f"it stops: {found}"
             if found.errno == unicorn.UC_ERR_INSN_INVALID:
-                error = "an instruction that the emulator does not know (it has no AVX)"
+                error = _NO_AVX
         steps = self._recorder.steps.copy()
         last = int(steps["address"][-1]) if len(steps) else 0
         label = self._labels.get(last, "")

@@ -38,6 +38,10 @@ _FUNCTIONS = frozenset(
      "MUL", "MULX", "PDEP", "PEXT", "POPCNT", "RCL", "RCR", "ROL", "ROR", "RORX", "SAL", "SAR",
      "SARX", "SHL", "SHLD", "SHLX", "SHR", "SHRD", "SHRX", "STC", "TZCNT", "XCHG"}
 )  # fmt: skip
+# Whose flags do not depend on those before.
+_NEW_FLAGS = frozenset(
+    {"ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BZHI", "LZCNT", "POPCNT", "TZCNT"}
+)
 _OF_VECTORS = frozenset({"MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
 _MOVES = frozenset({"MOV", *_OF_VECTORS, *(f"V{name}" for name in _OF_VECTORS)})
 _WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "VMOVD": False, "VMOVQ": False,
@@ -45,6 +49,10 @@ _WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "VMOVD": False, "VMOV
 _ENCODED = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
 _WRITTEN = (iced.OpAccess.WRITE, iced.OpAccess.COND_WRITE, iced.OpAccess.READ_WRITE,
             iced.OpAccess.READ_COND_WRITE)  # fmt: skip
+
+
+def _whole(register: "iced.Register_") -> "iced.Register_":
+    return iced.RegisterExt.full_register(register)
 
 
 def vector_bits(codes: Iterable[iced.Instruction]) -> int:
@@ -246,6 +254,10 @@ class Formulas:
         if name in _MOVES and ins.op_count == 2:
             value, state = self._read(state, ins, 1)
             return self._written(state, ins, 0, value)
+        if name in ("MOVSS", "MOVSD") and ins.op_kind(0) == iced.OpKind.MEMORY:
+            low = 8 * iced.MemorySizeExt.size(ins.memory_size)
+            value = z3.Extract(low - 1, 0, self._register(state, ins.op1_register))
+            return self._written(state, ins, 0, value)
         if name in _WIDENING and ins.op_count == 2:
             return self._widened(state, ins, signed=_WIDENING[name])
         if name.startswith("SET"):
@@ -401,23 +413,27 @@ class Formulas:
             value, state = self._load(state, ins, size)
             arguments.append(value)
         changed = [bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_modified]
-        kept = set(changed) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
+        mixed = changed if _NAMED[ins.mnemonic] not in _NEW_FLAGS else ()
+        kept = set(mixed) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
         arguments += [state.values[bit] for bit in BITS if bit in kept]
         numbers = [
             ins.immediate(n)
             for n in range(ins.op_count)
             if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
         ]
-        registers = [ins.op_register(n) for n in range(ins.op_count)]
-        key = (ins.code, *numbers, *registers)
+        # Which named are the same register, and not which one it is, tells what is done.
+        named = [_FULL.get(_whole(ins.op_register(n)), "") for n in range(ins.op_count)]
+        high = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
+        key = (ins.code, *numbers, *map(named.index, named), *high)
         values = dict(state.values)
         for name in dict.fromkeys((*written, *changed)):
             old = values[name]
+            role = named.index(name) if name in named else name
             if name in VECTORS and legacy and self.vector_bits > _LEGACY_BITS:
-                low = self._function((key, name), self.z3.BitVecSort(_LEGACY_BITS), arguments)
+                low = self._function((key, role), self.z3.BitVecSort(_LEGACY_BITS), arguments)
                 values[name] = self.z3.Concat(
                     self.z3.Extract(self.vector_bits - 1, _LEGACY_BITS, old), low
                 )
             else:
-                values[name] = self._function((key, name), old.sort(), arguments)
+                values[name] = self._function((key, role), old.sort(), arguments)
         return replace(state, values=values)

@@ -99,13 +99,18 @@ def label(name: str, note: str = "") -> Line:
 class Effects:
     """What an instruction reads, writes and does to control flow; registers by their full names.
 
-    CARRY, FLAGS and MEMORY stand among the registers.
+    CARRY, FLAGS and MEMORY stand among the registers. Of x86-64, parts has the bytes of each
+    register that are read, from its lowest on; kept are registers of which a part stays as it was;
+    loads is the bytes that are loaded.
     """
 
     reads: frozenset[str]
     writes: frozenset[str]
     flow: Flow
     string: bool = False
+    parts: Mapping[str, int] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    loads: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,8 @@ class Listing:
 
     contract is a routine's. A loop without one has leaving: by each label outside of it that it
     goes on at, what is live there. scratch are registers that hold nothing there and may be used.
-    entered are the labels in it that code outside of it goes to, beside its start.
+    entered are the labels in it that code outside of it goes to, beside its start. features are
+    what all cores asked for have, which new instructions may need.
     steps names the transformations that made it of the source that was read. head is the label of
     its main loop where transformations made it of another one, and turns how many iterations of
     the loop that was read one iteration of it does.
@@ -127,6 +133,7 @@ class Listing:
     leaving: Mapping[str, frozenset[str]] = field(default_factory=dict)
     scratch: frozenset[str] = frozenset()
     entered: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
     head: str = ""
     turns: int = 1
 
@@ -188,7 +195,6 @@ class Listing:
     def live(self) -> Sequence[frozenset[str]]:
         """Return what is live before each statement: registers, CARRY and FLAGS."""
         count = len(self.lines)
-        after_return = _live_at_return(self.isa, self.contract) if self.contract else frozenset()
         found: list[frozenset[str]] = [frozenset()] * count
         after = [self.successors(n) for n in range(count)]
         changed = True
@@ -198,17 +204,18 @@ class Listing:
                 effects = self.effects[n]
                 out = frozenset().union(*(found[s] for s in after[n]))
                 if effects is not None:
-                    if effects.flow in (Flow.RETURN, Flow.INDIRECT):
-                        out |= after_return
-                    out |= self._outside(n)
+                    out |= self.outside(n)
                     out = (out - effects.writes) | effects.reads
                 out -= {MEMORY}
                 if out != found[n]:
                     found[n], changed = out, True
         return found
 
-    def _outside(self, at: int) -> frozenset[str]:
-        """Return what is live where an instruction of a bare loop leaves it."""
+    def outside(self, at: int) -> frozenset[str]:
+        """Return what is live where an instruction leaves the listing, beside what it reads."""
+        effects = self.effects[at]
+        if self.contract and effects and effects.flow in (Flow.RETURN, Flow.INDIRECT):
+            return live_at_return(self.isa, self.contract)
         if not self.leaving:
             return frozenset()
         words = re.findall(r"[.\w$]+", self.lines[at].text)
@@ -272,7 +279,7 @@ class Listing:
         return "\n".join([*out, *([pending] if pending else [])]) + "\n"
 
 
-def _live_at_return(isa: str, contract: Contract) -> frozenset[str]:
+def live_at_return(isa: str, contract: Contract) -> frozenset[str]:
     """Return the registers that a caller may look at behind a call."""
     free = {full(isa, name) for name in contract.may_change}
     free |= {full(isa, name) for name in contract.inputs.values()}
@@ -302,6 +309,26 @@ def full(isa: str, name: str) -> str:
 _REGISTERS = {
     value: name.lower() for name, value in vars(iced.Register).items() if isinstance(value, int)
 }
+_SIZES = {
+    name.lower(): iced.RegisterExt.size(cast("iced.Register_", number))
+    for name, number in vars(iced.Register).items()
+    if isinstance(number, int)
+}
+_PARTS = {
+    (full("x86_64", name), _SIZES[name]): name
+    for number, name in _REGISTERS.items()
+    if number not in (iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH)
+}
+
+
+def size_of(register: str) -> int:
+    """Return the bytes of a register of x86-64, 0 of what is none."""
+    return _SIZES.get(register.removeprefix("%"), 0) if register.startswith("%") else 0
+
+
+def part(whole: str, size: int) -> str:
+    """Return the operand that is the lowest bytes of a whole register of x86-64."""
+    return f"%{_PARTS[whole, size]}"
 
 
 def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
@@ -464,23 +491,49 @@ _ORDERING = frozenset(
 )
 
 
+# Operations on the lowest element of a vector register, whose other elements stay or are not read.
+_SCALAR = frozenset(
+    value
+    for name, value in vars(iced.Mnemonic).items()
+    if re.fullmatch(r"(ADD|SUB|MUL|DIV|MIN|MAX|R?SQRT|RCP|ROUND|U?COMI|MOV)S[SD]|MOV[DQ]"
+                    r"|CVT\w+2S[SDI]", name)
+)  # fmt: skip
+_HIGH = {iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH}
+_SOMETIMES = (iced.OpAccess.COND_WRITE, iced.OpAccess.READ_COND_WRITE)
+_UPDATES = (iced.OpAccess.READ_WRITE, iced.OpAccess.READ_COND_WRITE)
+
+
 def x86_effects(piece: bytes) -> Effects:
     """Return the effects of one instruction of x86-64 by its bytes."""
     ins = next(iter(iced.Decoder(64, piece)))
     info = iced.InstructionInfoFactory().info(ins)
-    reads, writes = set(), set()
+    reads, writes, kept = set(), set(), set()
+    parts: dict[str, int] = {}
+    scalar = ins.mnemonic in _SCALAR and ins.encoding == iced.EncodingKind.LEGACY
     for used in info.used_registers():
         name = _REGISTERS[iced.RegisterExt.full_register(used.register)]
-        small = iced.RegisterExt.size(used.register) < 4
+        size = iced.RegisterExt.size(used.register)
+        narrow = scalar and iced.RegisterExt.is_xmm(used.register)
+        small = size < 4
         if used.access in WRITES:
             writes.add(name)
+            if small or used.access in _SOMETIMES or (narrow and used.access in _UPDATES):
+                kept.add(name)
         if used.access not in (iced.OpAccess.WRITE,) or small:
             reads.add(name)
+        if used.access != iced.OpAccess.WRITE:
+            if narrow:
+                size = min(size, iced.MemorySizeExt.size(ins.op_code().memory_size))
+            elif used.register in _HIGH:
+                size = 2
+            parts[name] = max(size, parts.get(name, 0))
+    loads = 0
     for memory in info.used_memory():
         if memory.access in WRITES:
             writes.add(MEMORY)
         if memory.access != iced.OpAccess.WRITE:
             reads.add(MEMORY)
+            loads += iced.MemorySizeExt.size(memory.memory_size)
     if ins.mnemonic in _ORDERING:
         reads.add(MEMORY)
         writes.add(MEMORY)
@@ -499,6 +552,9 @@ def x86_effects(piece: bytes) -> Effects:
         frozenset(writes),
         X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
         ins.has_rep_prefix or ins.has_repne_prefix,
+        parts,
+        frozenset(kept),
+        loads,
     )
 
 

@@ -9,9 +9,10 @@ from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
-from loopwright.improving.listing import MEMORY, Line, Listing
+from loopwright.improving.listing import Line, Listing
 from loopwright.improving.pairing import PairAccesses, SplitPairs
 from loopwright.improving.pipelining import PipelineLoads
+from loopwright.improving.rewriting import BreakDependencies, Rename, fixups_spare
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.turning import CopyIterations, EntriesApart, turning_loops
@@ -91,16 +92,10 @@ class Reorder:
 
     def fixups_hold(self, listing: Listing, one: int, two: int) -> bool:
         """Say whether the fixups of two neighbours find what they need in either order."""
-        mine, other = listing.entries_at(one), listing.entries_at(two)
-        if mine and other:
+        if listing.entries_at(one) and listing.entries_at(two):
             return False
-        for entries, apart in ((mine, two), (other, one)):
-            effects = listing.effects[apart]
-            for entry in entries:
-                needed = listing.live[listing.position[entry.target]] | {MEMORY}
-                if effects is None or effects.writes & needed:
-                    return False
-        return True
+        pairs = ((one, listing.effects[two]), (two, listing.effects[one]))
+        return all(e and fixups_spare(listing, at, e.writes) for at, e in pairs)
 
 
 def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
@@ -129,6 +124,8 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     *(CopyIterations(n) for n in (2, 4)),
     PairAccesses(),
     SplitPairs(),
+    BreakDependencies(),
+    Rename(),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
     *(
@@ -146,6 +143,8 @@ OF_LOOPS: tuple[Transformation, ...] = (
     *(Unroll(n) for n in (2, 4, 8)),
     PipelineLoads(),
     *(CopyIterations(n) for n in (2, 4)),
+    BreakDependencies(),
+    Rename(),
     *(Align(n) for n in (4, 5, 6)),
     Reorder(),
 )

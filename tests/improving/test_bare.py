@@ -156,7 +156,7 @@ def broken(name, monkeypatch):
         made = {k: (r, False) for k, (r, _) in distance._RELATIONS.items()}
         monkeypatch.setattr(distance, "_RELATIONS", made)
     elif name == "the distance is in a register that is live":
-        monkeypatch.setattr(distance, "_scratch", lambda _: "rbx")
+        monkeypatch.setattr(distance, "free_register", lambda _: "rbx")
     elif name == "an exit finds registers too early":
         monkeypatch.setattr(
             distance, "_added", lambda update, _: f"lea ({update.written}),{update.written}"
@@ -314,3 +314,9 @@ def loop_of(text):
 def test_registers_that_are_not_compared_are_not_proven():
     loop = bare(COPY.replace("mov %cl,(%rsi)", "movq (%rdi),%mm0"))
     assert "do not compare" in equality.compare(loop, loop.code).missing
+
+
+def test_vectors_of_16_bytes_in_vex_encoding_are_not_run():
+    text = COPY.replace("mov %cl,(%rsi)", "vaddps %xmm1,%xmm2,%xmm0")
+    loop = bare(text)
+    assert "no AVX" in equality.compare(loop, loop.code).missing

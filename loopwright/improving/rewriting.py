@@ -1,0 +1,305 @@
+"""Rewrites of single instructions of a loop: what they share, and those against false waits."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from loopwright.code.instructions import Flow
+from loopwright.errors import InputError
+from loopwright.improving.counted import immediate
+from loopwright.improving.edits import EVERY_FLAG, half, whole
+from loopwright.improving.listing import (
+    GENERAL,
+    MEMORY,
+    Effects,
+    Line,
+    Listing,
+    code,
+    effects_of,
+    live_at_return,
+    part,
+    size_of,
+)
+from loopwright.improving.turning import turning_loops
+
+_VECTORS = frozenset(f"zmm{n}" for n in range(16))
+Change = Mapping[int, Sequence[str]]
+"""By the position of a statement, the instructions in its place."""
+
+
+class Rewrite(ABC):
+    """A transformation that puts other instructions in the place of a few, wherever it can."""
+
+    name: str
+    condition: str
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with all such places of its loops changed, then with each one alone."""
+        if listing.isa != "x86_64":
+            return
+        loops = [x for x in turning_loops(listing) if listing.head in ("", x.head)]
+        every, single = listing, []
+        for at in reversed([n for loop in loops for n in loop.inside]):
+            if change := self.change(listing, at):
+                single.append(edited(listing, change))
+            if change := self.change(every, at):
+                every = edited(every, change)
+        for made in [*([every] if len(single) > 1 else []), *reversed(single)]:
+            yield listing.with_lines(made.lines, self.name)
+
+    @abstractmethod
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return what to change for a statement, None where the condition does not hold."""
+
+
+def edited(listing: Listing, change: Change) -> Listing:
+    """Return a listing with instructions in the place of others; an access keeps its labels."""
+    lines: list[Line] = []
+    for n, line in enumerate(listing.lines):
+        if n not in change:
+            lines.append(line)
+            continue
+        start = len(lines)
+        while (
+            start and lines[start - 1].kind == "label" and lines[start - 1].text in listing.fixups
+        ):
+            start -= 1
+        labels, lines = lines[start:], lines[:start]
+        access = next((k for k, text in enumerate(change[n]) if "(" in text), 0)
+        new = [code(text, "" if k else line.note) for k, text in enumerate(change[n])]
+        lines += [*new[:access], *labels, *new[access:]]
+    return listing.with_lines(lines, "")
+
+
+def known(text: str) -> Effects | None:
+    """Return the effects of an instruction, None where there is no such one."""
+    try:
+        return effects_of("x86_64", [text])[text]
+    except InputError:
+        return None
+
+
+def fixups_spare(listing: Listing, at: int, registers: Collection[str]) -> bool:
+    """Say whether no fixup of a statement needs what some registers, or memory, hold."""
+    targets = [listing.position[entry.target] for entry in listing.entries_at(at)]
+    return not any({*listing.live[n], MEMORY} & set(registers) for n in targets)
+
+
+def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
+    """Say whether nothing behind a statement reads a register beyond its first bytes."""
+    waiting, seen = listing.successors(at), set()
+    while waiting:
+        n = waiting.pop()
+        effects = listing.effects[n]
+        if n in seen:
+            continue
+        seen.add(n)
+        if effects is not None:
+            if register in listing.outside(n) or effects.flow is Flow.CALL:
+                return False
+            if effects.parts.get(register, 0) > size:
+                return False
+            if register in effects.writes - effects.kept:
+                continue
+        waiting += listing.successors(n)
+    return True
+
+
+def free_register(listing: Listing, *, vector: bool = False) -> str | None:
+    """Return a register that nothing in a listing uses, and nothing behind it reads."""
+    pool = _VECTORS if vector else GENERAL["x86_64"] - {"rsp"}
+    if listing.contract is not None:
+        pool -= live_at_return(listing.isa, listing.contract) | _VECTORS
+    else:
+        pool &= listing.scratch
+    used = (e.reads | e.writes for e in listing.effects if e)
+    free = pool.difference(*used, *listing.leaving.values())
+    return min(free, key=lambda r: (len(r), r), default=None)
+
+
+def straight(listing: Listing, at: int) -> Iterator[int]:
+    """Yield the instructions behind a statement that control comes to from it alone."""
+    for n in range(at + 1, len(listing.lines)):
+        line, effects = listing.lines[n], listing.effects[n]
+        if line.kind == "label" and line.text in listing.jumped_to:
+            return
+        if effects is not None:
+            yield n
+            if effects.flow is not Flow.NEXT:
+                return
+
+
+def reader(listing: Listing, at: int) -> int | None:
+    """Return the first instruction that reads what one writes, if that can be done there as well.
+
+    None where control may go elsewhere before, or what stands between uses the one's result or
+    changes what it reads.
+    """
+    mine = listing.effects[at]
+    if mine is None or listing.entries_at(at):
+        return None
+    for n in straight(listing, at):
+        effects = listing.effects[n]
+        assert effects is not None
+        if mine.writes & effects.reads:
+            return n
+        if mine.writes & effects.writes or effects.writes & mine.reads:
+            return None
+        if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, mine.writes):
+            return None
+    return None
+
+
+def named(text: str) -> list[str]:
+    """Return the whole registers that a text names, each as often as it does."""
+    return [whole(r) for r in re.findall(r"%\w+", text)]
+
+
+_COUNTS = re.compile(r"(popcnt|lzcnt|tzcnt)[lq]?")
+_LOWEST = re.compile(r"(cvt(si|sd|ss)2s[sd][lq]?|sqrts[sd]|rcpss|rsqrtss|rounds[sd])")
+_MERGED = re.compile(r"movs[sd]")
+
+
+class BreakDependencies(Rewrite):
+    """Results that do not wait for what their register held before."""
+
+    name = "false dependencies broken"
+    condition = (
+        "the register is no source, nothing reads what it held beside the result, on any way up to "
+        "where it is written as a whole, nor does a fixup, nor does that read flags"
+    )
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return a zeroing before an instruction, or one that writes the whole register."""
+        line = listing.lines[at]
+        *sources, target = line.operands or ("",)
+        register, size = whole(target) if size_of(target) else "", size_of(target)
+        effects = listing.effects[at]
+        if effects is None or not register or register in named(",".join(sources)):
+            return None
+        if not fixups_spare(listing, at, {register, *EVERY_FLAG}):
+            return None
+        new = self._written(listing, at, register, size)
+        if new is None or new[0] in (x.text for x in listing.lines[max(0, at - 3) : at]):
+            return None
+        return {at: new}
+
+    def _written(self, listing: Listing, at: int, register: str, size: int) -> list[str] | None:
+        line, kind = listing.lines[at], listing.lines[at].mnemonic
+        *sources, target = line.operands
+        if _COUNTS.fullmatch(kind) and size > 2:
+            zero = half(register)
+            return [f"xorl {zero},{zero}", line.text]  # the count sets all flags as well
+        if _LOWEST.fullmatch(kind):
+            lowest = 4 if kind.rstrip("lq").endswith("s") else 8
+            if unread_above(listing, at, register, lowest):
+                return [f"xorps {target},{target}", line.text]
+        lowest = 4 if kind == "movss" else 8
+        merged = _MERGED.fullmatch(kind) and size_of(sources[0]) == 16
+        if merged and unread_above(listing, at, register, lowest):
+            return [f"movaps {sources[0]},{target}"]
+        if size > 2 or target != part(register, size):
+            return None  # no part of a register, or its second byte
+        if not unread_above(listing, at, register, size):
+            return None
+        if kind.startswith("set"):
+            return [f"movl $0,{half(register)}", line.text]
+        if kind in ("mov", f"mov{'bw'[size - 1]}"):
+            [source] = sources
+            if source.startswith("$"):
+                value = immediate(source)
+                return (
+                    None
+                    if value is None
+                    else [f"movl ${value & (1 << 8 * size) - 1},{half(register)}"]
+                )
+            return [f"movz{'bw'[size - 1]}l {source},{half(register)}"]
+        return None
+
+
+class Rename(Rewrite):
+    """Another register for one result and all that reads it."""
+
+    name = "registers renamed"
+    condition = (
+        "all that reads the result stands behind it without a branch or label between, names it, "
+        "and no fixup there needs it; the other register is the result's own source, which nothing "
+        "reads afterwards, or one that nothing uses"
+    )
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return the result and its readers with another register."""
+        line, effects = listing.lines[at], listing.effects[at]
+        target = line.operands[-1] if line.operands else ""
+        register = whole(target) if size_of(target) > 2 else ""
+        if effects is None or register not in effects.writes - effects.reads - {"rsp"}:
+            return None
+        counts = _COUNTS.fullmatch(line.mnemonic)
+        others = (e for n, e in enumerate(listing.effects) if e and n != at)
+        if not counts and not any(register in e.writes - e.reads for e in others):
+            return None
+        uses = self.uses(listing, at, register)
+        if uses is None:
+            return None
+        other = free_register(listing, vector=register.startswith("zmm"))
+        source = whole(line.operands[0]) if counts else ""
+        if source in GENERAL["x86_64"] and self.unused(listing, (at, *uses), source):
+            other = source
+        if other is None or other == register:
+            return None
+        change = {}
+        for n in (at, *uses):
+            operands = list(listing.lines[n].operands)
+            for k, operand in enumerate(operands):
+                if n > at or k == len(operands) - 1:
+                    operands[k] = renamed(operand, register, other)
+            change[n] = [f"{listing.lines[n].mnemonic} {','.join(operands)}"]
+        return change
+
+    def uses(self, listing: Listing, at: int, register: str) -> list[int] | None:
+        """Return what reads a result, None where some of it stands elsewhere or cannot change."""
+        found: list[int] = []
+        for n in straight(listing, at):
+            effects = listing.effects[n]
+            assert effects is not None
+            if register in effects.reads:
+                text = listing.lines[n].text
+                high = any(size_of(r) == 1 and r[-1] == "h" for r in re.findall(r"%\w+", text))
+                if high or register in _implicit(listing, n):
+                    return None
+                found.append(n)
+            if not fixups_spare(listing, n, {register}):
+                return None
+            if register in effects.writes - effects.reads:
+                return found
+            goes_on = [listing.live[m] for m in listing.successors(n)]
+            if register not in listing.outside(n).union(*goes_on):
+                return found
+            if effects.flow is not Flow.NEXT:
+                return None
+        return None
+
+    def unused(self, listing: Listing, uses: Sequence[int], source: str) -> bool:
+        """Say whether a source holds nothing from its reader up to the last use of the result."""
+        between = [listing.effects[n] for n in straight(listing, uses[0]) if n <= uses[-1]]
+        if any(source in e.reads | e.writes for e in between if e):
+            return False
+        return source not in listing.live[uses[-1] + 1] and all(
+            fixups_spare(listing, n, {source}) for n in range(uses[0], uses[-1] + 1)
+        )
+
+
+def _implicit(listing: Listing, at: int) -> frozenset[str]:
+    """Return what an instruction uses and its text does not name."""
+    effects = listing.effects[at]
+    used = effects.reads | effects.writes if effects else frozenset()
+    return used - set(named(listing.lines[at].text))
+
+
+def renamed(text: str, register: str, other: str) -> str:
+    """Return a text that names another whole register in a register's place."""
+    return re.sub(
+        r"%\w+",
+        lambda m: part(other, size_of(m[0])) if whole(m[0]) == register else m[0],
+        text,
+    )
