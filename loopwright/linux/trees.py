@@ -289,10 +289,11 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
 
 ARCH = {"x86_64": "x86", "arm64": "arm64"}  # by the ISA, as Linux calls it
 _APART = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
-_SUFFIXES = (".c", ".h", ".S")
 
 
-def source_files(tree: Tree, isa: str) -> Iterator[str]:
+def source_files(
+    tree: Tree, isa: str, suffixes: tuple[str, ...] = (".c", ".h", ".S")
+) -> Iterator[str]:
     """Yield the paths of C and assembly files and headers, without those of other architectures."""
     pending = [""]
     while pending:
@@ -303,15 +304,17 @@ def source_files(tree: Tree, isa: str) -> Iterator[str]:
                 other = folder == "arch" and entry.name != ARCH[isa]
                 if not other and path not in _APART and not entry.name.startswith("."):
                     pending.append(path)
-            elif entry.name.endswith(_SUFFIXES):
+            elif entry.name.endswith(suffixes):
                 yield path
 
 
-def files_holding(tree: Tree, isa: str, word: str, pattern: str) -> list[str]:
+def files_holding(
+    tree: Tree, isa: str, word: str, pattern: str, suffixes: tuple[str, ...] = (".c", ".h", ".S")
+) -> list[str]:
     """Return the sources that hold a word, and text that matches a regular expression with it."""
     needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
     found = []
-    for file in source_files(tree, isa):
+    for file in source_files(tree, isa, suffixes):
         content = _read(tree.root / file)
         if needle in content and wanted.search(content):
             found.append(file)

@@ -298,8 +298,8 @@ class Side:
         out: dict[str, Any] = {"strip": [], "limit": {}, "boundary": {}, "error": {}}
         for m, n in enumerate(self.numbers):
             out["strip"].append(self._strip(costs, n))
-            if (n, core) in limits:
-                out["limit"][m] = self.words.number(limits[n, core])
+            if (place := scan.Place(n, core)) in limits:
+                out["limit"][m] = self.words.number(limits[place])
             if found := boundary(self.scan.found.loops[n], costs.table[n]):
                 out["boundary"][m] = [found.size, self.words.number(found.crossed), found.at]
             if n in costs.errors:

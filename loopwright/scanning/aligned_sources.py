@@ -82,11 +82,6 @@ def aligned(text: str, label: Label, alignment: int) -> str:
 _STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
 
 
-def anywhere(loop: ScannedLoop, function: str) -> ScannedLoop:
-    """Return a loop as one of that function, whatever the file that it was found in."""
-    return replace(loop, file="", section="", function=function)
-
-
 def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
     """Return the numbers of the loops in a function, by any of the names that it has."""
     begin = {
@@ -103,15 +98,32 @@ def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: 
     ]
 
 
+def find_again(
+    wanted: Sequence[ScannedLoop],
+    function: str,
+    sections: Sequence[Section],
+    loops: Sequence[ScannedLoop],
+) -> dict[int, int]:
+    """Return by the number of each loop of a function the same one's among loops of another file.
+
+    A loop that is not there is left out.
+    """
+    numbers = inside(sections, loops, function)
+    a, b = (
+        [replace(loop, file="", section="", function=function) for loop in some]
+        for some in (wanted, [loops[n] for n in numbers])
+    )
+    return {n: numbers[m] for n, m in builds.common(a, b).items()}
+
+
 def assembly_source(tree: Tree, isa: str, function: str) -> str:
     """Return the assembly file of a tree that defines a function; InputError where none does."""
-    pattern = re.compile(_STARTS.format(re.escape(function)), re.MULTILINE)
-    found = sorted(
+    starts = _STARTS.format(re.escape(function))
+    found = [
         file
-        for file in trees.source_files(tree, isa)
-        if file.endswith(".S") and function in (text := _text(tree, file))
-        if pattern.search(blank_comments(text))
-    )
+        for file in trees.files_holding(tree, isa, function, starts, suffixes=(".S",))
+        if re.search(rf"(?m){starts}", blank_comments(tree.read(file)))
+    ]
     if not found:
         raise InputError(
             f"no assembly file of {tree} defines {function}: patches are made of assembly; "
@@ -120,13 +132,6 @@ def assembly_source(tree: Tree, isa: str, function: str) -> str:
     if len(found) > 1:
         raise InputError(f"{function} is defined in {', '.join(found)} of {tree}: which is meant?")
     return found[0]
-
-
-def _text(tree: Tree, file: str) -> str:
-    try:
-        return (tree.root / file).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # a link that leads nowhere
-        return ""
 
 
 @dataclass(frozen=True)
@@ -185,8 +190,9 @@ class Work:
     objtool: list[str] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     numbers: list[tuple[int, int]] = field(default_factory=list)
-    _built: list[Built] = field(default_factory=list)
-    _build: list[Build] = field(default_factory=list)
+    before: Built = field(init=False)
+    after: Built = field(init=False)
+    _build: Build = field(init=False)
 
     @property
     def wishes(self) -> Mapping[int, int]:
@@ -194,20 +200,9 @@ class Work:
         return self.choices[self.taken]
 
     @property
-    def before(self) -> Built:
-        """Return the object as the tree has it."""
-        return self._built[0]
-
-    @property
-    def after(self) -> Built:
-        """Return the object of the changed file."""
-        return self._built[1]
-
-    @property
     def matched(self) -> dict[int, int]:
         """Return the number in after of each loop in before that is still there."""
-        pairs = builds.match(self.before.loops, self.after.loops)
-        return {p.a: p.b for p in pairs if p.a is not None and p.b is not None}
+        return builds.common(self.before.loops, self.after.loops)
 
     @property
     def object(self) -> str:
@@ -229,16 +224,16 @@ class Work:
 
     def _prepare(self) -> str:
         self.overlay.put({})
-        self._build.append(object_tier.prepare(self.overlay, self.isa))
-        self._built.append(self._made(self.tree.read(self.file)))
+        self._build = object_tier.prepare(self.overlay, self.isa)
+        self.before = self._made(self.tree.read(self.file))
         return f"{self.object} of {self.tree}, {len(self.before.loops)} loops"
 
     def _made(self, text: str) -> Built:
         """Build the object of the file with a text, and scan it."""
         own = text != self.tree.read(self.file)
         self.overlay.put({self.file: text} if own else {})
-        self.objtool = object_tier.build_anew(self._build[0], [self.object])
-        image = images.read_image(self._build[0].folder / self.object)
+        self.objtool = object_tier.build_anew(self._build, [self.object])
+        image = images.read_image(self._build.folder / self.object)
         loops = find_loops(image).loops
         return Built(image.sections, loops, cost(loops, self.cores))
 
@@ -247,21 +242,12 @@ class Work:
         text = self.tree.read(self.file)
         found = labels(text)
         sections = self._made(marked(text, found)).sections
-        mine = set(inside(self.before.sections, self.before.loops, self.function))
-        pairs = builds.match(
-            [anywhere(x, self.function) for x in self.loops],
-            [
-                anywhere(x, self.function if n in mine else "")
-                for n, x in enumerate(self.before.loops)
-            ],
-        )
-        for pair in pairs:
-            if pair.a is None or pair.a not in self.wishes:
-                continue
-            if pair.b is None:
-                where = self.loops[pair.a].where
+        here = find_again(self.loops, self.function, self.before.sections, self.before.loops)
+        for wish in self.wishes:
+            if wish not in here:
+                where = self.loops[wish].where
                 raise CheckError(f"the tree's {self.function} has no loop like {where}")
-            loop = self.before.loops[pair.b]
+            loop = self.before.loops[here[wish]]
             label = at_head(sections, found, loop)
             if label is None:
                 raise CheckError(
@@ -269,7 +255,7 @@ class Work:
                     "from a macro, which is for you to change"
                 )
             self.labels.append(label)
-            self.numbers.append((pair.a, pair.b))
+            self.numbers.append((wish, here[wish]))
         return ", ".join(f"{label.name} in line {label.line}" for label in self.labels)
 
     def _change(self) -> str:
@@ -303,7 +289,7 @@ class Work:
     def _rebuild(self, text: str) -> None:
         """Build the file with a new text; CheckError where the assembler has a word on it."""
         had, self.new = self.objtool, text
-        self._built[1:] = [self._made(text)]
+        self.after = self._made(text)
         if self.objtool and self.objtool != had:
             raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
 

@@ -31,7 +31,7 @@ from loopwright.linux.verification import (
     outcomes,
 )
 from loopwright.predicting.pipeline import Pipeline
-from loopwright.scanning import aligned_sources, builds, costs, fixes, images
+from loopwright.scanning import aligned_sources, costs, fixes, images
 from loopwright.scanning.aligned_sources import Work, spread
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.costs import cost
@@ -179,17 +179,11 @@ class Booted:
         work = self.work
         image = images.read_image(folder / "vmlinux")
         loops = find_loops(image).loops
-        mine = [loops[n] for n in aligned_sources.inside(image.sections, loops, work.function)]
         wanted = [work.before.loops[n] for _, n in work.numbers]
-        pairs = builds.match(
-            [aligned_sources.anywhere(loop, work.function) for loop in wanted],
-            [aligned_sources.anywhere(loop, work.function) for loop in mine],
-        )
-        at = {pair.a: mine[pair.b] for pair in pairs if pair.a is not None and pair.b is not None}
-        missing = [work.labels[n].name for n in range(len(wanted)) if n not in at]
-        if missing:
+        at = aligned_sources.find_again(wanted, work.function, image.sections, loops)
+        if missing := [label.name for n, label in enumerate(work.labels) if n not in at]:
             raise NotProven(f"a small kernel of this tree has no loop at {', '.join(missing)}")
-        self.loops = [at[n] for n in range(len(wanted))]
+        self.loops = [loops[at[n]] for n in range(len(wanted))]
         said = []
         costs = cost(self.loops, work.cores)
         for n, ((wish, before), label) in enumerate(zip(work.numbers, work.labels, strict=True)):
@@ -198,10 +192,7 @@ class Booted:
                 raise CheckError(f"{label.name} is at {loop.address:#x}, no multiple of {to}")
             cycles = []
             for core, one in enumerate(costs):
-                then, most = (
-                    one.cycles[n],
-                    max(work.after.cycles(core, work.matched[before])),
-                )
+                then, most = one.cycles[n], max(work.after.cycles(core, work.matched[before]))
                 if costs_more(then, most):
                     raise CheckError(
                         f"{label.name} takes {then:.2f} cycles on {one.core.id} in the linked "
@@ -258,29 +249,20 @@ def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
     for machine, counts in booted.ran.items():
         if f"boot: {machine.name}" in said:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
-            rows.append([machine.name, *times, _tests(machine, said), _calls(machine, said)])
+            tests, calls = (_counted(kind, machine, said) for kind in ("KUnit ", "sweep "))
+            held = (f"{tests} pass", f"{calls:,} as they must")
+            rows.append([machine.name, *times, *held])
     return message.aligned(head, rows, left=len(head))
 
 
-def _tests(machine: Machine, said: Mapping[str, str]) -> str:
-    """Return the count of the kernel's own tests that passed on a machine."""
-    passed = [
+def _counted(kind: str, machine: Machine, said: Mapping[str, str]) -> int:
+    """Return the sum of the counts that come first in the words of a kind of check on a machine."""
+    return sum(
         int(found[1])
         for check, what in said.items()
-        if check.startswith("KUnit ") and check.endswith(f": {machine.name}")
-        if (found := re.match(r"pass:(\d+)", what))
-    ]
-    return f"{sum(passed)} pass"
-
-
-def _calls(machine: Machine, said: Mapping[str, str]) -> str:
-    """Return the count of system calls that held on a machine."""
-    held = [
-        int(what.split()[0])
-        for check, what in said.items()
-        if check.startswith("sweep ") and check.endswith(f": {machine.name}")
-    ]
-    return f"{sum(held):,} as they must"
+        if check.startswith(kind) and check.endswith(f": {machine.name}")
+        if (found := re.match(r"(?:pass:)?(\d+)", what))
+    )
 
 
 OBJECT, BOOT = TIERS = ("object", "boot")

@@ -57,25 +57,9 @@ def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
     return pairs + [Pair(None, n) for n in sorted(left_b)]
 
 
-def compared_rows(
-    a: Sequence[ScannedLoop],
-    b: Sequence[ScannedLoop],
-    costs_a: Sequence[CoreCosts],
-    costs_b: Sequence[CoreCosts],
-    line: Callable[[ScannedLoop], str],
-) -> Iterator[dict[str, Any]]:
-    """Yield a row (COLUMNS) for each pair and core: what changed, cycles in both.
-
-    percent is how much slower the loop of B is, negative where it is faster; line says where in the
-    source a loop of B is. The order is that of changes, worst first, then how much.
-    """
-    pairs = match(a, b)
-    out = [
-        _row(pair, a, b, in_a, in_b, line)
-        for in_a, in_b in zip(costs_a, costs_b, strict=True)
-        for pair in pairs
-    ]
-    yield from sorted(out, key=_badness)
+def common(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> dict[int, int]:
+    """Return by the number of each loop of A that is in B, too, its number there."""
+    return {p.a: p.b for p in match(a, b) if p.a is not None and p.b is not None}
 
 
 def _by_key(
@@ -90,46 +74,6 @@ def _by_key(
             continue
         found[loop.file, loop.written, *keys(loop)].append(n)
     return found
-
-
-def _row(
-    pair: Pair,
-    a: Sequence[ScannedLoop],
-    b: Sequence[ScannedLoop],
-    in_a: CoreCosts,
-    in_b: CoreCosts,
-    line: Callable[[ScannedLoop], str],
-) -> dict[str, Any]:
-    was = None if pair.a is None else a[pair.a]
-    now = None if pair.b is None else b[pair.b]
-    one = now or was
-    assert one is not None
-    cycles_a, best_a = _cycles(in_a, pair.a)
-    cycles_b, best_b = _cycles(in_b, pair.b)
-    word, percent = change(pair, in_a, in_b)
-    errors = [
-        costs.errors[n]
-        for costs, n in ((in_a, pair.a), (in_b, pair.b))
-        if n is not None and n in costs.errors
-    ]
-    return {
-        "function": one.where,
-        "change": word,
-        "microarch": in_b.core.id,
-        "address_a": f"{was.address:#x}" if was else "",
-        "offset_a": was.offset if was else None,
-        "cycles_a": cycles_a,
-        "address_b": f"{now.address:#x}" if now else "",
-        "offset_b": now.offset if now else None,
-        "cycles_b": cycles_b,
-        "percent": None if percent is None else round(percent, 1),
-        "best_a": best_a,
-        "best_b": best_b,
-        "file": one.file,
-        "section": one.section,
-        "line": line(one) if now else "",
-        "error": errors[0] if errors else "",
-    }
 
 
 def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float | None]:
@@ -185,9 +129,40 @@ class Between:
 
     @cached_property
     def found(self) -> list[dict[str, Any]]:
-        """Return a row for each loop and core, the worst news first."""
-        a, b = self.a, self.b
-        return list(compared_rows(a.found.loops, b.found.loops, a.costs, b.costs, b.source.of))
+        """Return a row (BUILD_COLUMNS) for each loop and core, the worst news first."""
+        pairs = match(self.a.found.loops, self.b.found.loops)
+        cores = zip(self.a.costs, self.b.costs, strict=True)
+        return sorted((self._row(pair, *both) for both in cores for pair in pairs), key=_badness)
+
+    def _row(self, pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> dict[str, Any]:
+        """Return what changed of a loop on a core; percent is how much slower that of B is."""
+        was = None if pair.a is None else self.a.found.loops[pair.a]
+        now = None if pair.b is None else self.b.found.loops[pair.b]
+        one = now or was
+        assert one is not None
+        cycles_a, best_a = _cycles(in_a, pair.a)
+        cycles_b, best_b = _cycles(in_b, pair.b)
+        word, percent = change(pair, in_a, in_b)
+        sides = ((in_a, pair.a), (in_b, pair.b))
+        errors = [costs.errors[n] for costs, n in sides if n is not None and n in costs.errors]
+        return {
+            "function": one.where,
+            "change": word,
+            "microarch": in_b.core.id,
+            "address_a": f"{was.address:#x}" if was else "",
+            "offset_a": was.offset if was else None,
+            "cycles_a": cycles_a,
+            "address_b": f"{now.address:#x}" if now else "",
+            "offset_b": now.offset if now else None,
+            "cycles_b": cycles_b,
+            "percent": None if percent is None else round(percent, 1),
+            "best_a": best_a,
+            "best_b": best_b,
+            "file": one.file,
+            "section": one.section,
+            "line": self.b.source.of(now) if now else "",
+            "error": errors[0] if errors else "",
+        }
 
     def rows(self, *, changed: bool = False) -> Rows:
         """Return all rows, or those of loops whose cycles changed, or that came or went."""

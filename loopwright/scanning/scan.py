@@ -1,11 +1,12 @@
 """Scan a binary: its loops ranked by what their code offset costs on each core."""
 
 import bisect
+import itertools
 import re
 import shutil
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from math import inf, isnan
@@ -208,13 +209,13 @@ def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weig
     known = [sample for sample in given if _of(sample, image)]
     starts = {s.name: s.address for part in image.sections for s in part.symbols}
     at: dict[int, float] = defaultdict(float)
-    lines: dict[tuple[str, str], float] = defaultdict(float)
+    lines: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     routines: dict[str, float] = defaultdict(float)
     for sample in known:
         if sample.routine in starts and sample.into is not None:
             at[starts[sample.routine] + sample.into] += sample.weight
         elif sample.routine in starts and sample.line:
-            lines[sample.routine, sample.line] += sample.weight
+            lines[sample.routine][sample.line] += sample.weight
         elif sample.routine in starts:
             routines[sample.routine] += sample.weight
         elif sample.address is not None and _inside(image, sample.address):
@@ -224,8 +225,7 @@ def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weig
             f"none of the samples of {path} lies in {image.path}: give one of the same build, or "
             "its names with --symbols"
         )
-    shares, whole = _spread(loops, at, routines)
-    _by_lines(image, loops, lines, shares, whole)
+    shares, whole = _shares(image, loops, at, lines, routines)
     return Weights([100 * share / total for share in shares], frozenset(whole))
 
 
@@ -243,46 +243,37 @@ def _inside(image: Image, address: int) -> bool:
     return any(section.address <= address < section.end for section in image.sections)
 
 
-def _spread(
-    loops: Sequence[ScannedLoop], at: dict[int, float], routines: dict[str, float]
+def _shares(
+    image: Image,
+    loops: Sequence[ScannedLoop],
+    at: Mapping[int, float],
+    lines: Mapping[str, Mapping[str, float]],
+    routines: Mapping[str, float],
 ) -> tuple[list[float], set[int]]:
+    """Return the weight of each loop, and which of them have that of all of their routine.
+
+    at are weights by address, routines by routine; lines by routine and by its source lines, which
+    are shared out to the loops of these lines.
+    """
     places = sorted(at)
-    sums = [0.0]
-    for place in places:
-        sums.append(sums[-1] + at[place])
+    sums = [0.0, *itertools.accumulate(at[place] for place in places)]
 
     def within(start: int, end: int) -> float:
         return sums[bisect.bisect_left(places, end)] - sums[bisect.bisect_left(places, start)]
 
+    source = SourceLines(image) if lines else None
     shares, whole = [], set()
     for number, loop in enumerate(loops):
-        parts = ((loop.address + start, loop.address + end) for start, end in loop.path)
-        share = sum(within(start, end) for start, end in parts)
-        if extra := routines.get(loop.function, 0.0):
+        share = sum(within(loop.address + start, loop.address + end) for start, end in loop.path)
+        share += (of_routine := routines.get(loop.function, 0.0))
+        own: set[str] = set()
+        if (by_line := lines.get(loop.function, {})) and source:
+            own = {_base(line) for line in source.all_of(loop)}
+            share += sum(w for line, w in by_line.items() if not own or _base(line) in own)
+        if of_routine or (by_line and not own):
             whole.add(number)
-        shares.append(share + extra)
+        shares.append(share)
     return shares, whole
-
-
-def _by_lines(
-    image: Image,
-    loops: Sequence[ScannedLoop],
-    lines: dict[tuple[str, str], float],
-    shares: list[float],
-    whole: set[int],
-) -> None:
-    """Give loops the shares of the source lines that they are of, or of all of their routine."""
-    named = {routine for routine, _ in lines}
-    source = SourceLines(image) if named else None
-    for number, loop in enumerate(loops):
-        if source is None or loop.function not in named:
-            continue
-        of_routine = {line: w for (r, line), w in lines.items() if r == loop.function}
-        if own := {_base(line) for line in source.all_of(loop)}:
-            shares[number] += sum(w for line, w in of_routine.items() if _base(line) in own)
-        else:
-            shares[number] += sum(of_routine.values())
-            whole.add(number)
 
 
 def _base(line: str) -> str:
@@ -329,79 +320,23 @@ def ranked(
     return [place for *_, place in sorted(places)]
 
 
-def ranked_rows(
-    loops: Sequence[ScannedLoop],
-    costs: Sequence[CoreCosts],
-    places: Sequence[Place],
-    *,
-    limited: Callable[[Place], bool],
-    lines: Callable[[ScannedLoop], str],
-    fix: Callable[[int], tuple[str, str]],
-    weights: Weights | None = None,
-) -> Rows:
-    """Return the rows of some places in their order.
-
-    limited says which of them have it named what limits them, lines where in the source they are,
-    fix what is to be done about the loop of a number, in few words and in many.
-    """
-    best = [(core.best, core.worst, core.cycles) for core in costs]
-    limited_by = limits(loops, costs, [p for p in places if limited(p)])
-    out = []
-    for place in places:
-        loop, core = loops[place.loop], costs[place.core]
-        least, most, here = (_figure(figures[place.loop]) for figures in best[place.core])
-        found = boundary(loop, core.table[place.loop]) if here is not None else None
-        lost = None if here is None or least is None else round(here - least, 3)
-        share = weights.shares[place.loop] if weights else None
-        saved = None if share is None or lost is None or not here else share * lost / here
-        out.append(
-            (
-                loop.file,
-                loop.section,
-                f"{loop.address:#x}",
-                loop.function,
-                loop.into,
-                lines(loop),
-                loop.offset,
-                core.core.id,
-                here,
-                least,
-                most,
-                lost,
-                None if here is None or not least else round(here / least, 3),
-                None if share is None else round(share, 4),
-                None if saved is None else round(saved, 4),
-                weights.of(place.loop) if weights else "",
-                limited_by.get((place.loop, place.core), ""),
-                found.size if found else None,
-                found.crossed if found else "",
-                *fix(place.loop),
-                loop.length,
-                " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
-                " ".join(f"{at:#x}" for at in loop.exits),
-                core.errors.get(place.loop, ""),
-            )
-        )
-    return Rows(COLUMNS, out, TYPES)
-
-
 def _figure(value: float) -> float | None:
     return None if isnan(value) else round(value, 3)
 
 
 def limits(
     loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
-) -> dict[tuple[int, int], str]:
-    """Return the limits of loops at their own offset, by the numbers of loop and core.
+) -> dict[Place, str]:
+    """Return the limits of loops on cores, at their own offset.
 
     A dependency chain names instructions by their number in what an iteration executes.
     """
     out = {}
     for number, core in enumerate(costs):
-        chosen = [p.loop for p in places if p.core == number and p.loop not in core.errors]
-        asked = [(loops[n].code, loops[n].offset, loops[n].path) for n in chosen]
-        for n, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
-            out[n, number] = str(row["bottleneck"])
+        chosen = [p for p in places if p.core == number and p.loop not in core.errors]
+        asked = [(loop.code, loop.offset, loop.path) for loop in (loops[p.loop] for p in chosen)]
+        for place, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
+            out[place] = str(row["bottleneck"])
     return out
 
 
@@ -499,16 +434,47 @@ class Scan:
         What limits a loop is named where only some are asked for, and else of those that are hurt.
         """
         chosen = self.places[:top]
-        hurt = [core.hurt for core in self.costs]
+        named = [p for p in chosen if top is not None or self.costs[p.core].hurt[p.loop]]
+        limited_by = limits(self.found.loops, self.costs, named)
         made = self._fixes_of({place.loop for place in chosen})
-        return ranked_rows(
-            self.found.loops,
-            self.costs,
-            chosen,
-            limited=lambda p: top is not None or hurt[p.core][p.loop],
-            lines=self.source.of,
-            fix=lambda n: (made[n].words, self.how(n, made[n])),
-            weights=self.weights,
+        values = [self._row(p, limited_by.get(p, ""), made[p.loop]) for p in chosen]
+        return Rows(COLUMNS, values, TYPES)
+
+    def _row(self, place: Place, limit: str, fix: Fix) -> tuple[object, ...]:
+        """Return the values of COLUMNS for a loop on a core."""
+        loop, core = self.found.loops[place.loop], self.costs[place.core]
+        cycles = core.cycles, core.best, core.worst
+        here, least, most = (_figure(figures[place.loop]) for figures in cycles)
+        found = boundary(loop, core.table[place.loop]) if here is not None else None
+        lost = None if here is None or least is None else round(here - least, 3)
+        share = self.weights.shares[place.loop] if self.weights else None
+        saved = None if share is None or lost is None or not here else share * lost / here
+        return (
+            loop.file,
+            loop.section,
+            f"{loop.address:#x}",
+            loop.function,
+            loop.into,
+            self.source.of(loop),
+            loop.offset,
+            core.core.id,
+            here,
+            least,
+            most,
+            lost,
+            None if here is None or not least else round(here / least, 3),
+            None if share is None else round(share, 4),
+            None if saved is None else round(saved, 4),
+            self.weights.of(place.loop) if self.weights else "",
+            limit,
+            found.size if found else None,
+            found.crossed if found else "",
+            fix.words,
+            self.how(place.loop, fix),
+            loop.length,
+            " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
+            " ".join(f"{at:#x}" for at in loop.exits),
+            core.errors.get(place.loop, ""),
         )
 
     def summary(self) -> Iterator[str]:
