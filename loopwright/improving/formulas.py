@@ -31,6 +31,7 @@ _NAMED = {value: name for name, value in vars(iced.Mnemonic).items() if isinstan
 _ARITHMETIC = frozenset({"ADD", "SUB", "CMP", "ADC", "SBB"})
 _LOGIC = frozenset({"AND", "OR", "XOR", "TEST"})
 _SHIFTS = frozenset({"SHL", "SAL", "SHR", "SAR"})
+_ROTATIONS = frozenset({"ROL", "ROR"})
 # Known as functions of what they read, besides those of vector registers.
 _FUNCTIONS = frozenset(
     {"ADCX", "ADOX", "ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BSF", "BSR", "BSWAP", "BT", "BZHI",
@@ -273,6 +274,14 @@ class Formulas:
             return self._of_one(state, ins, name)
         if name in _SHIFTS and ins.op_count == 2 and ins.op_kind(1) != iced.OpKind.REGISTER:
             return self._moved(state, ins, name)
+        if name in _SHIFTS or name.removesuffix("X") in (*_SHIFTS, *_ROTATIONS):
+            return self._turned(state, ins, name)
+        if name == "ANDN":
+            (a, state), (b, state) = self._read(state, ins, 1), self._read(state, ins, 2)
+            known = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
+            known["PF"] = self._function("andn", z3.BoolSort(), [a, b])
+            state = self._flagged(state, ~a & b, **known)
+            return self._written(state, ins, 0, ~a & b)
         if name == "IMUL" and ins.op_count > 1:
             return self._multiplied(state, ins)
         return self._as_function(state, ins)
@@ -362,6 +371,32 @@ class Formulas:
         known = {"CF": z3.Extract(out, out, a) == 1, "OF": over}
         return self._flagged(self._written(state, ins, 0, result), result, **known)
 
+    def _turned(self, state: State, ins: iced.Instruction, name: str) -> State:
+        """Return the state behind a shift by a register, a rotation, or one of BMI2."""
+        z3, flagless = self.z3, name.endswith("X")
+        a, state = self._read(state, ins, 1 if flagless else 0)
+        n = ins.op_count - 1
+        if ins.op_kind(n) == iced.OpKind.REGISTER:
+            by, state = self._read(state, ins, n)
+            more = a.size() - by.size()
+            by = z3.ZeroExt(more, by) if more > 0 else by
+            by = z3.Extract(a.size() - 1, 0, by)
+        else:
+            by = z3.BitVecVal(ins.immediate(n), a.size())
+        by = by & (63 if a.size() == 64 else 31)
+        kind = name.removesuffix("X")
+        if kind in _ROTATIONS:
+            result = (z3.RotateRight if kind == "ROR" else z3.RotateLeft)(a, by)
+        else:
+            result = {"SHR": z3.LShR(a, by), "SAR": a >> by}.get(kind, a << by)
+        changed = {
+            bit: self._function((name, bit), z3.BoolSort(), [a, by, state.values[bit]])
+            for bit in BITS
+            if not flagless and _FLAG_BITS[bit] & ins.rflags_modified
+        }
+        state = self._written(state, ins, 0, result)
+        return replace(state, values={**state.values, **changed})
+
     def _multiplied(self, state: State, ins: iced.Instruction) -> State:
         first = ins.op_count - 2
         a, state = self._read(state, ins, first)
@@ -384,34 +419,44 @@ class Formulas:
         legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
         written: list[str] = []
-        addressing = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
-        for used in info.used_registers():
-            name = _FULL.get(iced.RegisterExt.full_register(used.register))
+        # Operands in their order, so that a load is what a register with its result is.
+        used: list[tuple[iced.Register_ | None, Any]] = []
+        for n in range(ins.op_count):
+            access = info.op_access(n)
+            if ins.op_kind(n) == iced.OpKind.REGISTER:
+                used.append((ins.op_register(n), access))
+            elif ins.op_kind(n) == iced.OpKind.MEMORY and access != iced.OpAccess.WRITE:
+                used.append((None, access))
+        named = [_FULL.get(_whole(ins.op_register(n)), "") for n in range(ins.op_count)]
+        apart = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
+        used += [
+            (one.register, one.access)
+            for one in info.used_registers()
+            if _FULL.get(_whole(one.register)) not in named
+            and not (one.register in apart and one.access == iced.OpAccess.READ)
+            and not iced.RegisterExt.is_segment_register(one.register)
+        ]
+        for register, access in used:
+            if register is None:
+                size = iced.MemorySizeExt.size(ins.memory_size)
+                value, state = self._load(state, ins, size)
+                arguments.append(value)
+                continue
+            name = _FULL.get(_whole(register))
             if name is None:
-                if iced.RegisterExt.is_segment_register(used.register):
-                    continue
                 raise InputError(f"{ins} uses registers that are not known")
             # What is left of a register that is written in part belongs to what is read.
             parted = name in VECTORS and legacy
-            parted = parted or iced.RegisterExt.size(used.register) < 4
-            plain = used.access == iced.OpAccess.WRITE and not parted
-            if used.register in addressing and used.access == iced.OpAccess.READ:
-                operands = [ins.op_register(n) for n in range(ins.op_count)]
-                if used.register not in operands:
-                    continue
-            if not plain:
+            parted = parted or iced.RegisterExt.size(register) < 4
+            if access != iced.OpAccess.WRITE or parted:
                 value = state.values[name]
                 if name in VECTORS:
                     most = _LEGACY_BITS if legacy else self.vector_bits
-                    wide = min(8 * iced.RegisterExt.size(used.register), most)
+                    wide = min(8 * iced.RegisterExt.size(register), most)
                     value = self.z3.Extract(wide - 1, 0, value)
                 arguments.append(value)
-            if used.access in _WRITTEN:
+            if access in _WRITTEN:
                 written.append(name)
-        for memory in info.used_memory():
-            size = iced.MemorySizeExt.size(memory.memory_size)
-            value, state = self._load(state, ins, size)
-            arguments.append(value)
         changed = [bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_modified]
         mixed = changed if _NAMED[ins.mnemonic] not in _NEW_FLAGS else ()
         kept = set(mixed) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
@@ -421,10 +466,11 @@ class Formulas:
             for n in range(ins.op_count)
             if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
         ]
-        # Which named are the same register, and not which one it is, tells what is done.
-        named = [_FULL.get(_whole(ins.op_register(n)), "") for n in range(ins.op_count)]
+        # Which operands are the same register, and not which one it is, tells what is done.
         high = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
-        key = (ins.code, *numbers, *map(named.index, named), *high)
+        read = [n for n in range(len(named)) if info.op_access(n) != iced.OpAccess.WRITE]
+        same = [next(m for m in read if named[m] == named[n]) for n in read]
+        key = (ins.code, *numbers, *same, *high)
         values = dict(state.values)
         for name in dict.fromkeys((*written, *changed)):
             old = values[name]

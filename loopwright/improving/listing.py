@@ -302,22 +302,22 @@ def full(isa: str, name: str) -> str:
     if isa == "arm64":
         found = re.fullmatch(r"(?:([wx])|[bhsdqvz])(\d+)", name)
         return f"{'x' if found[1] else 'v'}{found[2]}" if found else name
-    number = getattr(iced.Register, name.upper(), None)
+    number = _NUMBERS.get(name)
     return _REGISTERS[iced.RegisterExt.full_register(number)] if number else name
 
 
+_BYTES = re.compile(r"(r\d+)l")  # as iced names r8b and such
 _REGISTERS = {
-    value: name.lower() for name, value in vars(iced.Register).items() if isinstance(value, int)
+    value: _BYTES.sub(r"\1b", name.lower())
+    for name, value in vars(iced.Register).items()
+    if isinstance(value, int)
 }
-_SIZES = {
-    name.lower(): iced.RegisterExt.size(cast("iced.Register_", number))
-    for name, number in vars(iced.Register).items()
-    if isinstance(number, int)
-}
+_NUMBERS = {name: cast("iced.Register_", number) for number, name in _REGISTERS.items()}
+_SIZES = {name: iced.RegisterExt.size(number) for name, number in _NUMBERS.items()}
 _PARTS = {
-    (full("x86_64", name), _SIZES[name]): name
-    for number, name in _REGISTERS.items()
-    if number not in (iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH)
+    (full("x86_64", name), size): name
+    for name, size in _SIZES.items()
+    if name not in ("ah", "bh", "ch", "dh")
 }
 
 

@@ -300,7 +300,10 @@ def improve_loop(
 
     InputError for a loop that cannot be improved, and where a core has no figures for it.
     """
-    question = OfLoop(of_piece(section, piece, asked.free), cores, asked.parameters or {})
+    bare = of_piece(section, piece, asked.free)
+    common = frozenset.intersection(*(core.features for core in cores))
+    bare = replace(bare, listing=replace(bare.listing, features=common))
+    question = OfLoop(bare, cores, asked.parameters or {})
     journal = None
     if asked.state is not None:
         bare = question.bare

@@ -85,6 +85,11 @@ def fixups_spare(listing: Listing, at: int, registers: Collection[str]) -> bool:
     return not any({*listing.live[n], MEMORY} & set(registers) for n in targets)
 
 
+def dead(listing: Listing, at: int, register: str) -> bool:
+    """Say whether a register holds nothing behind a statement."""
+    return register not in listing.live[at + 1]
+
+
 def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
     """Say whether nothing behind a statement reads a register beyond its first bytes."""
     waiting, seen = listing.successors(at), set()
@@ -141,11 +146,11 @@ def reader(listing: Listing, at: int) -> int | None:
     for n in straight(listing, at):
         effects = listing.effects[n]
         assert effects is not None
+        if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, mine.writes):
+            return None
         if mine.writes & effects.reads:
             return n
         if mine.writes & effects.writes or effects.writes & mine.reads:
-            return None
-        if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, mine.writes):
             return None
     return None
 
@@ -284,7 +289,7 @@ class Rename(Rewrite):
         between = [listing.effects[n] for n in straight(listing, uses[0]) if n <= uses[-1]]
         if any(source in e.reads | e.writes for e in between if e):
             return False
-        return source not in listing.live[uses[-1] + 1] and all(
+        return dead(listing, uses[-1], source) and all(
             fixups_spare(listing, n, {source}) for n in range(uses[0], uses[-1] + 1)
         )
 

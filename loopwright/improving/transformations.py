@@ -9,10 +9,17 @@ from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
+from loopwright.improving.forms import NewerForms, ThreeOperands, TwoOperands
 from loopwright.improving.listing import Line, Listing
+from loopwright.improving.operands import FoldLoads, JoinUpdates, SplitUpdates, UnfoldLoads
 from loopwright.improving.pairing import PairAccesses, SplitPairs
 from loopwright.improving.pipelining import PipelineLoads
-from loopwright.improving.rewriting import BreakDependencies, Rename, fixups_spare
+from loopwright.improving.rewriting import (
+    BreakDependencies,
+    Rename,
+    Rewrite,
+    fixups_spare,
+)
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.turning import CopyIterations, EntriesApart, turning_loops
@@ -113,6 +120,18 @@ def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
     return listing.with_lines([*lines[:start], *new, *lines[two + 1 :]], step)
 
 
+REWRITES: tuple[Rewrite, ...] = (
+    BreakDependencies(),
+    Rename(),
+    FoldLoads(),
+    UnfoldLoads(),
+    JoinUpdates(),
+    SplitUpdates(),
+    ThreeOperands(),
+    TwoOperands(),
+    NewerForms(),
+)
+
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     ConstantBranches(),
     JoinSections(),
@@ -124,8 +143,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     *(CopyIterations(n) for n in (2, 4)),
     PairAccesses(),
     SplitPairs(),
-    BreakDependencies(),
-    Rename(),
+    *REWRITES,
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
     *(
@@ -143,8 +161,7 @@ OF_LOOPS: tuple[Transformation, ...] = (
     *(Unroll(n) for n in (2, 4, 8)),
     PipelineLoads(),
     *(CopyIterations(n) for n in (2, 4)),
-    BreakDependencies(),
-    Rename(),
+    *REWRITES,
     *(Align(n) for n in (4, 5, 6)),
     Reorder(),
 )

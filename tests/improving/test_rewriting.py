@@ -1,11 +1,16 @@
 """Rewrites of single instructions: loops stay equal, and each condition is needed."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from test_bare import bare, new_code
 
-from loopwright.improving import equality, rewriting
+from loopwright.code.instructions import Flow
+from loopwright.improving import equality, forms, operands, rewriting, smt
+from loopwright.improving.forms import NewerForms, ThreeOperands, TwoOperands
+from loopwright.improving.listing import Effects, code
+from loopwright.improving.operands import FoldLoads, JoinUpdates, SplitUpdates, UnfoldLoads
 from loopwright.improving.rewriting import BreakDependencies, Rename
 
 END = "\tadd $8,%rdi\n\tcmp %rdx,%rdi\n\tjne .L1\n\tmov %r8,%rax\n"
@@ -20,7 +25,8 @@ def few(monkeypatch):
 
 def loop(*texts, behind=""):
     """Return a loop of instructions over words at rdi; r8 is its result."""
-    return bare("\n.L1:\t" + "\n\t".join(texts) + "\n" + END + behind)
+    made = bare("\n.L1:\t" + "\n\t".join(texts) + "\n" + END + behind)
+    return replace(made, listing=replace(made.listing, features=frozenset({"bmi1", "bmi2"})))
 
 
 def plain(text):
@@ -67,6 +73,59 @@ REWRITES = {
         ("mov (%rdi),%rcx", "add %ecx,%r8d", "mov 8(%rdi),%rcx", "mov %cl,(%rsi)"),
         "movq (%rdi),%rax; addl %eax,%r8d",
     ),
+    "load within": (
+        FoldLoads(),
+        ("mov (%rdi),%rcx", "add %rcx,%r8"),
+        "addq (%rdi),%r8",
+    ),
+    "byte within": (FoldLoads(), ("movzbl (%rdi),%ecx", "cmp %cl,%r8b", "adc $0,%r8"),
+                    "cmpb (%rdi),%r8b"),
+    "test within": (FoldLoads(), ("mov (%rdi),%ecx", "test %ecx,%ecx", "adc $0,%r8"),
+                    "cmpl $0,(%rdi)"),
+    "vector within": (
+        FoldLoads(), ("movaps (%rsi),%xmm3", "paddd %xmm3,%xmm2"), "paddd (%rsi),%xmm2",
+    ),
+    "load apart": (UnfoldLoads(), ("add (%rdi),%r8",), "movq (%rdi),%rax; addq %rax,%r8"),
+    "byte apart": (
+        UnfoldLoads(), ("cmpb $5,(%rdi)", "adc $0,%r8"), "movzbl (%rdi),%eax; cmpb $5,%al",
+    ),
+    "update split": (
+        SplitUpdates(), ("subw %cx,(%rdi)",), "movzwl (%rdi),%eax; subw %cx,%ax; movw %ax,(%rdi)",
+    ),
+    "update joined": (
+        JoinUpdates(), ("mov (%rdi),%rcx", "add %r8,%rcx", "mov %rcx,(%rdi)"), "addq %r8,(%rdi)",
+    ),
+    "byte joined": (
+        JoinUpdates(), ("movzbl (%rdi),%ecx", "xor %r8d,%ecx", "mov %cl,(%rdi)"),
+        "xorb %r8b,(%rdi)",
+    ),
+    "sum of a copy": (
+        ThreeOperands(), ("mov (%rdi),%r9", "mov %r9,%rcx", "add %r8,%rcx", "xor %rcx,%r8"),
+        "leaq (%r9,%r8),%rcx",
+    ),
+    "shift of a copy": (
+        ThreeOperands(), ("mov (%rdi),%r9", "mov %r9d,%ecx", "shl $3,%ecx", "xor %rcx,%r8"),
+        "leal (,%r9,8),%ecx",
+    ),
+    "rotation of a copy": (
+        ThreeOperands(), ("mov (%rdi),%r9", "mov %r9,%rcx", "rol $3,%rcx", "xor %rcx,%r8"),
+        "rorxq $61,%r9,%rcx",
+    ),
+    "newer shift": (
+        NewerForms(), ("mov (%rdi),%rcx", "shr %cl,%r8"), "shrxq %rcx,%r8,%r8",
+    ),
+    "complement": (
+        NewerForms(), ("mov (%rdi),%rcx", "not %rcx", "and %rcx,%r8", "not %r8", "and %rcx,%r8"),
+        "andnq %rcx,%r8,%r8",
+    ),
+    "sum in place": (TwoOperands(), ("lea (%r8,%rdi),%r8",), "addq %rdi,%r8"),
+    "sum of three": (
+        TwoOperands(), ("lea 7(%rdi,%r8,2),%r9", "mov %r9,%r8"),
+        "leaq (%rdi,%r8,2),%r9; addq $7,%r9",
+    ),
+    "copy and sum": (
+        TwoOperands(), ("lea 7(%rdi),%ecx", "xor %rcx,%r8"), "movl %edi,%ecx; addl $7,%ecx",
+    ),
 }  # fmt: skip
 
 
@@ -109,6 +168,47 @@ CONDITIONS = {
         rewriting, "free_register", lambda *_, **__: "rbx", Rename(),
         REWRITES["written twice"][1],
     ),
+    "a load's register is not needed": (
+        operands, "dead", yes, FoldLoads(),
+        ("mov (%rdi),%rcx", "add %rcx,%r8", "mov %rcx,(%rsi)", "add $8,%rsi"),
+    ),
+    "nothing between changes memory": (
+        operands, "reader", lambda *_: 3, FoldLoads(),
+        ("mov (%rdi),%rcx", "mov %r8,(%rdi)", "add %rcx,%r8"),
+    ),
+    "a load is of as many bytes": (
+        operands, "known", lambda _: Effects(frozenset(), frozenset(), Flow.NEXT, loads=8),
+        FoldLoads(), ("movsd (%rdi),%xmm3", "paddd %xmm3,%xmm0"),
+    ),
+    "a register is free for a load": (
+        operands, "free_register", lambda *_: "rbx", UnfoldLoads(), ("add (%rdi),%r8",),
+    ),
+    "a register is free for an update": (
+        operands, "free_register", lambda *_: "rbx", SplitUpdates(), ("incl (%rdi)",),
+    ),
+    "a register serves an update alone": (
+        JoinUpdates, "spared", yes, JoinUpdates(),
+        ("mov (%rdi),%rcx", "add %r8,%rcx", "mov %rcx,(%rdi)", "add %rcx,%r8"),
+    ),
+    "no flags of a wider update go on": (
+        operands, "EVERY_FLAG", frozenset(), JoinUpdates(),
+        ("movzbl (%rdi),%ecx", "add $200,%ecx", "mov %cl,(%rdi)", "adc $0,%r8"),
+    ),
+    "the original stays": (
+        forms, "reader", lambda *_: 4, ThreeOperands(),
+        ("mov (%rdi),%r9", "mov %r9,%rcx", "mov %r8,%r9", "add %r9,%rcx", "xor %rcx,%r8"),
+    ),
+    "no flags of a sum go on": (
+        forms, "_flags_die", yes, ThreeOperands(),
+        ("mov (%rdi),%r9", "mov %r9,%rcx", "add $5,%rcx", "adc %rcx,%r8"),
+    ),
+    "no flags of a shift go on": (
+        forms, "_flags_die", yes, NewerForms(), ("mov (%rdi),%ecx", "shl %cl,%r8", "adc $5,%r8"),
+    ),
+    "no flags are live behind lea": (
+        forms, "EVERY_FLAG", frozenset(), TwoOperands(),
+        ("add (%rdi),%rcx", "lea (%r8,%rdi),%r8", "adc $5,%r8"),
+    ),
 }  # fmt: skip
 
 
@@ -121,3 +221,31 @@ def test_a_dropped_condition_is_found(name, monkeypatch):
     new = [one for text, one in made_of(transformation, subject).items() if text not in whole]
     assert new
     assert any(equality.compare(subject, *new_code(subject, one)).failure for one in new)
+
+
+def test_newer_forms_need_a_core_that_has_them():
+    subject = loop(*REWRITES["newer shift"][1])
+    assert not list(NewerForms().apply(replace(subject.listing, features=frozenset())))
+
+
+WIDE = ("vmovdqu (%rdi),%ymm1", "vmovdqa %ymm1,%ymm2", "vpaddd %ymm0,%ymm2,%ymm2")
+NARROW = ("vmovdqu (%rdi),%ymm3", "vpaddd %ymm3,%ymm0,%ymm2")
+
+
+@pytest.mark.parametrize(
+    ("transformation", "texts", "expected"),
+    [
+        (ThreeOperands(), WIDE, "vpaddd %ymm0,%ymm1,%ymm2"),
+        (FoldLoads(), NARROW, "vpaddd (%rdi),%ymm0,%ymm2"),
+        (ThreeOperands(), REWRITES["rotation of a copy"][1], "rorxq $61,%r9,%rcx"),
+        (NewerForms(), REWRITES["complement"][1], "andnq %rcx,%r8,%r8"),
+    ],
+)
+def test_rewrites_are_proven(transformation, texts, expected):
+    pytest.importorskip("z3")
+    subject = loop(*texts, "movups %xmm2,(%rsi)", behind=ZEROED)
+    one = made_of(transformation, subject)[expected]
+    assert smt.prove(subject, *new_code(subject, one)) == ""
+    wrong = expected.replace("%r8,%r8", "%rcx,%r8").replace("61", "60").replace("ymm0", "ymm3")
+    lines = [code(wrong) if plain(x.text) == expected else x for x in one.lines]
+    assert smt.prove(subject, *new_code(subject, replace(one, lines=tuple(lines)))) != ""

@@ -176,6 +176,9 @@ KNOWN = """
 	cmovl %rcx,%rdx; cmovae %ecx,%edx; cmovne %dx,%cx; cmovge %ecx,%ecx
 	movq %rcx,%xmm1; movd %ecx,%xmm2; movq %xmm1,%rdx; movd %xmm2,%edx; movq %xmm1,%xmm3
 	movdqa %xmm1,%xmm4; movups %xmm2,%xmm5
+	andn %rcx,%rdx,%rsi; shlx %rcx,%rdx,%rsi; shrx %ecx,%edx,%esi; sarx %rcx,%rdx,%rdx
+	rorx $5,%rcx,%rdx; rorx $40,%ecx,%edx; rol $7,%rcx; ror $3,%edx; shl %cl,%rdx; sar %cl,%edx
+	shr %cl,%rcx
 """
 
 
