@@ -99,6 +99,9 @@ def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
         return _ports(one, cycles, core)
     if one.name == "dependencies":
         return _chain(one, block)
+    if one.name == "failed store-to-load forwarding":
+        loads = [" ".join(block.instructions[n].text.split()) for n in one.instructions]
+        return f"{one.name}: {' and '.join(loads)}"
     if one.name == "op cache":
         return _op_cache(block, core)
     if one.name == "loop buffer":

@@ -158,3 +158,36 @@ fn what_serialises_and_what_stays_busy_is_named() {
     assert_eq!(limit("zen2", "48f7f1", 0, Unrolled), "divider on port 2");
     assert_eq!(limit("zen2", "f3a4", 0, Unrolled), "microcode");
 }
+
+#[test]
+fn a_load_that_waits_for_stores_is_named() {
+    // mov [rsp+16], ebp; mov [rsp+20], ebx; mov rax, [rsp+16]; dec r15; jne.
+    let both = "896c2410895c2414488b44241049ffcf75ee";
+    for name in CORES.into_iter().filter(|n| is_x86(n)) {
+        let found = run(&core(name), both, 0, Loop).expect("a prediction");
+        assert!(found.cycles > 13.0, "{name}: {}", found.cycles);
+        assert_eq!(found.bottleneck, "failed store-to-load forwarding", "{name}");
+    }
+}
+
+/// Measured on a Redwood Cove guest.
+#[test]
+fn redwood_cove_waits_but_for_the_lower_part_of_a_load() {
+    let loops = [
+        // mov [rsp+16], ebp; mov [rsp+20], ebx; mov rax, [rsp+16]; dec r15; jne.
+        ("896c2410895c2414488b44241049ffcf75ee", 17.0),
+        // The same, and 8 dependent multiplications behind the load.
+        (
+            "896c2410895c2414488b442410480fafc0480fafc0480fafc0480fafc0480fafc0480fafc0480fafc0480fafc049ffcf75ce",
+            41.0,
+        ),
+        // mov [rsp+16], ebp; mov rax, [rsp+16]; dec r15; jne.
+        ("896c2410488b44241049ffcf75f2", 1.0),
+        // mov [rsp+16], rbp; mov [rsp+20], bl; mov rax, [rsp+16]; dec r15; jne.
+        ("48896c2410885c2414488b44241049ffcf75ed", 17.0),
+    ];
+    for (hex, measured) in loops {
+        let cycles = run(&core("redwoodcove"), hex, 0, Loop).expect("a prediction").cycles;
+        assert!((cycles - measured).abs() < 0.5, "{hex}: {cycles}, measured {measured}");
+    }
+}

@@ -74,9 +74,10 @@ fn a_kind_is_said_once_with_all_its_instructions() {
 
 #[test]
 fn a_load_of_more_than_was_stored_says_so_where_no_figure_is_known() {
-    // mov [rdi], al; mov rax, [rdi]: 19 cycles are known of Redwood Cove.
-    assert!(caveats("skylake", "8807488b07")[0].contains("store before it wrote"));
-    assert!(caveats("zen2", "8807488b07")[0].contains("store before it wrote"));
+    // strb w0, [x1]; ldr x2, [x1]: known of Neoverse N1, not of TSV110.
+    assert!(caveats("tsv110", "20000039220040f9")[0].contains("store before it wrote"));
+    assert_eq!(caveats("neoverse-n1", "20000039220040f9"), [""; 0]);
+    // mov [rdi], al; mov rax, [rdi].
     assert_eq!(caveats("redwoodcove", "8807488b07"), [""; 0]);
     // Past it, and all of it.
     assert_eq!(caveats("skylake", "8807488b4708"), [""; 0]);

@@ -52,15 +52,14 @@ pub struct Accesses {
 /// Address, number in the block, iteration, bytes.
 type Store = (Key, u16, usize, u16);
 
-/// Whether a store writes a part of what a load reads, and not all of it.
-fn overlaps(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
-    let within = load.disp.wrapping_sub(store.disp);
-    let meets = within < i64::from(stored) && within > -i64::from(loaded);
+/// Whether a store writes any of what a load reads.
+fn reaches(store: &Store, load: Key, loaded: u16) -> bool {
+    let within = load.disp.wrapping_sub(store.0.disp);
     let same = Key {
         disp: load.disp,
-        ..store
+        ..store.0
     } == load;
-    same && meets && !covers(store, stored, load, loaded)
+    same && within < i64::from(store.3) && within > -i64::from(loaded)
 }
 
 /// Whether a store writes all that a load reads.
@@ -105,7 +104,7 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
-                let meets = |s: &Store| overlaps(s.0, s.3, wanted, mem.bytes);
+                let meets = |s: &Store| reaches(s, wanted, mem.bytes) && !covers(s.0, s.3, wanted, mem.bytes);
                 let partial = |s: &Store| p.failed_forward_cycles > 0 && meets(s);
                 let exact = |s: &Store| s.0 == wanted && s.3 == mem.bytes;
                 let whole = |s: &Store| s.0 == wanted || p.forward_parts && covers(s.0, s.3, wanted, mem.bytes);
@@ -114,9 +113,17 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                     .clone()
                     .find(|s| meets(s) || whole(s))
                     .is_some_and(|s| meets(s) && !partial(s));
-                let found = newest.into_iter().find(|s| partial(s) || whole(s));
+                let found = newest.clone().find(|s| partial(s) || whole(s));
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
                 case.failed[n] = found.is_some_and(partial);
+                case.waits[n] = found.is_some_and(|s| {
+                    let rest = Key {
+                        disp: wanted.disp + i64::from(s.3),
+                        ..wanted
+                    };
+                    let others = newest.clone().any(|o| reaches(o, rest, mem.bytes.saturating_sub(s.3)));
+                    partial(s) && p.waits(s.0 == wanted, others)
+                });
                 case.exact[n] = found.is_some_and(exact);
                 case.lower[n] = found.is_some_and(|s| s.0 == wanted && mem.bytes <= s.3);
             }
@@ -146,9 +153,9 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
             }
         }
     }
-    for case in cases.iter().flat_map(|c| c.forwards.iter().zip(c.failed)) {
+    for case in cases.iter().flat_map(|c| c.forwards.iter().zip(c.waits)) {
         if let (Some((store, _)), true) = case {
-            stored[usize::from(*store)].awaited = p.failed_forward_waits;
+            stored[usize::from(*store)].awaited = true;
         }
     }
     Accesses { cases, stored, loaded }

@@ -33,6 +33,13 @@ pub struct Source {
     pub extra: u16,
 }
 
+impl Source {
+    /// Whether it is a store that has to be in the cache.
+    pub fn committed(&self) -> bool {
+        matches!(self.from, From::Committed(..))
+    }
+}
+
 /// Inputs of a uop.
 pub type Sources = SmallVec<[Source; 4]>;
 /// Outputs of a uop.
@@ -107,6 +114,11 @@ impl Uop {
         }
     }
 
+    /// Whether it waits until a store is in the cache.
+    pub fn blocked(&self) -> bool {
+        self.sources.iter().any(Source::committed)
+    }
+
     /// Whether it takes its data from a store.
     pub fn forwarded(&self) -> bool {
         let stored = |s: &Source| matches!(s.from, From::Store(..) | From::Stored(..) | From::Committed(..));
@@ -132,6 +144,8 @@ pub struct Case {
     pub forwards: [Option<(u16, u16)>; 2],
     /// That store wrote only a part of it, so that the data come by the cache.
     pub failed: [bool; 2],
+    /// Such a load waits until that store is in the cache.
+    pub waits: [bool; 2],
     /// That store wrote exactly what the load reads.
     pub exact: [bool; 2],
     /// That store wrote what the load reads from its start on, and maybe more.

@@ -137,6 +137,9 @@ impl Params {
             "renamed_parts" if !p.forward_parts => "memory.forward_parts is false",
             "pointer_chase_reach" if p.pointer_chase_gain == 0 => "memory.pointer_chase_gain is 0",
             "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
+            "failed_forward_wait_cycles" | "merges_lower" if !p.failed_forward_waits => {
+                "memory.failed_forward_waits is false"
+            }
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
             "line_bytes" if p.bank_loads == UNLIMITED && p.stream_line_cycles == 0.0 => {
                 "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"

@@ -1,6 +1,7 @@
 //! What a block takes by each limit alone, as if the core had no other.
 
 use crate::block::cut::Cut;
+use crate::block::uops::Uop;
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::engine::machine::Machine;
@@ -59,6 +60,10 @@ pub fn of(block: &Block, params: &Params, seen: &Observed, usage: Option<&Usage>
         match limit {
             Limit::Ports(_) => out.push(ports(block, usage)),
             Limit::Divider => out.push(divider(block, params, seen)),
+            Limit::BlockedLoads => out.push(Figure {
+                instructions: owners(block, Uop::blocked),
+                ..alone(block, params, seen, limit, cycles(block, params, &others(limit)))
+            }),
             Limit::FrontEnd => {
                 for part in &front {
                     let rest = front.iter().filter(|p| *p != part).cloned();
@@ -99,7 +104,7 @@ fn ports(block: &Block, usage: Option<&Usage>) -> Figure {
         cycles: (set != 0).then(|| load(&set)),
         ports: set,
         taken: taken(block, usage, set),
-        instructions: users(block, set),
+        instructions: owners(block, |u| u.ports != 0 && u.ports & !set == 0),
         binds: false,
     }
 }
@@ -122,13 +127,10 @@ fn divider(block: &Block, params: &Params, seen: &Observed) -> Figure {
     }
 }
 
-/// The instructions with uops that can use these ports and no others.
-fn users(block: &Block, set: u32) -> Vec<u16> {
+/// The instructions that have such a uop.
+fn owners(block: &Block, such: impl Fn(&Uop) -> bool) -> Vec<u16> {
     let mine = block.uops.iter().zip(&block.owner);
-    let mut out: Vec<u16> = mine
-        .filter(|(u, _)| u.ports != 0 && u.ports & !set == 0)
-        .map(|(_, inst)| *inst)
-        .collect();
+    let mut out: Vec<u16> = mine.filter(|(u, _)| such(u)).map(|(_, inst)| *inst).collect();
     out.dedup();
     out
 }

@@ -25,6 +25,8 @@ pub enum Limit {
     FrontEnd,
     /// Dispatch slots a cycle.
     Dispatch,
+    /// Loads that wait until stores are in the cache.
+    BlockedLoads,
     /// Accesses that cross a boundary.
     Splits,
     /// Stores on their way into the cache.
@@ -92,6 +94,7 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ab
             }
         }
         Limit::Ports(ports) => ablation.ports |= ports,
+        Limit::BlockedLoads => block.uops.iter_mut().for_each(|u| u.sources.retain(|s| !s.committed())),
         Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),
         Limit::Commit => params.memory.commit_bytes = 0,
         Limit::Lines => params.memory.stream_line_cycles = 0.0,

@@ -1,6 +1,6 @@
 //! Which limits a block can have, and what they are called.
 
-use crate::block::uops::Role;
+use crate::block::uops::{Role, Uop};
 use crate::block::{Block, Notion};
 use crate::core::choice::{CacheRule, FetchKind, Mode};
 use crate::core::params::Params;
@@ -48,6 +48,7 @@ impl Observed {
         let mut add = |limit, there: bool| out.extend(there.then_some(limit));
         add(Limit::Serial, block.slots.iter().any(|s| s.serial.is_some()));
         add(Limit::Divider, block.uops.iter().any(|u| u.busy > 1));
+        add(Limit::BlockedLoads, block.uops.iter().any(Uop::blocked));
         let mut numbers = vec![0; block.insts.len()];
         for (n, members) in chains::of(&self.edges, numbers.len()).iter().enumerate() {
             members.iter().for_each(|m| numbers[usize::from(*m)] = n as u16 + 1);
@@ -133,6 +134,7 @@ pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> S
         Limit::Divider => divider(block, params),
         Limit::Serial => "serialising instruction".into(),
         Limit::Dispatch => "dispatch".into(),
+        Limit::BlockedLoads => "failed store-to-load forwarding".into(),
         Limit::Splits => "accesses across a boundary".into(),
         Limit::Commit | Limit::Lines => "stores into the cache".into(),
         Limit::StoreQueue => "store queue".into(),

@@ -41,7 +41,7 @@ fn loads_take_from_stores_by_their_addresses() {
         "only a part was stored"
     );
     assert!(
-        chain(0x0ffc) >= f64::from(p.failed_forward_cycles),
+        chain(0x0ffc) >= f64::from(p.failed_forward_wait_cycles),
         "the upper half was stored"
     );
     for elsewhere in [0x1004, 0x0ff8, 0x2000] {

@@ -54,8 +54,8 @@ pub(crate) fn analyse(steps: &[Step], known: &[&Known<'_>], params: &Params) -> 
     let loads: HashSet<u32> = taken.map(|(step, _)| step.at).collect();
     Case::predict(&mut cases, loads.len(), params.memory.renamed_in_loops);
     for case in &cases {
-        if let (Some((store, _)), true) = (case.forwards[0], case.failed[0]) {
-            places[usize::from(store)].awaited = params.memory.failed_forward_waits;
+        if let (Some((store, _)), true) = (case.forwards[0], case.waits[0]) {
+            places[usize::from(store)].awaited = true;
         }
     }
     Memory { cases, places }
@@ -93,29 +93,40 @@ impl Window<'_> {
     /// Find the newest store that wrote any of what a load reads and can still be on its way.
     fn search(&self, address: i64, loaded: u16, params: &Params, case: &mut Case) {
         let p = &params.memory;
-        let count = self.stores.len();
-        for back in 1..=STORES.min(CALLS * count) {
-            let calls = (back + count - 1 - self.before) / count;
-            let store = &self.stores[(self.before + calls * count) - back];
-            let apart = self.at + calls * self.steps - store.step;
-            if apart > params.retire.reorder_buffer as usize || calls > CALLS {
-                return;
-            }
-            let within = address.wrapping_sub(store.address);
-            if within >= i64::from(store.bytes) || within <= -i64::from(loaded) {
-                continue;
-            }
-            let covers = within >= 0 && within + i64::from(loaded) <= i64::from(store.bytes);
-            let exact = within == 0 && loaded == store.bytes;
-            let whole = covers && (within == 0 || p.forward_parts);
-            let failed = !covers && p.failed_forward_cycles > 0;
-            case.overlaps = !whole && !failed;
-            case.forwards[0] = (whole || failed).then_some((store.number, calls as u16));
-            case.failed[0] = failed;
-            case.exact[0] = exact;
-            case.lower[0] = covers && within == 0;
+        let Some((store, calls)) = self.reaching(address, loaded, params).next() else {
             return;
+        };
+        let within = address.wrapping_sub(store.address);
+        let covers = within >= 0 && within + i64::from(loaded) <= i64::from(store.bytes);
+        let whole = covers && (within == 0 || p.forward_parts);
+        let failed = !covers && p.failed_forward_cycles > 0;
+        case.overlaps = !whole && !failed;
+        case.forwards[0] = (whole || failed).then_some((store.number, calls as u16));
+        case.failed[0] = failed;
+        case.exact[0] = within == 0 && loaded == store.bytes;
+        case.lower[0] = covers && within == 0;
+        if failed {
+            let rest = (address + i64::from(store.bytes), loaded.saturating_sub(store.bytes));
+            let others = self.reaching(rest.0, rest.1, params).next().is_some();
+            case.waits[0] = p.waits(within == 0, others);
         }
+    }
+
+    /// The stores that wrote any of what a load reads and can still be on their way, with the calls in
+    /// between, the newest first.
+    fn reaching<'a>(&'a self, address: i64, loaded: u16, params: &Params) -> impl Iterator<Item = (&'a Store, usize)> {
+        let count = self.stores.len();
+        let window = params.retire.reorder_buffer as usize;
+        (1..=STORES.min(CALLS * count))
+            .map(move |back| {
+                let calls = (back + count - 1 - self.before) / count;
+                (&self.stores[(self.before + calls * count) - back], calls)
+            })
+            .take_while(move |(s, calls)| *calls <= CALLS && self.at + calls * self.steps - s.step <= window)
+            .filter(move |(s, _)| {
+                let within = address.wrapping_sub(s.address);
+                within < i64::from(s.bytes) && within > -i64::from(loaded)
+            })
     }
 }
 

@@ -70,10 +70,8 @@ impl Builder<'_> {
                 latency = self.params.memory.renamed_forward_cycles;
             } else if let Some(Some((store, back))) = case.forwards.get(n) {
                 let m = &self.params.memory;
-                let failed = case.failed[n];
-                let waits = failed && m.failed_forward_waits;
                 sources.push(Source {
-                    from: if waits {
+                    from: if case.waits[n] {
                         From::Committed(*store, *back)
                     } else {
                         From::Store(*store, *back)

@@ -42,6 +42,10 @@ tables! {
         renamed_parts: flag = Some(false),
         /// Whether a load that no store can forward to waits until that store is in the cache.
         failed_forward_waits: flag = Some(false),
+        /// From the store's write into the cache to the result of a load that waits for it; 0: as failed_forward_cycles.
+        failed_forward_wait_cycles: int[0..=1000] = Some(0),
+        /// Whether a load does not wait whose lower part one store wrote, and whose rest no other store in flight.
+        merges_lower: flag = Some(false),
         /// The same as forward_cycles of an instruction that changes memory; 0: as of the others.
         forward_update_cycles: int[0..=1000] = Some(0),
         /// The same as forward_cycles of a load of a part; 0: as of the whole.
