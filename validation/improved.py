@@ -25,7 +25,7 @@ from inputs import REPO
 from loopwright import microarchs, toolchain
 from loopwright.code import elf
 from loopwright.errors import InputError
-from loopwright.improving.loops import SHOWN_GAIN, LoopsQuestion, improve_loop, least_gain
+from loopwright.improving.loops import LoopsQuestion, improve_loop, least_gain, shown_gain
 from loopwright.improving.search import Settings
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
@@ -129,7 +129,8 @@ def predicted(table: pd.DataFrame, core: Microarch) -> pd.DataFrame:
 
 def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Iterator[str]:
     """Yield the lines of the table."""
-    today = table[table["least"] >= SHOWN_GAIN]
+    asked = shown_gain(core.id)
+    today = table[table["least"] >= asked]
     known = today[today["measured"].notna()]
     share = (known["measured"] - 1) >= HALF * (known["gain"] - 1)
     slower = known["measured"] < 1 - SLOWER
@@ -142,7 +143,9 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
     )
     yield ""
     yield f"- loops looked at, by a hash: {len(looked_at)}; with a candidate: {len(table)}"
-    yield f"- a gain of 10 % or more today, at all ends of what nobody has measured: {len(today)}"
+    percent = f"{100 * asked - 100:.0f} %"
+    where = "today, at all ends of what nobody has measured"
+    yield f"- a gain of {percent} or more {where}: {len(today)}"
     both = known["gain"].mean(), known["measured"].mean()
     yield f"- mean predicted gain of those measured: {both[0]:.2f}; measured: {both[1]:.2f}"
     of = f"{int(share.sum())} of {len(known)} ({100 * share.mean():.0f} %"
@@ -169,7 +172,7 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
             else f"not: {str(row['reason']).split(';')[0].split(' (in')[0]}"
         )
         said = f"{row['predicted']:.2f} to {row['new_predicted']:.2f}, {row['gain']:.2f}"
-        if row["least"] < SHOWN_GAIN:
+        if row["least"] < asked:
             said += f", at the least {row['least']:.2f}: not shown today"
         which = f"{row['file']} | {row['loop']} | {row['steps']} | {row['bytes']}"
         yield f"| {which} | {said} | {figure} |"

@@ -135,6 +135,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
         leaving=leaving,
         scratch=scratch,
         entered=frozenset(entries),
+        offset=piece.offset,
         head=HEAD,
     )
     return Bare(piece.id, listing, piece.code, piece.offset, entries, places, around.said)
@@ -227,7 +228,7 @@ class _Around:
         found: set[int] = set()
         tables = False
         if piece.isa != "x86_64":
-            return found
+            return _arm64_jumps(piece, self._section, own, self._routine)
         routine = list(self._decoded(self._routine.start, self._routine.stop))
         for n, ins in enumerate(routine):
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
@@ -366,6 +367,36 @@ def _jumps(section: Section, inside: range, routine: range) -> set[int]:
                 before = section.bytes_of(max(section.address, at - width - 2), at - width)
                 if at - width - 1 not in routine and opcodes.search(before):
                     found.add(target)
+    return found
+
+
+# Branches of AArch64: the bits that tell one, and where its distance in words lies.
+_ARM64_BRANCHES = (
+    (0x7C000000, 0x14000000, 0, 26), (0xFF000000, 0x54000000, 5, 19),
+    (0x7E000000, 0x34000000, 5, 19), (0x7E000000, 0x36000000, 5, 14),
+)  # fmt: skip
+_ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
+
+
+def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> set[int]:
+    """Return where code outside of a loop of AArch64 enters it behind its first instruction.
+
+    InputError where its routine jumps by a register.
+    """
+    words = np.frombuffer(section.code, "<u4", len(section.code) // 4).astype(np.int64)
+    at = section.address + 4 * np.arange(len(words))
+    mask, value = _ARM64_INDIRECT
+    if np.any(((words & mask) == value) & (at >= routine.start) & (at < routine.stop)):
+        raise InputError(
+            f"{piece.id}: its routine jumps by a register, which may lead into the loop"
+        )
+    found: set[int] = set()
+    for mask, value, shift, bits in _ARM64_BRANCHES:
+        distance = words >> shift & (1 << bits) - 1
+        target = at + 4 * (distance - (distance >> bits - 1 << bits))
+        enters = ((words & mask) == value) & (target > own.start) & (target < own.stop)
+        outside = (at < own.start) | (at >= own.stop)
+        found |= set(target[enters & outside].tolist())
     return found
 
 

@@ -2,21 +2,21 @@
 
 import itertools
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import iced_x86 as iced
 import numpy as np
 import unicorn
 from numpy.typing import NDArray
-from unicorn import x86_const
 from unicorn.unicorn import Uc, UcError
 
-from loopwright.code.instructions import X86_FLOW, Flow, near_target
+from loopwright.code.instructions import X86_FLOW, Flow, decode, near_target
 from loopwright.improving.bare import BEHIND, Bare
-from loopwright.improving.listing import CARRY, FLAGS
+from loopwright.improving.listing import CARRY, FLAGS, arm64_effects, full
 from loopwright.measuring.block_path import EVERY_X86, full_name
 from loopwright.tracing.emulator import PAGE, Recorder, core_of, register_of
 
@@ -34,12 +34,39 @@ _CARRY_BIT, _OTHER_BITS = 0x1, 0x8C4  # parity, zero, sign and overflow
 _EDGES = (0, 1, 2, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, (1 << 63) - 1,
           1 << 63, (1 << 64) - 1, (1 << 64) - 8)  # fmt: skip
 _STYLES = ("random", "few", "zeros", "pointers", "one", "mixed")
-_NUMBERS = {name: register_of("x86_64", name) for name in EVERY_X86}
-_EVERY = (
-    *_NUMBERS.values(),
-    *(x86_const.UC_X86_REG_XMM0 + n for n in range(16)),
-    x86_const.UC_X86_REG_EFLAGS,
-)
+
+
+@dataclass(frozen=True)
+class _Registers:
+    """An ISA's registers, by name and by Unicorn's numbers; bits are those of flags by kind."""
+
+    names: tuple[str, ...]
+    vectors: tuple[str, ...]
+    stack: str
+    numbers: Mapping[str, int]
+    every: tuple[int, ...]
+    bits: Mapping[str, int]
+
+
+def _registers(
+    isa: str, names: tuple[str, ...], vectors: Mapping[str, str], flags: str, bits: dict[str, int]
+) -> _Registers:
+    numbers = {name: register_of(isa, name) for name in names}
+    every = (*numbers.values(), *(register_of(isa, n) for n in vectors), register_of(isa, flags))
+    stack = "rsp" if isa == "x86_64" else "sp"
+    return _Registers(names, tuple(vectors.values()), stack, numbers, every, bits)
+
+
+_OF = {
+    "x86_64": _registers(
+        "x86_64", EVERY_X86, {f"xmm{n}": f"zmm{n}" for n in range(16)}, "eflags",
+        {CARRY: _CARRY_BIT, FLAGS: _OTHER_BITS},
+    ),
+    "arm64": _registers(
+        "arm64", (*(f"x{n}" for n in range(31)), "sp"), {f"q{n}": f"v{n}" for n in range(32)},
+        "nzcv", {FLAGS: 0xF000_0000},
+    ),
+}  # fmt: skip
 _M64 = (1 << 64) - 1
 
 
@@ -109,9 +136,7 @@ def compare(
     flags, and the new one may access no byte that the old one does not. What runs reach of either
     has to be all of it: every instruction, and both ways of every branch.
     """
-    if bare.isa != "x86_64":
-        return Proof(0, missing="loops of AArch64 are not run side by side")
-    if why := _unfit(bare):
+    if why := _unfit(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
         return Proof(0, missing=why)
     old, other = _Side(bare, bare.code), _Side(bare, new)
     count = 0
@@ -156,6 +181,15 @@ def _unfit(bare: Bare) -> str:
     return ""
 
 
+_NOT_ALONE = re.compile(r"(ld|st)l?a?x[rp]|cas|swp|ld(add|clr|eor|set|[su]m)|m[rs][rs]$|[di]c$|svc")
+
+
+def _unfit_arm64(bare: Bare) -> str:
+    texts = [one.text for one in bare.listing.lines if one.kind == "code"]
+    wrong = next((t for t in texts if _NOT_ALONE.match(t) or re.search(r"\b[zp]\d+\b", t)), "")
+    return wrong and f"{wrong.split()[0]} is not run side by side"
+
+
 def _missing(bare: Bare, old: "_Side", new: "_Side", ended: set[str]) -> str:
     if never := sorted(bare.listing.leaving.keys() - ended):
         where = "behind its branch" if never[0] == BEHIND else f"at {never[0]}"
@@ -177,13 +211,14 @@ def _difference(bare: Bare, old: "_Side", new: "_Side", mine: _End, its: _End) -
         most = min(len(a), len(b))
         return "" if a[:most] == b[:most] else "a loop that does not end stores elsewhere"
     live = bare.listing.leaving[mine.label]
-    for name in EVERY_X86:
+    registers = _OF[bare.isa]
+    for name in registers.names:
         if name in live and mine.registers[name] != its.registers[name]:
             return f"{name} is {its.registers[name]:#x} and not {mine.registers[name]:#x}"
-    for n in range(16):
-        if f"zmm{n}" in live and mine.vectors[n] != its.vectors[n]:
-            return f"xmm{n} differs"
-    for kind, bits in ((CARRY, _CARRY_BIT), (FLAGS, _OTHER_BITS)):
+    for n, name in enumerate(registers.vectors):
+        if name in live and mine.vectors[n] != its.vectors[n]:
+            return f"{name.replace('zmm', 'xmm')} differs"
+    for kind, bits in registers.bits.items():
         if kind in live and (mine.flags ^ its.flags) & bits:
             return f"flags are {its.flags & bits:#x} and not {mine.flags & bits:#x}"
     loads, stores = (_bytes(mine.steps, kind) for kind in ("load", "store"))
@@ -212,9 +247,12 @@ class _Side:
 
     def __init__(self, bare: Bare, text: bytes) -> None:
         self.start = _START + bare.offset
-        self.body = [i for i in iced.Decoder(64, text, ip=self.start) if not i.is_invalid]
+        self.registers = _OF[bare.isa]
+        read = _x86 if bare.isa == "x86_64" else _arm64
+        self.body = list(read(text, self.start))
         self._end = self.start + len(text)
-        self._core: Any = core_of("x86_64")
+        self._core: Any = core_of(bare.isa)
+        halt = bytes([_HALT if bare.isa == "x86_64" else 0]) * PAGE  # no instruction of AArch64
         self._labels = {self._end: BEHIND}
         for name, place in bare.places.items():
             if name in bare.listing.leaving:
@@ -224,7 +262,7 @@ class _Side:
             if at // PAGE not in self._code_pages:
                 self._code_pages.add(at // PAGE)
                 self._core.mem_map(at // PAGE * PAGE, PAGE)
-                self._core.mem_write(at // PAGE * PAGE, bytes([_HALT]) * PAGE)
+                self._core.mem_write(at // PAGE * PAGE, halt)
         self._core.mem_write(self.start, text)
         self._pages: set[int] = set()
         self._case: Case | None = None
@@ -243,8 +281,9 @@ class _Side:
             self._pages.clear()
         for page in self._pages:
             self._core.mem_write(page * PAGE, _content(case, page))
-        values = [case.registers[name] for name in EVERY_X86]
-        written = zip(_EVERY, [*values, *case.vectors, case.flags | 2], strict=True)
+        values = [case.registers[name] for name in self.registers.names]
+        values = [*values, *case.vectors, case.flags | 2]
+        written = zip(self.registers.every, values, strict=True)
         self._core.reg_write_batch(list(written))
         self._recorder.clear()
 
@@ -262,38 +301,41 @@ class _Side:
         last = int(steps["address"][-1]) if len(steps) else 0
         label = self._labels.get(last, "")
         outside = not self.start <= last < self._end
+        if label and outside:
+            error = ""
         if outside and not label and not error:
             error = f"it goes to {last:#x}"
         if outside:
             steps = steps[:-1]
         self._saw([*steps["address"].tolist(), *([last] if outside else [])])
-        values = list(map(int, self._core.reg_read_batch(_EVERY)))
-        registers = dict(zip(EVERY_X86, values, strict=False))
-        return _End(label, registers, values[-1], values[16:32], steps, error)
+        values = list(map(int, self._core.reg_read_batch(self.registers.every)))
+        names = self.registers.names
+        registers = dict(zip(names, values, strict=False))
+        return _End(label, registers, values[-1], values[len(names) : -1], steps, error)
 
     def _saw(self, chain: Sequence[int]) -> None:
         self._reached |= set(chain)
         pairs = set(itertools.pairwise(chain))
-        branches = {i.ip: i.next_ip for i in self.body if _conditional(i)}
+        branches = {i.at: i.end for i in self.body if i.conditional}
         self._ways |= {(at, to == branches[at]) for at, to in pairs if at in branches}
 
     def unreached(self) -> str:
         """Return the first instruction, or way of a branch, that no run reached."""
         # Less iterations than a turn of the main loop does may never be two.
         turned = any(
-            _conditional(i) and (near_target(i) or 0) <= i.ip and (i.ip, False) in self._ways
+            i.conditional and (i.target or 0) <= i.at and (i.at, False) in self._ways
             for i in self.body
         )
         for ins in self.body:
-            text = " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split())
-            if near_target(ins) is not None:  # it names an address of the emulated core
-                text = f"{text.split()[0]} at byte {ins.ip - self.start}"
-            if ins.ip not in self._reached:
+            text = ins.text
+            if ins.target is not None:  # it names an address of the emulated core
+                text = f"{text.split()[0]} at byte {ins.at - self.start}"
+            if ins.at not in self._reached:
                 return text
-            if _conditional(ins):
+            if ins.conditional:
                 for through in (False, True):
-                    back = not through and (near_target(ins) or 0) <= ins.ip
-                    if (ins.ip, through) not in self._ways and not (back and turned):
+                    back = not through and (ins.target or 0) <= ins.at
+                    if (ins.at, through) not in self._ways and not (back and turned):
                         return f"{text} {'not taken' if through else 'taken'}"
         return ""
 
@@ -313,9 +355,9 @@ class _Side:
 
     def register(self, name: str) -> int:
         """Return the value of a register."""
-        return int(self._core.reg_read(_NUMBERS[name]))
+        return int(self._core.reg_read(self.registers.numbers[name]))
 
-    def iterations(self, case: Case) -> Iterator[iced.Instruction]:
+    def iterations(self, case: Case) -> Iterator["_Instruction"]:
         """Yield each instruction before it is executed, always on the path that turns."""
         self.prepare(case)
         n, turns = 0, 0
@@ -323,7 +365,7 @@ class _Side:
             ins = self.body[n]
             yield ins
             try:
-                self._core.emu_start(ins.ip, 0, count=1)
+                self._core.emu_start(ins.at, 0, count=1)
             except UcError:
                 return
             n += 1
@@ -343,10 +385,6 @@ class _Side:
             core.mem_write(page * PAGE, _content(self._case, page))
             self._pages.add(page)
         return True
-
-
-def _conditional(ins: iced.Instruction) -> bool:
-    return X86_FLOW.get(ins.flow_control) is Flow.BRANCH and near_target(ins) is not None
 
 
 def _content(case: Case, page: int) -> bytes:
@@ -384,12 +422,16 @@ def _unpatched(seed: int, style: str, page: int) -> bytes:
 
 def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
     """Yield cases: such as end the loop by each of its branches, after few and many iterations."""
-    bases, indices = _roles(side.body)
-    written = {n for i in side.body for n in _written(i)}
+    bases = list(
+        dict.fromkeys([side.registers.stack, *(b for i in side.body for b, _ in i.places)])
+    )
+    indices = [n for n in dict.fromkeys(n for i in side.body for _, n in i.places) if n]
+    indices = [n for n in indices if n not in bases]
+    written = {n for i in side.body for n in i.written}
     moving = {name: name in bases for name in written}
     ends = _tests(side.body)
     for number in itertools.count():
-        case = _drawn(bases, indices, draw, number)
+        case = _drawn(side.registers, [b for b in bases if b], indices, draw, number)
         if number < _RANDOM:
             yield case
         for test in ends if number % 32 == 0 else ():
@@ -398,46 +440,31 @@ def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
             return
 
 
-def _roles(body: Sequence[iced.Instruction]) -> tuple[list[str], list[str]]:
-    """Return the registers that address memory: as bases, and as indices."""
-    bases: dict[str, None] = {"rsp": None}
-    indices: dict[str, None] = {}
-    info = iced.InstructionInfoFactory()
-    for ins in body:
-        if ins.mnemonic in (iced.Mnemonic.LEA, iced.Mnemonic.NOP):
-            continue
-        for memory in info.info(ins).used_memory():
-            base, index = full_name(memory.base), full_name(memory.index)
-            if base:
-                bases.setdefault(base)
-            elif index:
-                indices.setdefault(index)
-            if base and index:
-                indices.setdefault(index)
-    return list(bases), [name for name in indices if name not in bases]
-
-
-def _written(ins: iced.Instruction) -> Iterator[str]:
-    for used in iced.InstructionInfoFactory().info(ins).used_registers():
-        if used.access not in (iced.OpAccess.READ, iced.OpAccess.COND_READ):
-            yield full_name(used.register)
-
-
-def _drawn(bases: Sequence[str], indices: Sequence[str], draw: random.Random, number: int) -> Case:
+def _drawn(
+    of: _Registers,
+    bases: Sequence[str],
+    indices: Sequence[str],
+    draw: random.Random,
+    number: int,
+) -> Case:
     """Return a case: buffers apart, or near one another, and numbers of all sizes."""
-    registers = {name: _number(draw) for name in EVERY_X86}
+    registers = {name: _number(draw) for name in of.names}
     near = draw.random() < 0.4
     common = _BUFFERS + draw.randrange(0x1000)
     for n, name in enumerate(bases):
         place = _BUFFERS + (n + 1) * _APART + draw.randrange(2 * PAGE)
-        if near and name != "rsp":
+        if near and name != of.stack:
             place = common + draw.randrange(-72, 72)
         registers[name] = place & ~7 if draw.random() < 0.3 else place
+        if name == "sp":
+            registers[name] &= ~15
     for name in indices:
         registers[name] = draw.choice((0, 1, 2, 8, 64, draw.randrange(512), -draw.randrange(512)))
         registers[name] &= _M64
-    vectors = [draw.getrandbits(128) for _ in range(16)]
+    vectors = [draw.getrandbits(128) for _ in of.vectors]
     flags = draw.getrandbits(12) & (_CARRY_BIT | _OTHER_BITS | 0x10)
+    if CARRY not in of.bits:
+        flags = draw.getrandbits(4) << 28
     return Case(registers, vectors, flags, draw.getrandbits(32), _STYLES[number % len(_STYLES)])
 
 
@@ -454,17 +481,134 @@ def _number(draw: random.Random) -> int:
     return draw.getrandbits(64)
 
 
-def _tests(body: Sequence[iced.Instruction]) -> list[iced.Instruction]:
-    """Return what sets the flags of each branch."""
-    out: dict[int, iced.Instruction] = {}
-    setter: iced.Instruction | None = None
+class _Operand(NamedTuple):
+    """A register, a constant, or memory: base, index, scale and constant of its address."""
+
+    register: str = ""
+    constant: int = 0
+    memory: tuple[str, str, int, int] | None = None
+
+
+class _Instruction(NamedTuple):
+    """What cases need to know of an instruction.
+
+    places are base and index of what it accesses; load is the register that it loads, from where,
+    and how many bytes. test is what its flags, or its branch, are about: two operands of size bytes
+    where it compares them, else one, which is compared with ended.
+    """
+
+    at: int
+    end: int
+    text: str
+    target: int | None
+    conditional: bool
+    written: frozenset[str]
+    places: Sequence[tuple[str, str]]
+    load: tuple[str, _Operand, int] | None
+    test: Sequence[_Operand] | None
+    size: int = 8
+    compares: bool = False
+    ended: int = 0
+
+
+def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
+    """Return what sets the flags of each branch, or is a branch with a test of its own."""
+    out: dict[int, _Instruction] = {}
+    setter: _Instruction | None = None
     for ins in (*body, *body):
-        if _conditional(ins):
-            if setter is not None:
-                out[setter.ip] = setter
-        elif ins.rflags_modified:
+        if ins.test is not None:
             setter = ins
+        if ins.conditional and setter is not None:
+            out[setter.at] = setter
     return list(out.values())
+
+
+def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
+    """Yield instructions of x86-64."""
+    factory, formatter = iced.InstructionInfoFactory(), iced.Formatter(iced.FormatterSyntax.GAS)
+    for ins in iced.Decoder(64, text, ip=start):
+        if ins.is_invalid:
+            continue
+        info = factory.info(ins)
+        read = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
+        written = {full_name(u.register) for u in info.used_registers() if u.access not in read}
+        places = [(full_name(m.base), full_name(m.index)) for m in info.used_memory()]
+        if ins.mnemonic in (iced.Mnemonic.LEA, iced.Mnemonic.NOP):
+            places = []
+        size = int(iced.MemorySizeExt.size(ins.memory_size))
+        operands = [_x86_operand(ins, n) for n in range(min(2, ins.op_count))]
+        conditional = X86_FLOW.get(ins.flow_control) is Flow.BRANCH
+        conditional = conditional and near_target(ins) is not None
+        loads = ins.mnemonic in _LOADING and len(operands) > 1 and operands[1].memory
+        load = (operands[0].register, operands[1], size) if loads and operands[0].register else None
+        sizes = [iced.RegisterExt.size(ins.op_register(n)) for n in range(ins.op_count)]
+        wide = next((int(x) for x in sizes if x), size)
+        compares = ins.mnemonic in (iced.Mnemonic.CMP, iced.Mnemonic.SUB) and len(operands) == 2
+        ended = {iced.Mnemonic.INC: -1, iced.Mnemonic.DEC: 1}.get(ins.mnemonic, 0)
+        if ins.mnemonic == iced.Mnemonic.ADD and len(operands) == 2:
+            ended = -operands[1].constant
+        yield _Instruction(
+            int(ins.ip), int(ins.next_ip), " ".join(formatter.format(ins).split()),
+            near_target(ins), conditional, frozenset(written), places, load,
+            operands if ins.rflags_modified and not conditional else None,
+            min(8, max(1, wide)), compares, ended,
+        )  # fmt: skip
+
+
+_LOADING = (iced.Mnemonic.MOV, iced.Mnemonic.MOVZX, iced.Mnemonic.MOVSX, iced.Mnemonic.MOVSXD)
+
+
+def _x86_operand(ins: iced.Instruction, n: int) -> _Operand:
+    if ins.op_kind(n) == iced.OpKind.REGISTER:
+        return _Operand(full_name(ins.op_register(n)))
+    if ins.op_kind(n) != iced.OpKind.MEMORY:
+        return _Operand(constant=int(ins.immediate(n)) if near_target(ins) is None else 0)
+    disp = int(ins.memory_displacement)
+    if ins.is_ip_rel_memory_operand:
+        return _Operand(memory=("", "", 1, disp))
+    base, index = full_name(ins.memory_base), full_name(ins.memory_index)
+    return _Operand(memory=(base, index, ins.memory_index_scale, disp))
+
+
+_PLACE = re.compile(r"\[(\w+)(?:, (?:#(-?\w+)|([xw]\d+)(?:, \w+(?: #(\d+))?)?))?\]")
+_COMPARED = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
+             "cbz": 0, "cbnz": 0, "tbz": 0, "tbnz": 0}  # fmt: skip
+_LOADED = re.compile(r"ldu?r(b|h|)$")
+
+
+def _arm64(text: bytes, start: int) -> Iterator[_Instruction]:
+    """Yield instructions of AArch64."""
+    for ins in decode("arm64", text, start):
+        known = arm64_effects(ins.code)
+        said = " ".join(ins.text.split())
+        place = _PLACE.search(said)
+        memory = None
+        if place:
+            shift, index = int(place[4] or 0), full("arm64", place[3] or "")
+            memory = _Operand(memory=(place[1], index, 1 << shift, int(place[2] or "0", 0)))
+        operands = re.split(r",\s*", said.partition(" ")[2].partition("[")[0])
+        loaded = _LOADED.match(ins.mnemonic)
+        narrow = 4 if operands[0].startswith("w") else 8
+        load = None
+        if loaded and memory and operands[0][0] in "wx":
+            load = (full("arm64", operands[0]), memory, {"b": 1, "h": 2}.get(loaded[1], narrow))
+        test = None
+        if (skipped := _COMPARED.get(ins.mnemonic)) is not None:
+            test = [_arm64_operand(one) for one in operands[skipped : skipped + 2]]
+            test = test[:1] if ins.mnemonic[0] in "ct" and ins.mnemonic[1] == "b" else test
+        ended = -test[1].constant if ins.mnemonic in ("cmn", "adds") and test else 0
+        yield _Instruction(
+            ins.address, ins.end, said, ins.target, known.flow is Flow.BRANCH,
+            frozenset(r for r in known.writes if r[0] in "xs"),
+            [(place[1], full("arm64", place[3] or ""))] if place else [],
+            load, test, narrow, ins.mnemonic in ("cmp", "subs"), ended,
+        )  # fmt: skip
+
+
+def _arm64_operand(text: str) -> _Operand:
+    if text.startswith("#"):
+        return _Operand(constant=int(text[1:], 0))
+    return _Operand() if text in ("xzr", "wzr") else _Operand(full("arm64", text))
 
 
 @dataclass(frozen=True)
@@ -484,32 +628,32 @@ class _Place:
 
 
 def _directed(
-    side: _Side, case: Case, test: iced.Instruction, moving: Mapping[str, bool], draw: random.Random
+    side: _Side, case: Case, test: _Instruction, moving: Mapping[str, bool], draw: random.Random
 ) -> Iterator[Case]:
     """Yield a case changed so that a comparison is of equals, or nearly, in some iteration.
 
     moving are the registers that the loop writes, with whether they address memory: such one stays
     where it is if the other side can be changed.
     """
-    bits = 8 * _size(test)
+    bits = 8 * test.size
     mask = (1 << bits) - 1
     seen = []
     loaded: dict[str, _Place] = {}
     for ins in side.iterations(case):
-        if ins.ip == test.ip:
+        if ins.at == test.at:
             seen.append(_sides(side, ins, loaded))
-        for name in _written(ins):
+        for name in ins.written:
             loaded.pop(name, None)
-        if _loads(ins) and (into := _plain_register(ins, 0)):
-            loaded[into] = _Place(
-                _address(side, ins), int(iced.MemorySizeExt.size(ins.memory_size))
-            )
-    registers = [_plain_register(test, n) for n in (0, 1)]
+        if ins.load:
+            into, source, size = ins.load
+            loaded[into] = _Place(_address(side, source), size)
+    operands = [*(test.test or ()), _Operand(), _Operand()]
+    registers = [one.register or None for one in operands[:2]]
     deltas = (1, -1, 3, -5, 200, -200, 1 << (bits - 1))
     for n in (n for n in _ENDS if n <= len(seen)):
         at = seen[n - 1]
         for delta in (0, *(deltas if n == 1 else [draw.choice(deltas)])):
-            for mine in (0, 1) if _compares(test) else (0,):
+            for mine in (0, 1) if test.compares else (0,):
                 this, wanted = at.values[mine], (at.values[1 - mine] + delta) & mask
                 register, place = registers[mine], at.places[mine]
                 other = registers[1 - mine]
@@ -525,61 +669,30 @@ def _directed(
                     yield replace(case, patches={**case.patches, place.address: content})
 
 
-def _loads(ins: iced.Instruction) -> bool:
-    moves = (iced.Mnemonic.MOV, iced.Mnemonic.MOVZX, iced.Mnemonic.MOVSX, iced.Mnemonic.MOVSXD)
-    memory = ins.op_count > 1 and ins.op_kind(1) == iced.OpKind.MEMORY
-    return ins.mnemonic in moves and memory
-
-
-def _compares(test: iced.Instruction) -> bool:
-    return test.mnemonic in (iced.Mnemonic.CMP, iced.Mnemonic.SUB) and test.op_count == 2
-
-
-def _size(test: iced.Instruction) -> int:
-    """Return the bytes that a comparison is of."""
-    for n in range(test.op_count):
-        if test.op_kind(n) == iced.OpKind.REGISTER:
-            return min(8, int(iced.RegisterExt.size(test.op_register(n))))
-    return min(8, max(1, int(iced.MemorySizeExt.size(test.memory_size))))
-
-
-def _plain_register(test: iced.Instruction, n: int) -> str | None:
-    if n >= test.op_count or test.op_kind(n) != iced.OpKind.REGISTER:
-        return None
-    return full_name(test.op_register(n)) or None
-
-
-def _sides(side: _Side, test: iced.Instruction, loaded: Mapping[str, _Place]) -> _Seen:
+def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Seen:
     """Return what is about to be compared; of others than cmp what makes the result zero."""
-    size = _size(test)
-    mask = (1 << 8 * size) - 1
+    mask = (1 << 8 * test.size) - 1
     values: list[int] = []
     places: list[_Place | None] = []
-    for n in range(min(2, test.op_count)):
-        register = _plain_register(test, n)
-        place = loaded.get(register) if register else None
-        if register is not None:
-            values.append(side.register(register) & mask)
-        elif test.op_kind(n) == iced.OpKind.MEMORY:
-            place = _Place(_address(side, test), size)
-            values.append(side.read(place.address, size))
+    for operand in test.test or ():
+        place = loaded.get(operand.register)
+        if operand.memory:
+            place = _Place(_address(side, operand), test.size)
+            values.append(side.read(place.address, test.size))
+        elif operand.register:
+            values.append(side.register(operand.register) & mask)
         else:
-            values.append(int(test.immediate(n)) & mask)
+            values.append(operand.constant & mask)
         places.append(place)
-    if _compares(test):
+    if test.compares:
         return _Seen((values[0], values[1]), (places[0], places[1]))
-    ended = {iced.Mnemonic.INC: mask, iced.Mnemonic.DEC: 1}.get(test.mnemonic, 0)
-    if test.mnemonic == iced.Mnemonic.ADD and len(values) == 2:
-        ended = -values[1] & mask
-    return _Seen((values[0] if values else 0, ended), (places[0] if places else None, None))
+    return _Seen(
+        (values[0] if values else 0, test.ended & mask), (places[0] if places else None, None)
+    )
 
 
-def _address(side: _Side, ins: iced.Instruction) -> int:
-    """Return the address of an instruction's memory operand."""
-    if ins.is_ip_rel_memory_operand:
-        return int(ins.memory_displacement)
-    address = int(ins.memory_displacement)
-    for register, scale in ((ins.memory_base, 1), (ins.memory_index, ins.memory_index_scale)):
-        if name := full_name(register):
-            address += scale * side.register(name)
-    return address & _M64
+def _address(side: _Side, operand: _Operand) -> int:
+    """Return the address of a memory operand."""
+    base, index, scale, disp = operand.memory or ("", "", 1, 0)
+    at = disp + (side.register(base) if base else 0)
+    return at + (scale * side.register(index) if index else 0) & _M64

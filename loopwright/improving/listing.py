@@ -26,6 +26,7 @@ _ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*(
 _NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
 MADE = ".Lnumber_"  # begins the names of numeric labels while they are edited
 _SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
+_LONGER = re.compile(r"^(\{\w+\}|ds) ")
 _MEMORY_OPERAND = re.compile(
     r"^(?P<disp>-?(?:0x[0-9a-f]+|\d+))?"
     r"\((?P<base>%\w+)?(?:,(?P<index>%\w+)(?:,(?P<scale>[1248]))?)?\)$"
@@ -49,13 +50,13 @@ class Line:
 
     @property
     def mnemonic(self) -> str:
-        """Return the first word of an instruction."""
-        return self.text.split(None, 1)[0]
+        """Return the first word of an instruction, but for what makes its encoding longer."""
+        return _LONGER.sub("", self.text).split(None, 1)[0]
 
     @property
     def operands(self) -> tuple[str, ...]:
         """Return the operands of an instruction, in the order of its text."""
-        rest = self.text.split(None, 1)[1:]
+        rest = _LONGER.sub("", self.text).split(None, 1)[1:]
         parts = re.split(r",\s*(?![^(\[]*[)\]])", rest[0].strip()) if rest else []
         return tuple(part.strip() for part in parts)
 
@@ -101,7 +102,7 @@ class Effects:
 
     CARRY, FLAGS and MEMORY stand among the registers. Of x86-64, parts has the bytes of each
     register that are read, from its lowest on; kept are registers of which a part stays as it was;
-    loads is the bytes that are loaded.
+    loads is the bytes that are loaded, size those of the instruction itself.
     """
 
     reads: frozenset[str]
@@ -111,6 +112,7 @@ class Effects:
     parts: Mapping[str, int] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     loads: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Listing:
     contract is a routine's. A loop without one has leaving: by each label outside of it that it
     goes on at, what is live there. scratch are registers that hold nothing there and may be used.
     entered are the labels in it that code outside of it goes to, beside its start. features are
-    what all cores asked for have, which new instructions may need.
+    what all cores asked for have, which new instructions may need. offset is its code offset.
     steps names the transformations that made it of the source that was read. head is the label of
     its main loop where transformations made it of another one, and turns how many iterations of
     the loop that was read one iteration of it does.
@@ -134,6 +136,7 @@ class Listing:
     scratch: frozenset[str] = frozenset()
     entered: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
+    offset: int = 0
     head: str = ""
     turns: int = 1
 
@@ -454,7 +457,7 @@ def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
     out = []
     for n, text in enumerate(texts):
         piece = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
-        found = x86_effects(piece) if isa == "x86_64" else _arm64_effects(piece)
+        found = x86_effects(piece) if isa == "x86_64" else arm64_effects(piece)
         out.append(_site_effects(text, found))
     return out
 
@@ -555,13 +558,15 @@ def x86_effects(piece: bytes) -> Effects:
         parts,
         frozenset(kept),
         loads,
+        len(piece),
     )
 
 
 _COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
 
 
-def _arm64_effects(piece: bytes) -> Effects:
+def arm64_effects(piece: bytes) -> Effects:
+    """Return the effects of one instruction of AArch64 by its bytes."""
     import capstone
 
     from loopwright.code.instructions import decode

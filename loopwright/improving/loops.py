@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import math
 import re
 import subprocess
 import tempfile
@@ -30,6 +31,7 @@ from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
 from loopwright.improving.transformations import OF_LOOPS
 from loopwright.improving.turning import APART
+from loopwright.judging import model_accuracy
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.microarchs import Microarch
@@ -40,8 +42,7 @@ from loopwright.rows import Rows, counted
 COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty", "assembly")
 _TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
 _MOST_LOOPS = 40
-# More than the simulator is off by on loops of guests (docs/accuracy.md: means of 3.7 to 5.4 %).
-SHOWN_GAIN = 1.1
+_SHOWN_GAIN = 0.1
 _NOTHING = 0.01  # a measured gain below it is none
 _SLOWER = 0.02  # a measured loss above it is one
 
@@ -101,6 +102,17 @@ class LoopCandidate(_Made):
     def digest(self) -> str:
         """Return what tells its code from that of others."""
         return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
+
+
+def shown_gain(core: str) -> float:
+    """Return the least gain that is shown of a core: more than the simulator is off by there.
+
+    Both figures that a gain is of may be off by the mean error of the core's loops, to either side.
+    Where none were measured it is UNVALIDATED_PERCENT.
+    """
+    error = model_accuracy.off_by(models.SIMULATOR, core, model_accuracy.records())
+    percent = model_accuracy.UNVALIDATED_PERCENT if error is None else 2 * error
+    return 1 + max(_SHOWN_GAIN, percent / 100)
 
 
 class Least(NamedTuple):
@@ -331,20 +343,21 @@ class Improved:
         self.notes: dict[str, str] = {}
         self.measured: dict[str, tuple[float, float]] = {}
         self.refused: list[str] = []
+        self.shown = {core.id: shown_gain(core.id) for core in question.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
         """Name the best candidates that are equal to the loop, so many at most."""
         better = [
             one
             for one in self.search.pareto()
-            if max(self.search.gains(one).values()) >= SHOWN_GAIN
+            if any(gain >= self.shown[core] for core, gain in self.search.gains(one).items())
         ]
         for one in better:
             if len(self.named) == most:
                 break
             if progress:
                 progress(len(self.named), most, "proving")
-            if (least := self._least(one)).gain < SHOWN_GAIN:
+            if (least := self._least(one)) is not None:
                 what = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
                 self.refused.append(f"{'; '.join(one.listing.steps)}: {what}")
                 continue
@@ -359,15 +372,18 @@ class Improved:
             self.named[label], self.proofs[label] = one, proof
             self.status[label], self.notes[label] = "proven", ""
 
-    def _least(self, one: LoopCandidate) -> Least:
-        """Return the least gain of a candidate, on the core where that is most."""
+    def _least(self, one: LoopCandidate) -> Least | None:
+        """Return the least gain of a candidate on the core where that is most, None if shown."""
         question, base = self.question, self.search.base
         before, after = _block(question.bare, base), _block(question.bare, one)
-        return max(
-            least_gain(before, after, one.listing.turns, core, question.parameters)
-            for core in question.cores
-            if self.search.gains(one)[core.id] >= SHOWN_GAIN
-        )
+        found = []
+        for core in question.cores:
+            if self.search.gains(one)[core.id] >= self.shown[core.id]:
+                turns, given = one.listing.turns, question.parameters
+                found.append(least_gain(before, after, turns, core, given))
+                if found[-1].gain >= self.shown[core.id]:
+                    return None
+        return max(found)
 
     def measure(self, progress: Progress | None) -> None:
         """Measure candidates in turns with the loop, where this machine can."""
@@ -410,7 +426,7 @@ class Improved:
         elif core in one.costs and ratio + error < 1 - _SLOWER:
             self.status[label] = "withdrawn"
             self.notes[label] += "; it is slower here"
-        elif said >= SHOWN_GAIN and ratio < 1 + _NOTHING + error:
+        elif said >= self.shown.get(core or "", math.inf) and ratio < 1 + _NOTHING + error:
             self.status[label] = "withdrawn"
             self.notes[label] += "; the simulator was wrong there"
         elif core in one.costs:

@@ -1,7 +1,7 @@
 """The transformations, and those that move code or its neighbours alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from loopwright.code.instructions import Flow
@@ -19,6 +19,7 @@ from loopwright.improving.rewriting import (
     Rename,
     Rewrite,
     fixups_spare,
+    known,
 )
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
@@ -37,7 +38,10 @@ class Align:
         """Return its name with the alignment in bytes."""
         return f"align the loop to {1 << self.power}"
 
-    condition = "always: the padding is nops"
+    condition = (
+        "always: before a loop that is fallen into, longer encodings of the same instructions take "
+        "the place of nops where they reach, so that nothing more is executed"
+    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with each loop aligned that is not yet."""
@@ -52,20 +56,86 @@ class Align:
                 rest = listing.lines[: start - 1]
             else:
                 rest = listing.lines[:start]
-            lines = [*rest, directive, *listing.lines[start:]]
-            yield listing.with_lines(lines, self.name)
+            made = listing.with_lines([*rest, directive, *listing.lines[start:]], self.name)
+            longer = longer_encodings(made, len(rest))
+            yield replace(made, lines=tuple(longer.get(n, x) for n, x in enumerate(made.lines)))
+
+
+_ENCODINGS = ("{rex}", "{disp8}", "{disp32}", "{vex3}", "ds")
+
+
+def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
+    """Return statements before an alignment directive, longer by the bytes that it would fill.
+
+    Empty where control does not fall through the directive, or no encodings make up for its bytes.
+    """
+    lines, inside = listing.lines, {n for head, n in _loops(listing) for n in range(head, n + 1)}
+    found: dict[int, dict[int, Line]] = {0: {}}
+    addresses = _addresses(listing) if listing.isa == "x86_64" else ()
+    wanted = addresses[at + 1] - addresses[at] if addresses else 0
+    for n in reversed(range(at)):
+        line, effects = lines[n], listing.effects[n]
+        if wanted in found or aligns(line) or n in inside:
+            break
+        if effects is None or effects.flow is Flow.BRANCH or "ALTERNATIVE" in line.text:
+            continue
+        if effects.flow is not Flow.NEXT:
+            break
+        for encoding in _ENCODINGS:
+            text = f"{encoding} {line.text}"
+            more = (longer.size if (longer := known(text)) else 0) - effects.size
+            if more > 0 and line.mnemonic == line.text.split()[0]:
+                for total, chosen in list(found.items()):
+                    if n not in chosen:
+                        new = {**chosen, n: replace(line, text=text)}
+                        found.setdefault(total + more, new)
+    return found.get(wanted, {})
+
+
+def _addresses(listing: Listing) -> list[int]:
+    """Return where statements of x86-64 lie, branches as short as they can be."""
+    far: set[int] = set()
+    while True:
+        at, out = listing.offset, []
+        targets: dict[int, int | None] = {}
+        for n, line in enumerate(listing.lines):
+            out.append(at)
+            effects = listing.effects[n]
+            if aligns(line):
+                unit = int(line.text.split()[-1])
+                unit = 1 << unit if "p2" in line.text else unit
+                at = -(-at // unit) * unit
+            elif effects is not None:
+                branch = effects.flow in (Flow.BRANCH, Flow.JUMP) and effects.size == _SHORT
+                if branch:
+                    targets[n] = listing.position.get(line.operands[-1] if line.operands else "")
+                at += effects.size + (0 if n not in far else 3 if line.mnemonic == "jmp" else 4)
+        new = {
+            n
+            for n, to in targets.items()
+            if to is None or not -128 <= out[to] - out[n] - _SHORT < 128
+        }
+        if new <= far:
+            return out
+        far |= new
+
+
+_SHORT = 2  # bytes of a branch over less than 128 bytes
 
 
 def _heads(listing: Listing) -> list[int]:
     """Return the positions of the labels that branches lead back to."""
-    found = set()
+    return sorted({head for head, _ in _loops(listing)})
+
+
+def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
+    """Yield the positions of each branch back, behind that of its label."""
     for n, line in enumerate(listing.lines):
         effects = listing.effects[n]
         if line.kind == "code" and effects and effects.flow in (Flow.BRANCH, Flow.JUMP):
             target = listing.position.get(line.operands[-1] if line.operands else "")
             if target is not None and target < n:
-                found.add(target)
-    return sorted(found)
+                yield target, n
 
 
 class Reorder:
@@ -162,6 +232,8 @@ OF_LOOPS: tuple[Transformation, ...] = (
     PipelineLoads(),
     *(CopyIterations(n) for n in (2, 4)),
     *REWRITES,
+    PairAccesses(),
+    SplitPairs(),
     *(Align(n) for n in (4, 5, 6)),
     Reorder(),
 )

@@ -186,6 +186,7 @@ class EntriesApart:
             if loop.head != listing.head:
                 continue
             first = min(listing.position[name] for name in entered)
+            jump = "jmp" if listing.isa == "x86_64" else "b"
             *operands, _ = lines[loop.last].operands
             back = f"{lines[loop.last].mnemonic} {','.join([*operands, PREHEADER])}"
             made = [
@@ -195,6 +196,6 @@ class EntriesApart:
                 label(APART),
                 *(replace(x, note="") for x in lines[first : loop.last]),
                 code(back),
-                code(f"jmp {exit_label(loop, 'done').name}"),
+                code(f"{jump} {exit_label(loop, 'done').name}"),
             ]
             yield listing.with_lines(made, self.name)

@@ -126,6 +126,20 @@ def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> Mode
     return ModelAccuracy(model, core, None, _otherwise(mine))
 
 
+def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
+    """Return the percent that a model is off by on a core's loops, else on its unrolled blocks.
+
+    It is the mean of all records, those among them that set parameters, None where LEAST_ROWS of
+    either were never measured.
+    """
+    mine = known[(known["core"] == core) & (known["model"] == model)]
+    for what in _ABOUT["loop"]:
+        total, error = _pooled(mine[mine["what"] == what], core, known)
+        if total >= LEAST_ROWS:
+            return error
+    return None
+
+
 def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccuracy | None:
     """Return a bound of how far a model is off that only knows the instructions of a core.
 

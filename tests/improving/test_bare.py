@@ -8,13 +8,14 @@ import pytest
 from quick import some
 
 from loopwright.code import elf, snippet
+from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.improving import distance, equality, turning
 from loopwright.improving.bare import BEHIND, of_piece
 from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.listing import CARRY, FLAGS, code
 from loopwright.improving.loops import assemble
-from loopwright.improving.transformations import OF_LOOPS
+from loopwright.improving.transformations import OF_LOOPS, Align
 from loopwright.improving.turning import APART, CopyIterations, EntriesApart
 
 ROUTINE = (
@@ -314,6 +315,81 @@ def loop_of(text):
 def test_registers_that_are_not_compared_are_not_proven():
     loop = bare(COPY.replace("mov %cl,(%rsi)", "movq (%rdi),%mm0"))
     assert "do not compare" in equality.compare(loop, loop.code).missing
+
+
+@pytest.mark.parametrize("bytes_", [1, 2, 3])
+def test_a_loop_is_aligned_by_longer_encodings_and_no_nop(bytes_):
+    loop = bare("\n\tnop" * (15 - bytes_) + COPY)
+    [plain] = UnrollByDistance(4).apply(loop.listing)
+    made = next(Align(4).apply(plain))
+    new, old = (new_code(loop, one)[0] for one in (made, plain))
+    assert equality.compare(loop, new).holds
+    names = [[i.mnemonic for i in decode("x86_64", text)] for text in (new, old)]
+    assert names[0] == names[1]
+    assert len(new) == len(old) + bytes_
+
+
+def test_what_is_within_a_loop_keeps_its_encodings():
+    [plain] = UnrollByDistance(4).apply(bare(COPY).listing)
+    _, rest = Align(4).apply(plain)
+    body = range(rest.position[rest.head], len(rest.lines))
+    assert not any("{" in rest.lines[n].text for n in body)
+
+
+# Loops of AArch64, and a changed instruction of each.
+ARM64 = {
+    "copy": ("ldrb w4,[x1],#1; strb w4,[x0],#1; cmp x1,x2; b.ne .L1",
+             "strb w4, [x0], #1", "strb w4, [x0], #2"),
+    "find": ("ldrb w4,[x1]; cmp w4,w3; b.eq .L2; add x1,x1,#1; cmp x1,x2; b.lo .L1",
+             "b.lo .Lloop", "b.ls .Lloop"),
+    "sum": ("ldr x4,[x1,x5,lsl #3]; add x6,x6,x4; add x5,x5,#1; subs x2,x2,#1; b.ne .L1",
+            "add x6, x6, x4", "add x6, x6, w4, sxtw"),
+    "vector": ("ldr q0,[x1],#16; add v1.4s,v1.4s,v0.4s; fmov x4,d0; tbnz x4,#4,.L1",
+               "add v1.4s, v1.4s, v0.4s", "add v1.2d, v1.2d, v0.2d"),
+    "words": ("ldr x4,[x1]; ldr x5,[x1,#8]; add x1,x1,#16; add x6,x6,x5; cbnz x4,.L1",
+              "ldr x5, [x1, #8]", "ldr x5, [x1, #0x10]"),
+}  # fmt: skip
+ARM64_ROUTINE = """	.globl f
+	.type f,%function
+f:	cbz x9,{entry}
+.L1:	{body}
+.L2:	mov x0,x6
+	ret
+	.size f,.-f
+"""
+
+
+def arm64(name, entry=".L2"):
+    """Return a loop of AArch64, entered by code before it at a label."""
+    body = ARM64[name][0].replace("; ", "\n\t")
+    if entry == ".L3":
+        body = body.replace("cmp x1", ".L3:\tcmp x1")
+    text = ARM64_ROUTINE.format(entry=entry, body=body)
+    [(section, piece)] = snippet.loops_of(text, "arm64")
+    return of_piece(section, piece)
+
+
+@pytest.mark.parametrize("name", ARM64)
+def test_loops_of_aarch64_are_run_side_by_side(name):
+    loop = arm64(name)
+    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
+    assert {2, 4} <= {one.turns for _, one in made}
+    assert ("accesses paired" in {step for step, _ in made}) == (name == "words")
+    for step, one in made:
+        if not step.startswith("align"):
+            assert equality.compare(loop, *new_code(loop, one)).holds, step
+    _, old, new = ARM64[name]
+    lines = tuple(code(new) if x.text == old else x for x in loop.listing.lines)
+    assert lines != loop.listing.lines
+    assert equality.compare(loop, *new_code(loop, replace(loop.listing, lines=lines))).failure
+
+
+def test_a_loop_of_aarch64_may_be_entered_in_its_middle():
+    loop = arm64("copy", ".L3")
+    assert list(loop.entries.values()) == [8]
+    [apart] = EntriesApart().apply(loop.listing)
+    assert equality.compare(loop, *new_code(loop, apart)).holds
+    assert equality.compare(loop, new_code(loop, apart)[0], {".Lat_8": 0}).failure
 
 
 def test_vectors_of_16_bytes_in_vex_encoding_are_not_run():
