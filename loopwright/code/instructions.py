@@ -420,8 +420,30 @@ _ADRP = (0x9F000000, 0x90000000)  # its distance in pages: 19 bits from bit 5, a
 _PAGE = 12
 
 
-def arm64(code: bytes, old: int, new: int) -> bytes:
-    """Return code of an address as it has to be at another; branches within it stay the same."""
+def moved(isa: str, code: bytes, old: int, new: int) -> bytes:
+    """Return code of an address as it has to be at another; branches within it stay the same.
+
+    InputError where a branch out of it is too short to be moved.
+    """
+    return _moved_x86(code, old, new) if isa == "x86_64" else _moved_arm64(code, old, new)
+
+
+def _moved_x86(code: bytes, old: int, new: int) -> bytes:
+    out = bytearray(code)
+    for ins in iced.Decoder(64, code, ip=old):
+        if not (ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near):
+            continue
+        if old <= ins.near_branch_target < old + len(code):
+            continue
+        if ins.is_jcc_short or ins.is_jmp_short:
+            raise InputError("a replacement has a short branch out of it")
+        end = ins.next_ip - old
+        distance = (ins.near_branch_target - (new + end)) % (1 << 32)
+        out[end - 4 : end] = distance.to_bytes(4, "little")
+    return bytes(out)
+
+
+def _moved_arm64(code: bytes, old: int, new: int) -> bytes:
     out = bytearray()
     for at in range(0, len(code), 4):
         word = int.from_bytes(code[at : at + 4], "little")

@@ -16,6 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import toolchain
 from loopwright.code import instructions
 from loopwright.code.elf import FLAGGED_BYTES, PLAIN_BYTES, SECTION, arm64_entry, x86_entry
+from loopwright.errors import InputError
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import CheckError, NotProven
 
@@ -235,36 +236,14 @@ def with_features(image: Image, taken: frozenset[str]) -> bytes:
             raise NotProven(f"the alternative of {one.feature} is made by a function of the kernel")
         if one.site + one.length > len(text):
             continue  # of code in another section
-        move = _moved_x86 if image.isa == "x86_64" else _moved_arm64
-        new = move(one)
-        text[one.site : one.site + one.length] = new + _padding(image.isa, one.length - len(new))
+        try:
+            new = instructions.moved(image.isa, one.replacement, one.replacement_address, one.site)
+        except InputError as error:
+            raise NotProven(str(error)) from None
+        nop = b"\x90" if image.isa == "x86_64" else _ARM64_NOP
+        new += nop * ((one.length - len(new)) // len(nop))
+        text[one.site : one.site + one.length] = new
     return bytes(text)
-
-
-def _padding(isa: str, size: int) -> bytes:
-    return b"\x90" * size if isa == "x86_64" else _ARM64_NOP * (size // 4)
-
-
-def _moved_x86(one: Alternative) -> bytes:
-    """Move a replacement to its site: near branches out of it keep their targets."""
-    new = bytearray(one.replacement)
-    end = one.replacement_address + len(new)
-    decoder = iced.Decoder(64, one.replacement, ip=one.replacement_address)
-    for ins in decoder:
-        if not (ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near):
-            continue
-        target, at = ins.near_branch_target, ins.ip - one.replacement_address
-        if one.replacement_address <= target < end:
-            continue
-        if ins.is_jcc_short or ins.is_jmp_short:
-            raise NotProven("a replacement has a short branch out of it")
-        relative = target - (one.site + at + ins.len)
-        new[at + ins.len - 4 : at + ins.len] = relative.to_bytes(4, "little", signed=True)
-    return bytes(new)
-
-
-def _moved_arm64(one: Alternative) -> bytes:
-    return instructions.arm64(one.replacement, one.replacement_address, one.site)
 
 
 _X86_GPR = re.compile(r"r(?:[abcd]x|[sd]i|[bs]p|\d+)$")
@@ -309,10 +288,13 @@ def indirect_branches(code: bytes, address: int = 0) -> list[str]:
 
 
 def wide_name(register: str) -> str:
-    """Return the 64-bit name of a register that may be called by its 32-bit name."""
+    """Return the 64-bit name of a register that may be called by its 32-bit name, or by its use."""
     if re.fullmatch(r"e\w\w", register):
         return f"r{register[1:]}"
-    return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
+    if re.fullmatch(r"w\d+", register):
+        return f"x{register[1:]}"
+    known = {"fp": "x29", "lr": "x30", "wzr": "xzr", "wsp": "sp"}
+    return known.get(register, register.removesuffix("d"))
 
 
 def _name(register: iced.Register_) -> str:
@@ -357,7 +339,7 @@ def _arm64(code: bytes, address: int) -> Iterator[str]:
     restored: set[str] = set()
     out: set[str] = set()
     for ins in _arm64_decoded(code, address):
-        reads, writes = ([_wide(str(ins.reg_name(r))) for r in rs] for rs in ins.regs_access())
+        reads, writes = ([wide_name(str(ins.reg_name(r))) for r in rs] for rs in ins.regs_access())
         if ins.mnemonic in ("bl", "blr", "ret"):
             continue
         if "sp" in reads and ins.mnemonic in ("stp", "str"):
@@ -368,8 +350,3 @@ def _arm64(code: bytes, address: int) -> Iterator[str]:
             out |= set(writes)
     saved = stored & restored
     yield from (n for n in (out | restored) - saved - {"xzr", "sp"} if re.fullmatch(r"x\d+", n))
-
-
-def _wide(name: str) -> str:
-    known = {"fp": "x29", "lr": "x30", "wzr": "xzr", "wsp": "sp"}
-    return known.get(name, f"x{name[1:]}" if re.fullmatch(r"w\d+", name) else name)

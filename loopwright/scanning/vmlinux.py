@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -286,7 +287,7 @@ X86_FEATURES = {
 X86_ALWAYS = X86_FEATURES["always"]  # what every CPU is patched for
 
 
-_CALL, _JUMP, _SHORT_JUMP = 0xE8, 0xE9, 0xEB
+_SHORT_JUMP = 0xEB
 
 # What one instruction that does nothing looks like, by its length (Intel SDM, NOP, table 4-12).
 _X86_NOPS = [bytes.fromhex(h) for h in (
@@ -336,17 +337,15 @@ def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes 
     if entry.made or place is None:
         return None
     new = bytes(layout.content(place[0])[place[1] : place[1] + entry.size])
-    if len(new) >= 5 and new[0] in (_CALL, _JUMP):
-        (distance,) = struct.unpack_from("<i", new, 1)
-        moved = distance + entry.new - entry.at
-        new = new[:1] + struct.pack("<I", moved % (1 << 32)) + new[5:]
+    with suppress(InputError):  # what a short branch out of it becomes
+        new = instructions.moved("x86_64", new, entry.new, entry.at)
     return new
 
 
 def _filled(text: bytes, length: int) -> bytes:
     """Return text filled up with nops, its own single ones at its end joined to longer ones."""
     bare = text[:length].rstrip(b"\x90")
-    if len(bare) > 1 and len(bare) < len(text) and bare[-1] not in (_SHORT_JUMP,):
+    if len(bare) > 1 and len(bare) < len(text) and bare[-1] != _SHORT_JUMP:
         text = bare
     elif not bare:
         text = b""
@@ -533,7 +532,7 @@ def arm64_replacement(content: bytes, one: Entry) -> bytes:
     """Return the replacement of an alternative: nops if a function makes it."""
     if one.made:
         return _NOP * (one.length // 4)
-    return instructions.arm64(content[one.new : one.new + one.length], one.new, one.at)
+    return instructions.moved("arm64", content[one.new : one.new + one.length], one.new, one.at)
 
 
 @dataclass

@@ -123,13 +123,13 @@ def test_moved_branches_keep_their_targets(tmp_path: Path, text: str, kept: int)
         (section,) = images.read_image(path).sections
         return section.code[before : before + 4]
 
-    assert instructions.arm64(word(0), kept - 0x4000, kept - 0x2000) == word(0x2000)
+    assert instructions.moved("arm64", word(0), kept - 0x4000, kept - 0x2000) == word(0x2000)
 
 
 def test_moved_pages_stay_and_branches_within_do() -> None:
     adrp = 0xB0000001  # adrp x1, to the next page
-    out = instructions.arm64(adrp.to_bytes(4, "little"), 0x5000, 0x3FFC)
+    out = instructions.moved("arm64", adrp.to_bytes(4, "little"), 0x5000, 0x3FFC)
     (word,) = struct.unpack("<I", out)
     assert word == 0xF0000001  # three pages from 0x3000 on
     within = struct.pack("<2I", _NOP, 0x17FFFFFF)  # b to the one before
-    assert instructions.arm64(within, 0x8000, 0x100) == within
+    assert instructions.moved("arm64", within, 0x8000, 0x100) == within
