@@ -1,13 +1,11 @@
 """A Linux tree built outside of itself: an overlay of links, its configuration, make."""
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,13 +104,8 @@ def hold(tree: Tree) -> Iterator[Overlay]:
     key = hashlib.sha256(str(tree.root).encode()).hexdigest()[:12]
     folder = paths.build_dir() / "verify" / f"{tree.version}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"waiting for another process that builds in {folder}", file=sys.stderr)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield Overlay(tree, folder, file.fileno())
+    with trees.locked(folder / "lock", "builds in") as lock:
+        yield Overlay(tree, folder, lock)
 
 
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc"}

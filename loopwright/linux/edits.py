@@ -380,12 +380,9 @@ def changed_registers(variant: Variant) -> set[str]:
     contract = kernels.load(variant.kernel).routines[variant.routine].contract
     roles = {*contract.inputs.values(), *contract.returns.values()}
     allowed = {*contract.may_change, *variant.may_change, *roles}
-    codes = [assemble.variant_code(variant, without) for without in _feature_sets(variant)]
+    every = frozenset(variant.alternatives)
+    codes = [assemble.variant_code(variant, without) for without in (frozenset(), every)]
     return {register for code in codes for register in _written(code)} & allowed
-
-
-def _feature_sets(variant: Variant) -> list[frozenset[str]]:
-    return [frozenset(), frozenset(variant.alternatives)]
 
 
 def _written(code: Code) -> Iterator[str]:
@@ -400,7 +397,7 @@ def _written(code: Code) -> Iterator[str]:
 
 
 def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
-    statements = _statements(content, name)
+    statements = dict.fromkeys(_calls(content, name))
     if not statements:
         raise InputError(
             f"{file} in {tree} has no inline assembly with `call {name}`: how it is called is "
@@ -441,39 +438,36 @@ def _by_number(register: str) -> tuple[int, str]:
     return int(digits or 0), register
 
 
-def _statements(content: str, name: str) -> list[tuple[int, int]]:
-    """Return the bounds of the operands of asm statements that call name."""
-    return list(dict.fromkeys(_calls(content, name)))
-
-
 def _calls(content: str, name: str) -> list[tuple[int, int]]:
-    """Return for each `call name` in an asm statement where that begins and ends."""
+    """Return for each `call name` in an asm statement where the operands of that begin and end."""
     code = blank_comments(content)
     calls = re.finditer(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
     return [span for call in calls if (span := _around(code, call.start()))]
 
 
 def _around(code: str, call: int) -> tuple[int, int] | None:
-    begin = [m.end() for m in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call)]
-    depth = 1
-    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[()]').finditer(code, begin[-1] if begin else 0):
-        depth += {"(": 1, ")": -1}.get(match.group(), 0)
-        if depth == 0:
-            return (begin[-1], match.start()) if begin and match.start() > call else None
+    begins = [match.end() for match in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call)]
+    for start in begins[-1:]:
+        closes = next((at for _, at, depth in _signs(code, start) if depth < 0), 0)
+        if closes > call:
+            return start, closes
     return None
 
 
 def _sections(content: str, start: int, end: int) -> list[str]:
     """Split an asm statement at its colons: template, outputs, inputs, lost registers."""
-    sections, depth, last = [], 0, start
-    code = blank_comments(content)
-    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start, end):
-        sign = match.group()
-        depth += {"(": 1, ")": -1}.get(sign, 0)
-        if sign == ":" and depth == 0:
-            sections.append(code[last : match.start()])
-            last = match.end()
-    return [*sections, code[last:end]]
+    code = blank_comments(content)[:end]
+    colons = [at for sign, at, depth in _signs(code, start) if sign == ":" and depth == 0]
+    begins = [start, *(at + 1 for at in colons)]
+    return [code[a:b] for a, b in zip(begins, [*colons, end], strict=True)]
+
+
+def _signs(code: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the brackets and colons outside of strings, where they are and how deep behind them."""
+    depth = 0
+    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        yield match.group(), match.start(), depth
 
 
 def _with_lost(content: str, end: int, lost: str, extra: list[str]) -> str:

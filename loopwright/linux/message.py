@@ -31,7 +31,7 @@ def prediction_table(
 
     base and ours are rows of compare; off_by is that of Judged.
     """
-    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    was, now = (_figures(rows, measured=False) for rows in (base, ours))
     lines = [
         [*key, _error(off_by.get((key[0], key[1]))), *_both(was[key], now[key])]
         for key in now
@@ -41,10 +41,15 @@ def prediction_table(
     return aligned(heads, lines, left=2) if lines else ""
 
 
-def _predicted(rows: pd.DataFrame) -> pd.DataFrame:
+def _figures(rows: pd.DataFrame, *, measured: bool) -> Figures:
+    """Return the rows of compare that count, by core and model or by what measured them."""
     if rows.empty:
-        return rows
-    return rows[(rows["source"] != MEASURED) & rows["cycles"].notna() & rows["excluded"].eq("")]
+        return {}
+    kept = (rows["source"].eq(MEASURED) == measured) & rows["cycles"].notna()
+    if not measured:
+        kept &= rows["excluded"].eq("")
+    columns = _MEASURED_BY if measured else _WHERE
+    return {tuple(str(row[c]) for c in columns): row for row in rows[kept].to_dict("records")}
 
 
 def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
@@ -52,7 +57,7 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
     if base.empty or ours.empty:
         return {}
     asked = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
-    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    was, now = (_figures(rows, measured=False) for rows in (base, ours))
     out: dict[str, list[str]] = {}
     for key in asked:
         if key[1] != MEASURED and not (key in was and key in now):
@@ -66,7 +71,7 @@ def _error(percent: float | None) -> str:
 
 def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
     """Return for each machine that measured both loops where that was, and the table."""
-    was, now = (_by(_measured(rows), _MEASURED_BY) for rows in (base, ours))
+    was, now = (_figures(rows, measured=True) for rows in (base, ours))
     heads = ["now", "patched", "change"]
     return [
         (_place(key), aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
@@ -75,19 +80,9 @@ def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]
     ]
 
 
-def _measured(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows if rows.empty else rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
-
-
 def _place(key: tuple[str, ...]) -> str:
     core, machine, clock = key
     return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
-
-
-def _by(rows: pd.DataFrame, columns: list[str]) -> Figures:
-    if rows.empty:
-        return {}
-    return {tuple(str(row[c]) for c in columns): row for row in rows.to_dict("records")}
 
 
 def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
@@ -124,19 +119,19 @@ def call_tables(
         theirs = of_base.get(key)
         if theirs is None:
             continue
-        names = (theirs["variant"].iloc[0], mine["variant"].iloc[0])
-        known = [
-            call_costs.measured_calls(rows, str(n))
-            for rows, n in zip((theirs, mine), names, strict=True)
-        ]
-        pairs = call_costs.paired_calls(*known)
-        if not pairs:
+        if not (pairs := _paired(theirs, mine)):
             continue
         sizes = sorted({place.size for place in (*asked, *pairs)})
         lines = [_size(size, asked, pairs) for size in sizes]
         where = _place(tuple(str(part) for part in key))
         out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
     return out
+
+
+def _paired(base: pd.DataFrame, ours: pd.DataFrame) -> Mapping[Place, tuple[Row, Row]]:
+    """Return the measured calls of two variants at the places where both have a figure."""
+    known = (call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (base, ours))
+    return call_costs.paired_calls(*known)
 
 
 def _size(size: int, asked: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
@@ -263,11 +258,7 @@ def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place
         theirs = base[base["microarch"] == core]
         if theirs.empty:
             continue
-        known = [
-            call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (theirs, mine)
-        ]
-        lacking = len(set(asked) - call_costs.paired_calls(*known).keys())
-        if lacking:
+        if lacking := len(set(asked) - _paired(theirs, mine).keys()):
             out.append(
                 f"{lacking} of {len(asked)} points that a comparison rests on were refused or not "
                 f"measured on {core or 'this machine'}: the rest says nothing of the whole."
@@ -305,9 +296,9 @@ class Evidence:
     table is what compare returns, measurements what measure.run does, checks what check.run does.
     Rows of other variants than the patch's and its baseline are passed over; an empty table is said
     to be missing, with unmeasured as the reason why there are no measurements. judged holds by
-    variant what is concluded; baselines says by routine what the variant is compared with where
-    that is not what its kernel.toml says; words says by variant what it does. unproven has what
-    verifying the patch left open.
+    variant what is concluded. kernel is the one that was studied, where that is not as its
+    kernel.toml says: a tree's own code may be its baseline. unproven has what verifying the patch
+    left open.
     """
 
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -315,8 +306,7 @@ class Evidence:
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     judged: Mapping[str, Judged] = field(default_factory=dict)
     unmeasured: str = ""
-    baselines: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    kernel: Kernel | None = None
     unproven: tuple[str, ...] = ()
 
 
@@ -354,7 +344,7 @@ class Writer:
 
     def __init__(self, variant: Variant, names: Mapping[str, str], evidence: Evidence) -> None:
         self.variant, self.names, self.evidence = variant, names, evidence
-        self.kernel = kernels.load(variant.kernel)
+        self.kernel = evidence.kernel or kernels.load(variant.kernel)
         self.variants = together(variant)
 
     @property
@@ -377,7 +367,8 @@ class Writer:
         for one in self.variants:
             parts += self._measured(one)
         if not self._was_measured():
-            parts.append(wrap(self._not_measured()))
+            reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
+            parts.append(wrap(f"Not measured on hardware{reason}."))
         for one in self.variants:
             base, ours = self._pair(one, self.evidence.checks)
             parts.append(wrap(checked(one, self._name(one), base, ours)))
@@ -439,13 +430,7 @@ class Writer:
         return f"{self.names[one.routine]}()"
 
     def _baseline(self, one: Variant) -> str:
-        own = self.kernel.routines[one.routine].baseline
-        return self.evidence.baselines.get(one.routine, own)
-
-    def _words(self, name: str) -> str:
-        """Return the summary of a variant: its name means nothing to a mailing list."""
-        own = self.kernel.variants.get(name)
-        return self.evidence.words.get(name, own.summary if own else name)
+        return self.kernel.routines[one.routine].baseline
 
     def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the baseline and of the variant."""
@@ -464,9 +449,11 @@ class Writer:
             return []  # said of whole calls
         if not table:
             return [wrap(f"No model has a figure for {self._name(one)} before and after.")]
+        # Their names mean nothing to a mailing list.
+        now, patched = (self.kernel.variants[n].summary for n in (self._baseline(one), one.name))
         head = (
             f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
-            f"({self._words(self._baseline(one))}) and patched ({self._words(one.name)}); off by: "
+            f"({now}) and patched ({patched}); off by: "
             "how far that model was from measurements of that core, ? where there are none"
         )
         once = "; +N: cycles to start a string instruction, ? not known" if " +" in table else ""
@@ -478,10 +465,8 @@ class Writer:
         return f"{contract.unit_name}{loop}"
 
     def _measured(self, one: Variant) -> list[str]:
-        pairs = (
-            self._pair(one, rows) for rows in (self.evidence.table, self.evidence.measurements)
-        )
-        (was, now), (base, ours) = pairs
+        was, now = self._pair(one, self.evidence.table)
+        base, ours = self._pair(one, self.evidence.measurements)
         asked = call_costs.judged_places(self.kernel.routines[one.routine].contract, None)
         part = left_out(base, ours)
         parts = []
@@ -497,10 +482,6 @@ class Writer:
         rows = self.evidence.measurements
         both = (self._pair(one, rows) for one in self.variants)
         return any(len(ours) and ours["cycles"].notna().any() for _, ours in both)
-
-    def _not_measured(self) -> str:
-        reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
-        return f"Not measured on hardware{reason}."
 
 
 def trailers(kernel: Kernel, signed_off: str) -> list[str]:

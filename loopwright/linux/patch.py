@@ -308,7 +308,8 @@ def patch(
             {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
              "status": made.status, "subject": made.subject,
              "files": [str(f) for f in made.files],
-             "notes": [*made.notes, compared[variant.routine]], "checks": _records(checks)}
+             "notes": [*made.notes, compared[variant.routine]],
+             "checks": checks.to_dict("records")}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -328,19 +329,13 @@ def _verified(
     return verify.run(subject, tier, said)
 
 
-def _records(rows: pd.DataFrame) -> list[dict[str, object]]:
-    return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
-
-
 def evidence(study: Study, concluded: Judgement) -> Evidence:
     """Return the evidence of every routine, since a patch may touch several."""
-    kernel = study.kernel
     return Evidence(
         table=comparison(study),
         measurements=study.measurements,
         checks=study.checks,
         judged=conclusions_of(study, concluded),
         unmeasured=study.unmeasured,
-        baselines={r.name: r.baseline for r in kernel.routines.values()},
-        words={name: variant.summary for name, variant in kernel.variants.items()},
+        kernel=study.kernel,
     )

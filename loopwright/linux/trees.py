@@ -62,7 +62,7 @@ def fetch_debian(series: str, *, whole: bool = False) -> Path:
         return tree
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _lock(cache / f"{name}.lock"):
+        with locked(cache / f"{name}.lock", "fetches into"):
             if not tree.is_dir():
                 _fetch(name, cache, tree, whole)
     except OSError as error:
@@ -83,15 +83,15 @@ def _fetch(name: str, cache: Path, tree: Path, whole: bool) -> None:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that two processes do not fetch the same package at once."""
+def locked(path: Path, doing: str) -> Iterator[int]:
+    """Hold a lock file and yield its descriptor; doing says what another process does meanwhile."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say(f"waiting for another process that fetches into {path.parent}")
+            _say(f"waiting for another process that {doing} {path.parent}")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def _archive(name: str, folder: Path) -> Path:
@@ -109,7 +109,12 @@ def _archive(name: str, folder: Path) -> Path:
     if listed.returncode or size is None or exact is None:
         raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
     _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
-    done = _downloaded(["apt-get", "download", "-q", name], folder, int(size[1]))
+    # On a terminal apt-get shows how far it is.
+    quiet, shown = ([], sys.stderr) if sys.stderr.isatty() else (["-q"], subprocess.DEVNULL)
+    command = ["apt-get", "download", *quiet, name]
+    done = subprocess.run(
+        command, cwd=folder, stdout=shown, stderr=subprocess.PIPE, text=True, check=False
+    )
     debs = list(folder.glob("*.deb"))
     if done.returncode or len(debs) != 1:
         last = (done.stderr.strip().splitlines() or ["no package came"])[-1]
@@ -144,31 +149,6 @@ def _unpack(archive: Path, into: Path, whole: bool) -> None:
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def _downloaded(command: list[str], folder: Path, size: int) -> subprocess.CompletedProcess[str]:
-    """Run a download into a folder; on a terminal show its bytes, of size, as a bar."""
-    if not sys.stderr.isatty():
-        return _run(command, folder)
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with (
-        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
-        subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process,
-    ):
-        task = bar.add_task("", total=size)
-        while True:
-            try:
-                out, err = process.communicate(timeout=0.2)
-            except subprocess.TimeoutExpired:
-                there = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-                bar.update(task, completed=min(there, size))
-            else:
-                return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _say(line: str) -> None:
@@ -356,35 +336,19 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-@dataclass(frozen=True)
-class WorkTree:
-    """A kernel tree under git: its HEAD, and which of the files asked about differ from it."""
-
-    head: str
-    changed: tuple[str, ...]
-
-
-def worktree_of(tree: Tree, files: Sequence[str]) -> WorkTree | None:
-    """Return the state of a tree and of some of its files, None outside of git."""
+def made_against(tree: Tree, files: Sequence[str]) -> tuple[str, str]:
+    """Say which sources a patch was made against, and warn where git's HEAD has others of files."""
+    made = f"Made against Linux {tree.version}"
     head = git_output(tree.root, "rev-parse", "--short=12", "HEAD")
     if not head:
-        return None
-    said = git_output(tree.root, "status", "--porcelain", "--no-renames", "-z", "--", *files) or ""
-    return WorkTree(head, tuple(sorted(line[3:] for line in said.split("\0") if line)))
-
-
-def made_against(tree: Tree, files: Sequence[str]) -> tuple[str, str]:
-    """Say which sources a patch was made against, and warn where they are not what HEAD has."""
-    known = worktree_of(tree, files)
-    if known is None:
-        return f"Made against Linux {tree.version}.", ""
-    if not known.changed:
-        return f"Made against Linux {tree.version}, commit {known.head}.", ""
-    which = ", ".join(known.changed)
-    made = f"Made against Linux {tree.version}, commit {known.head}, with changes in {which}."
-    return made, (
+        return f"{made}.", ""
+    said = git_output(tree.root, "status", "--porcelain", "--no-renames", "-z", "--", *files)
+    which = ", ".join(sorted(line[3:] for line in said.split("\0") if line))
+    if not which:
+        return f"{made}, commit {head}.", ""
+    return f"{made}, commit {head}, with changes in {which}.", (
         f"{tree.root} has changes in {which} that are not committed: the patch goes on top of "
-        f"them, and git am may not take it on {known.head}"
+        f"them, and git am may not take it on {head}"
     )
 
 
