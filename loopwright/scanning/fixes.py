@@ -1,6 +1,6 @@
 """Fixes of loops that their code offset hurts: other encodings, alignments; the smallest first."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 from pathlib import PurePosixPath
@@ -252,33 +252,38 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     Of a loop that a compiler made it is what one can tell the compiler.
     """
     now = possible_offsets(loop, aligned)
-    for alignment in ALIGNMENTS:
-        if alignment <= _step(loop):
-            continue
-        bytes_ = [-place % alignment for place in now]
-        yield Candidate(
-            "align", tuple(range(0, LINE, alignment)), mean(bytes_), max(bytes_),
-            f"align {alignment}{_cost(mean(bytes_), max(bytes_))}", alignment,
-        )  # fmt: skip
-        if loop.function and _step(loop) < aligned < alignment:
-            bytes_ = list(range(0, alignment, aligned))
-            yield Candidate(
-                "routine", tuple(possible_offsets(loop, alignment)), mean(bytes_), max(bytes_),
-                f"align routine {alignment}{_cost(mean(bytes_), max(bytes_))}", alignment,
-            )  # fmt: skip
+    step = _step(loop)
+
+    def adding(
+        bytes_: Collection[int],
+        kind: str,
+        places: Iterable[int],
+        words: str,
+        alignment: int,
+        pad: int = 0,
+    ) -> Candidate:
+        """Return a change that adds as many bytes as one of some, each as likely."""
+        expected, most = mean(bytes_), max(bytes_)
+        said = f"{words}{_cost(expected, most)}"
+        return Candidate(kind, tuple(places), expected, most, said, alignment, pad)
+
+    for alignment in (one for one in ALIGNMENTS if one > step):
+        places = range(0, LINE, alignment)
+        added = [-place % alignment for place in now]
+        yield adding(added, "align", places, f"align {alignment}", alignment)
+        if loop.function and step < aligned < alignment:
+            after = possible_offsets(loop, alignment)
+            added = list(range(0, alignment, aligned))
+            yield adding(added, "routine", after, f"align routine {alignment}", alignment)
     if not by_hand(loop):
         return
     if aligned >= ALIGNMENTS[0]:
-        for pad in _PADS[_step(loop) - 1 :: _step(loop)]:
-            after = tuple(sorted((place + pad) % LINE for place in now))
-            yield Candidate("pad", after, pad, pad, f"pad {pad} B", pad=pad)
-    bytes_ = [-place % LINE for place in now]
-    for pad in range(_step(loop), LINE, _step(loop)):
-        cost = _cost(mean(bytes_) + pad, max(bytes_) + pad)
-        yield Candidate(
-            "align, pad", (pad,), mean(bytes_) + pad, max(bytes_) + pad,
-            f"align 64, pad {pad}{cost}", LINE, pad,
-        )  # fmt: skip
+        for pad in _PADS[step - 1 :: step]:
+            after = sorted((place + pad) % LINE for place in now)
+            yield Candidate("pad", tuple(after), pad, pad, f"pad {pad} B", pad=pad)
+    for pad in range(step, LINE, step):
+        added = [-place % LINE + pad for place in now]
+        yield adding(added, "align, pad", (pad,), f"align 64, pad {pad}", LINE, pad)
 
 
 def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
@@ -440,9 +445,10 @@ def _fix(
 def _effects(
     loop: ScannedLoop, now: _Table, candidate: Candidate, after: _Table
 ) -> dict[str, Effect]:
-    where = list(candidate.places)
     return {
-        core: Effect(row[loop.offset], min(known(row)), max(after[core][at] for at in where))
+        core: Effect(
+            row[loop.offset], min(known(row)), max(after[core][at] for at in candidate.places)
+        )
         for core, row in now.items()
     }
 

@@ -332,7 +332,6 @@ _MAGIC = (b"\x7fELF", b"!<arch>\n")
 _BOOT = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
 _PACKED = (".gz", ".xz", ".zst", ".lz4", ".lzma", ".bz2")
 _KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # how packed kernels are called
-_DIGEST_STEP = 1 << 20
 
 
 def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
@@ -384,11 +383,8 @@ def _holds_code(path: Path) -> bool:
 
 
 def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while part := file.read(_DIGEST_STEP):
-                digest.update(part)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return str(path)
-    return digest.hexdigest()
