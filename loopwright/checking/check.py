@@ -95,43 +95,28 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
     """Run code against a contract; what the harness says, from the cache where it passed."""
     reached = body.of(code)
     if reached.refused:
-        return _unrun(code, reached.refused)
+        return {
+            "passed": 0,
+            "cases": 0,
+            "failure": reached.refused,
+            "over_report_bytes": 0,
+            "hits": [0] * len(code.exceptions),
+            "seconds": 0.0,
+            "cached": False,
+        }
 
-    def run() -> dict[str, Any]:
-        return next(harness.run(code.isa, _job(job_id, code, contract, reached, gated=gated)))
+    def job(name: str) -> str:
+        known = emulated.values(reached)
+        return harness.check_job(name, code, contract, values=known, gated=gated)
 
-    record = coverage.passed(_key(code, contract, reached, gated=gated), run)
-    if record["passed"] and (failure := _over_reported(contract, record)):
+    # All that decides the answer: code, contract, cases, harness, CPU, tools.
+    tools = repr(toolchain.find(code.isa))
+    key = coverage.key(harness.version(code.isa), tools, *sorted(hosts.features()), job("job"))
+    record = coverage.passed(key, lambda: next(harness.run(code.isa, job(job_id))))
+    most = int(record["over_report_bytes"])
+    if record["passed"] and (failure := coverage.over_reported(contract, most)):
         return {**record, "passed": 0, "failure": failure}
     return record
-
-
-def _job(job_id: str, code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:
-    return harness.check_job(job_id, code, contract, values=emulated.values(reached), gated=gated)
-
-
-def _key(code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:
-    """Return the name of what the harness is asked: code, contract, cases, harness, CPU, tools."""
-    tools = repr(toolchain.find(code.isa))
-    job = _job("job", code, contract, reached, gated=gated)
-    return coverage.key(harness.version(code.isa), tools, *sorted(hosts.features()), job)
-
-
-def _over_reported(contract: Contract, record: dict[str, Any]) -> str:
-    return coverage.over_reported(contract, int(record["over_report_bytes"]))
-
-
-def _unrun(code: Code, failure: str) -> dict[str, Any]:
-    """Return the record of code that is not run at all."""
-    return {
-        "passed": 0,
-        "cases": 0,
-        "failure": failure,
-        "over_report_bytes": 0,
-        "hits": [0] * len(code.exceptions),
-        "seconds": 0.0,
-        "cached": False,
-    }
 
 
 def _check(variant: Variant) -> dict[str, Any]:
@@ -140,7 +125,16 @@ def _check(variant: Variant) -> dict[str, Any]:
         code, whole = assemble.user_code(variant), assemble.variant_code(variant)
         forms = coverage.forms(variant)
     except InputError as error:
-        return _unassembled(variant, str(error))
+        return {
+            **dict.fromkeys(("cases", "entries", "entries_hit", "seconds"), 0),
+            **dict.fromkeys(("unhit", "coverage"), ""),
+            "kernel": variant.kernel,
+            "variant": variant.name,
+            "passed": False,
+            "failure": str(error),
+            "over_report_bytes": None,
+            "note": _NO_CODE,
+        }
     record = verdict(code, contract, variant.id)
     records = [record]
     if record["passed"] and whole.sha256 != code.sha256:
@@ -172,23 +166,6 @@ def _cached(records: Iterable[dict[str, Any]], proof: coverage.Proof | None) -> 
     """Say whether the answer, or a part of it, comes from the cache."""
     parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
     return "cached" if all(parts) else "partly cached" if any(parts) else ""
-
-
-def _unassembled(variant: Variant, why: str) -> dict[str, Any]:
-    return {
-        "kernel": variant.kernel,
-        "variant": variant.name,
-        "passed": False,
-        "cases": 0,
-        "failure": why,
-        "entries": 0,
-        "entries_hit": 0,
-        "unhit": "",
-        "coverage": "",
-        "over_report_bytes": None,
-        "note": _NO_CODE,
-        "seconds": 0.0,
-    }
 
 
 def _notes(variant: Variant, code: Code, failure: str, cached: str) -> list[str]:
