@@ -149,11 +149,6 @@ def object_of(file: str) -> str:
     return str(PurePosixPath(file).with_suffix(".o"))
 
 
-def compiled(subject: PatchedVariant, config: str) -> list[str]:
-    """Return the objects of the changed sources, as far as a configuration has them."""
-    return [object_of(file) for file in subject.files if is_built(subject.tree, file, config)]
-
-
 def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
     """Return the objects of the sources that include a header, and the sources left out.
 
@@ -279,51 +274,128 @@ _OBJTOOL = (
 
 @dataclass
 class _Work:
-    """A subject being built: where, and what has been read of its objects so far."""
+    """A subject being built: where, its routines' objects, and what has been read of them so far.
+
+    objtool is what kbuild's own run of it said; images are the routines' linked objects, by symbol.
+    """
 
     subject: PatchedVariant
     overlay: Overlay
-    build: Build
     scratch: Path
-    objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
+    build: Build = field(init=False)
+    places: dict[Variant, CompiledAs] = field(default_factory=dict)
+    objtool: list[str] = field(default_factory=list)
+    images: dict[str, Image] = field(default_factory=dict)
 
     @property
     def config(self) -> str:
         """Return the configuration that objects are built with."""
         return (self.build.folder / ".config").read_text()
 
+    @property
+    def objects(self) -> list[str]:
+        """Return the objects of all routines."""
+        return list(dict.fromkeys(name for place in self.places.values() for name in place.objects))
+
+    def prepare(self) -> str:
+        """Configure the tree with the subject's files."""
+        self.overlay.put(self.subject.files)
+        self.build = prepare(self.overlay, self.subject.isa)
+        without = " without IBT" * bool(_OPTIONS[self.subject.isa])
+        return f"defconfig{without} in {self.build.folder}"
+
+    def find(self) -> str:
+        """Find the objects of each routine."""
+        self.places = {variant: place(variant, self.subject) for variant in self.subject.variants}
+        return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in self.places.values())
+
+    def make(self) -> str:
+        """Build them, and the objects of changed sources, as far as the configuration has them."""
+        added = {name: text for p in self.places.values() for name, text in p.files.items()}
+        self.overlay.put({**self.subject.files, **added})
+        tree, config = self.subject.tree, self.config
+        changed = [object_of(f) for f in self.subject.files if is_built(tree, f, config)]
+        return self._made(list(dict.fromkeys([*self.objects, *changed])))
+
+    def includers(self, header: str) -> str:
+        """Build what includes a header that changed, as far as the configuration has it."""
+        wanted, left_out = including(header, self.subject, self.config)
+        said = self._made(wanted) if wanted else "none of this configuration"
+        return said + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
+
+    def _made(self, wanted: list[str]) -> str:
+        self.objtool += build_anew(self.build, wanted)
+        return f"{', '.join(wanted)} without a word of the compiler"
+
+    def judge(self) -> str:
+        """Judge by what objtool says, in the build and of copies, which it rewrites."""
+        tool = self.build.folder / "tools/objtool/objtool"
+        if self.subject.isa != "x86_64":
+            raise NotCovered(f"there is no objtool for {self.subject.isa} in {self.subject.tree}")
+        if self.objtool:
+            command = self.build.command(*self.objects)
+            raise CheckError(self.objtool[0].strip(), command, "\n".join(self.objtool))
+        for name in self.objects:
+            copy = self.scratch / Path(name).name
+            shutil.copyfile(self.build.folder / name, copy)
+            command = [str(tool), *_OBJTOOL, str(copy)]
+            done = self.build.run(command)
+            said = [x for x in done.stdout.splitlines() if "file already has ." not in x]
+            if done.returncode or said:
+                again = [*command[:-1], str(self.build.folder / name)]
+                raise CheckError(
+                    f"{name}: {(said or ['it failed'])[0].strip()}", again, done.stdout
+                )
+        return f"nothing to say of {', '.join(self.objects)}"
+
+    def read(self, place: CompiledAs) -> str:
+        """Link the objects of a routine and read them."""
+        found = self.images[place.symbol] = self._linked(place)
+        if place.symbol not in found.symbols:
+            raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
+        size, entries = found.sizes[place.symbol], len(found.entries)
+        return f"{size} bytes, {entries} entries, {len(found.alternatives)} alternatives"
+
+    def _linked(self, place: CompiledAs) -> Image:
+        objects = [self.build.folder / name for name in place.objects]
+        isa, tree = self.subject.isa, self.subject.tree
+        return built_code.link(isa, objects, tree, self.build.folder, self.scratch)
+
+    def compare_over_report(self, variant: Variant, place: CompiledAs) -> str:
+        """Compare with the objects of the tree as it is what is reported beyond what had to be."""
+        patched = over_report(self.images[place.symbol], variant, place.symbol)
+        self.overlay.put({})
+        _output(self.build, place.objects, "the tree's own object does not build")
+        base = over_report(self._linked(place), variant, place.symbol)
+        return f"up to {patched} bytes after a fault, the tree's own object up to {base}"
+
 
 def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: build and objtool once, the others for each routine."""
     with hold(subject.tree) as overlay, tempfile.TemporaryDirectory() as scratch:
-        prepared: list[Build] = []
-        if not (yield Check("prepare", lambda: _prepare(subject, overlay, prepared))):
-            return
-        work = _Work(subject, overlay, prepared[0], Path(scratch))
-        places: dict[Variant, CompiledAs] = {}
-        if not (yield Check("places", lambda: _find(subject, places))):
-            return
-        if not (yield Check("build", lambda: _build(work, places))):
-            return
+        work = _Work(subject, overlay, Path(scratch))
+        for name, run in (("prepare", work.prepare), ("places", work.find), ("build", work.make)):
+            if not (yield Check(name, run)):
+                return
         for header in (file for file in subject.files if file.endswith(".h")):
-            yield Check(f"includers of {header}", partial(_includers, work, header))
-        yield Check("objtool", lambda: _objtool(work, places))
-        for variant, place in places.items():
+            yield Check(f"includers of {header}", partial(work.includers, header))
+        yield Check("objtool", work.judge)
+        for variant, place in work.places.items():
             yield from _routine(work, variant, place)
 
 
 def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
-    read: list[Image] = []
     name = place.symbol
-    if not (yield Check(f"read {name}", lambda: _read(work, place, read))):
+    if not (yield Check(f"read {name}", partial(work.read, place))):
         return
-    found = read[0]
-    yield Check(f"exception table of {name}", lambda: _table(found, variant, place))
-    yield Check(f"alternatives of {name}", lambda: _alternatives(found, variant))
-    yield Check(f"registers of {name}", lambda: _registers(found, variant, place))
-    yield Check(f"contract of {name}", lambda: hold_to_contract(found, variant, name))
+    found = work.images[name]
+    yield Check(f"exception table of {name}", partial(_table, found, variant, place))
+    yield Check(f"alternatives of {name}", partial(_alternatives, found, variant))
+    yield Check(f"registers of {name}", partial(_registers, found, variant, place))
+    yield Check(f"contract of {name}", partial(hold_to_contract, found, variant, name))
     if contract_of(variant).uncopied == "at_least" and work.subject.files:
-        yield Check(f"over-report of {name}", lambda: _over_report(work, found, variant, place))
+        over = partial(work.compare_over_report, variant, place)
+        yield Check(f"over-report of {name}", over)
 
 
 def prepare(overlay: Overlay, isa: str) -> Build:
@@ -336,88 +408,30 @@ def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
 
     BuildError where make fails, CheckError where the compiler or assembler has anything to say.
     """
+    output = _output(build, wanted)
+    lines = [x for x in output.splitlines() if x.strip()]
+    of_objtool = [x for x in lines if "objtool:" in x]
+    if len(lines) > len(of_objtool):
+        said = f"the build complains: {_first(output, 'warning')}"
+        raise CheckError(said, build.command(*wanted), output)
+    return of_objtool
+
+
+def _output(build: Build, wanted: Sequence[str], failure: str = "") -> str:
+    """Build objects anew and return all that was said; BuildError that says what failed."""
     for name in wanted:
         (build.folder / name).unlink(missing_ok=True)
     # One job: a folder that is entered twice at once races with itself in fixdep.
     done = build.make(*wanted)
-    command = build.command(*wanted)
     if done.returncode:
-        raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
-    lines = [x for x in done.stdout.splitlines() if x.strip()]
-    of_objtool = [x for x in lines if "objtool:" in x]
-    if len(lines) > len(of_objtool):
-        raise CheckError(
-            f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
-        )
-    return of_objtool
-
-
-def _prepare(subject: PatchedVariant, overlay: Overlay, prepared: list[Build]) -> str:
-    overlay.put(subject.files)
-    prepared.append(prepare(overlay, subject.isa))
-    without = " without IBT" * bool(_OPTIONS[subject.isa])
-    return f"defconfig{without} in {prepared[0].folder}"
-
-
-def _find(subject: PatchedVariant, places: dict[Variant, CompiledAs]) -> str:
-    places |= {variant: place(variant, subject) for variant in subject.variants}
-    return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in places.values())
-
-
-def _build(work: _Work, places: dict[Variant, CompiledAs]) -> str:
-    files = {name: text for place in places.values() for name, text in place.files.items()}
-    work.overlay.put({**work.subject.files, **files})
-    wanted = [o for place in places.values() for o in place.objects]
-    return _make(work, list(dict.fromkeys([*wanted, *compiled(work.subject, work.config)])))
-
-
-def _includers(work: _Work, header: str) -> str:
-    """Build what includes a header that changed, as far as the configuration has it."""
-    wanted, left_out = including(header, work.subject, work.config)
-    said = _make(work, wanted) if wanted else "none of this configuration"
-    return said + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
-
-
-def _make(work: _Work, wanted: list[str]) -> str:
-    work.objtool += build_anew(work.build, wanted)
-    return f"{', '.join(wanted)} without a word of the compiler"
+        what = failure or _first(done.stdout, "error")
+        raise BuildError(what, build.command(*wanted), done.stdout)
+    return done.stdout
 
 
 def _first(output: str, word: str) -> str:
     lines = [x.strip() for x in output.splitlines() if x.strip()] or ["nothing said"]
     return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
-
-
-def _objtool(work: _Work, places: dict[Variant, CompiledAs]) -> str:
-    """Judge by what objtool says, in the build and of copies: it rewrites them and exits with 0."""
-    tool = work.build.folder / "tools/objtool/objtool"
-    if work.subject.isa != "x86_64":
-        raise NotCovered(f"there is no objtool for {work.subject.isa} in {work.subject.tree}")
-    if work.objtool:
-        command = work.build.command(*(o for place in places.values() for o in place.objects))
-        raise CheckError(work.objtool[0].strip(), command, "\n".join(work.objtool))
-    looked = []
-    for name in dict.fromkeys(o for place in places.values() for o in place.objects):
-        copy = work.scratch / Path(name).name
-        shutil.copyfile(work.build.folder / name, copy)
-        command = [str(tool), *_OBJTOOL, str(copy)]
-        done = work.build.run(command)
-        said = [x for x in done.stdout.splitlines() if "file already has ." not in x]
-        if done.returncode or said:
-            again = [*command[:-1], str(work.build.folder / name)]
-            raise CheckError(f"{name}: {(said or ['it failed'])[0].strip()}", again, done.stdout)
-        looked.append(name)
-    return f"nothing to say of {', '.join(looked)}"
-
-
-def _read(work: _Work, place: CompiledAs, read: list[Image]) -> str:
-    objects = [work.build.folder / name for name in place.objects]
-    isa, tree = work.subject.isa, work.subject.tree
-    read.append(built_code.link(isa, objects, tree, work.build.folder, work.scratch))
-    if place.symbol not in read[0].symbols:
-        raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
-    size = read[0].sizes[place.symbol]
-    return f"{size} bytes, {len(read[0].entries)} entries, {len(read[0].alternatives)} alternatives"
 
 
 def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
@@ -484,21 +498,3 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
 
 def _linkage(found: Image) -> set[str]:
     return {"x16", "x17", "x30"} if found.isa == "arm64" else {"rsp"}
-
-
-def _over_report(work: _Work, found: Image, variant: Variant, place: CompiledAs) -> str:
-    """Compare with the objects of the tree as it is what is reported beyond what had to be."""
-    patched = over_report(found, variant, place.symbol)
-    work.overlay.put({})
-    for name in place.objects:
-        (work.build.folder / name).unlink(missing_ok=True)
-    done = work.build.make(*place.objects)
-    if done.returncode:
-        raise BuildError(
-            "the tree's own object does not build", work.build.command(*place.objects), done.stdout
-        )
-    objects = [work.build.folder / name for name in place.objects]
-    isa, tree = work.subject.isa, work.subject.tree
-    theirs = built_code.link(isa, objects, tree, work.build.folder, work.scratch)
-    base = over_report(theirs, variant, place.symbol)
-    return f"up to {patched} bytes after a fault, the tree's own object up to {base}"

@@ -3,7 +3,7 @@
 import bisect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -138,19 +138,11 @@ _HINTS = (0xD503203F, 0xD503205F, 0xD503207F)  # yield, wfe, wfi
 _WAITS = "it waits for another CPU (pause, yield, wfe): its cycles are the wait's"
 
 
-def find_loops(image: Image, progress: Callable[[int, int], None] | None = None) -> Found:
-    """Return all innermost loops of a file that do not call, by address, and what was left out.
-
-    progress is called with bytes done and all bytes of code.
-    """
+def find_loops(image: Image) -> Found:
+    """Return all innermost loops of a file that do not call, by address, and what was left out."""
     found = Found()
-    total = sum(len(section.code) for section in image.sections)
-    done = 0
     for section in image.sections:
         _search(found, section)
-        done += len(section.code)
-        if progress:
-            progress(done, total)
     return found
 
 

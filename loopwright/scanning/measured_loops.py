@@ -73,13 +73,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def measure_suspects(
-    scan: Scan,
-    count: int,
-    *,
-    processes: int = measure_blocks.TURNS,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+def measure_suspects(scan: Scan, count: int, *, progress: Progress | None = None) -> pd.DataFrame:
     """Measure the loops of a scan that lose most on this host, where they lie and at their best.
 
     A row each, in the order of the rank: cycles, best and times as predicted for this host's core;
@@ -98,7 +92,7 @@ def measure_suspects(
     loops = [scan.found.loops[n] for n in hurt]
     best = [best_offset(costs.table[n]) for n in hurt]
     places = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
-    table = measure_loops(loops, places, processes=processes, progress=progress)
+    table = measure_loops(loops, places, progress=progress)
     rows = []
     for n, (number, loop, at) in enumerate(zip(hurt, loops, best, strict=True)):
         here, there = table[table["loop"] == n].to_dict("records")
