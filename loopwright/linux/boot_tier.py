@@ -19,7 +19,7 @@ from loopwright import kernels, paths, toolchain
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import EFFECTS
 from loopwright.linux import build, routines, trees
-from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
+from loopwright.linux.build import BuildError, Overlay, configured, hold
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import (
     Check,
@@ -305,17 +305,8 @@ class Kernel:
     suites: Sequence[Suite]
     options: Sequence[str] = ()
     fails: re.Pattern[str] | None = None
-    _built: list[Build] = field(default_factory=list)
-
-    @property
-    def tree(self) -> Tree:
-        """Return the tree that it is made of."""
-        return self.overlay.tree
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of the build."""
-        return self._built[0].folder
+    folder: Path = field(init=False)  # of the build
+    console: str = field(init=False)  # of the machine that was booted last
 
     @property
     def config(self) -> str:
@@ -339,7 +330,7 @@ class Kernel:
         if done.returncode:
             command = build.command(target, jobs=toolchain.cpus())
             raise BuildError("the patched kernel does not build", command, done.stdout)
-        self._built.append(build)
+        self.folder = build.folder
         size = (build.folder / image).stat().st_size
         return f"{target} of {size / 1e6:.1f} MB from tinyconfig and {len(options)} options"
 
@@ -348,28 +339,26 @@ class Kernel:
 
         watched are options of QEMU that have it log what ran.
         """
-        console: list[str] = []
         image = self.folder / _IMAGES[self.isa][1]
         command = qemu_command(machine, image, initrd(self.isa), _counts(self))
         command += watched
-        up = partial(self._up, machine, command, console)
-        if not (yield Check(f"boot: {machine.name}", up)):
+        if not (yield Check(f"boot: {machine.name}", partial(self._up, machine, command))):
             return
         for suite in self.suites:
-            said = partial(judge_suite, suite, self.config, command, console[0])
+            said = partial(judge_suite, suite, self.config, command, self.console)
             yield Check(f"KUnit {suite.name}: {machine.name}", said)
         for sweep in _SWEEPS:
-            held = partial(judge_sweep, sweep, command, console[0])
+            held = partial(judge_sweep, sweep, command, self.console)
             yield Check(f"sweep {sweep}: {machine.name}", held)
 
-    def _up(self, machine: Machine, command: list[str], console: list[str]) -> str:
+    def _up(self, machine: Machine, command: list[str]) -> str:
         if machine.needs and not any(machine.needs in text for text in self.files.values()):
             raise NotCovered(f"this kernel knows no {machine.needs}")
         said = boot(command)
         if self.fails and (found := self.fails.search(said)):
             raise CheckError(f"the kernel says: {found[0].strip()}", command, said)
         _as_meant(machine, said, command)
-        console.append(said)
+        self.console = said
         return f"-cpu {machine.cpu} up, and down again by itself"
 
 
@@ -390,7 +379,7 @@ def _counts(kernel: Kernel) -> list[str]:
     arm64 counts as not copied what it had not confirmed, and __clear_user() on 6.1 and arm64
     whole words.
     """
-    major, minor = (int(n) for n in re.findall(r"\d+", kernel.tree.version)[:2])
+    major, minor = (int(n) for n in re.findall(r"\d+", kernel.overlay.tree.version)[:2])
     if kernel.isa == "arm64":
         return ["lw_exact=write", "lw_coarse=zero"]
     if (major, minor) < (6, 4):

@@ -16,6 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import toolchain
 from loopwright.code import instructions
 from loopwright.code.elf import FLAGGED_BYTES, PLAIN_BYTES, SECTION, arm64_entry, x86_entry
+from loopwright.code.instructions import ExceptionEntry
 from loopwright.errors import InputError
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import CheckError, NotProven
@@ -33,16 +34,6 @@ _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program
 
 
 @dataclass(frozen=True)
-class ExtableEntry:
-    """One entry of the exception table; type is the kernel's name, plain: it only jumps."""
-
-    insn: int
-    fixup: int
-    type: str
-    plain: bool
-
-
-@dataclass(frozen=True)
 class Alternative:
     """One place that is patched at boot where feature is there (inverse: where it is not)."""
 
@@ -57,14 +48,18 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Image:
-    """Objects linked together: code starts at address 0; symbols are addresses, sizes bytes."""
+    """Objects linked together: code starts at address 0; symbols are addresses, sizes bytes.
+
+    handled are the types of entries of the exception table that do more than jump to their fixup.
+    """
 
     isa: str
     text: bytes
     symbols: dict[str, int]
     sizes: dict[str, int]
-    entries: tuple[ExtableEntry, ...]
+    entries: tuple[ExceptionEntry, ...]
     alternatives: tuple[Alternative, ...]
+    handled: frozenset[str] = frozenset()
 
 
 # Functions that must not be traced, memset() among them, are in a section of their own in Linux.
@@ -106,13 +101,15 @@ def _read(isa: str, path: Path, tree: Tree, build: Path) -> Image:
         symbols = [s for s in table.iter_symbols() if s["st_shndx"] == text_index and s.name]
         start, text = sections[".text"]
         assert start == 0
+    entries, handled = _entries(isa, *sections.get("__ex_table", (0, b"")), _types(isa, tree))
     return Image(
         isa=isa,
         text=_booted(text, sections),
         symbols={s.name: s["st_value"] for s in symbols},
         sizes={s.name: s["st_size"] for s in symbols},
-        entries=_entries(isa, *sections.get("__ex_table", (0, b"")), _types(isa, tree)),
+        entries=entries,
         alternatives=_alternatives(isa, sections, tree, features(isa, tree, build)),
+        handled=handled,
     )
 
 
@@ -138,18 +135,18 @@ def _signed(data: bytes, at: int) -> int:
 
 def _entries(
     isa: str, address: int, data: bytes, types: dict[int, str]
-) -> tuple[ExtableEntry, ...]:
-    out = []
+) -> tuple[tuple[ExceptionEntry, ...], frozenset[str]]:
+    """Return the exception table, and the types of those that do more than jump to their fixup."""
+    out, handled = [], set()
     for at in range(0, len(data), 12):
-        number = (
-            data[at + 8] if isa == "x86_64" else int.from_bytes(data[at + 8 : at + 10], "little")
-        )
+        number = int.from_bytes(data[at + 8 : at + (9 if isa == "x86_64" else 10)], "little")
         name = types.get(number, f"type {number}")
         rest = int.from_bytes(data[at + 10 : at + 12], "little")
-        plain = name in _PLAIN or (name in _ERR_ZERO and rest == _NO_REGISTERS)
-        insn = address + at + _signed(data, at)
-        out.append(ExtableEntry(insn, address + at + 4 + _signed(data, at + 4), name, plain))
-    return tuple(out)
+        if name not in _PLAIN and not (name in _ERR_ZERO and rest == _NO_REGISTERS):
+            handled.add(name)
+        insn, fixup = (address + n + _signed(data, n) for n in (at, at + 4))
+        out.append(ExceptionEntry(insn, fixup, name))
+    return tuple(out), frozenset(handled)
 
 
 def _types(isa: str, tree: Tree) -> dict[int, str]:

@@ -39,20 +39,16 @@ class Allowance:
     """A type of finding that may stand, where its text and the patch's line match."""
 
     type: str
-    matches: str
     reason: str
-    unsigned: bool
+    matches: str = ""
+    unsigned: bool = False
 
 
 @cache
 def allowances() -> tuple[Allowance, ...]:
     """Return the allow-list, checkpatch.toml."""
     with _ALLOWED.open("rb") as file:
-        data = tomllib.load(file)
-    return tuple(
-        Allowance(e["type"], e.get("matches", ""), e["reason"], e.get("unsigned", False))
-        for e in data["allow"]
-    )
+        return tuple(Allowance(**entry) for entry in tomllib.load(file)["allow"])
 
 
 def errors(findings: Findings) -> list[Complaint]:

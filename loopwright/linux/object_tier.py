@@ -17,7 +17,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 from loopwright.linux import built_code, routines, trees
 from loopwright.linux.build import Build, BuildError, Overlay, configured, hold, is_built
-from loopwright.linux.built_code import ExtableEntry, Image
+from loopwright.linux.built_code import Image
 from loopwright.linux.verification import (
     Check,
     CheckError,
@@ -33,9 +33,8 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
 
     CheckError where it breaks its contract, NotProven where it cannot be run here.
     """
-    odd = sorted({e.type for e in image.entries if not e.plain})
-    if odd:
-        raise NotProven(f"its exception table has {', '.join(odd)}, which only the kernel handles")
+    if odd := ", ".join(sorted(image.handled)):
+        raise NotProven(f"its exception table has {odd}, which only the kernel handles")
     contract = contract_of(variant)
     said, over, forms = [], 0, []
     meant = frozenset(variant.alternatives)
@@ -94,7 +93,7 @@ def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
         size=image.sizes[symbol],
         instructions=(),
         symbols=image.symbols,
-        exceptions=tuple(ExceptionEntry(e.insn, e.fixup, e.type) for e in image.entries),
+        exceptions=image.entries,
         loops=(),
     )
     others = [
@@ -230,7 +229,7 @@ def judge_entry(
     )
 
 
-def _stands(entry: ExtableEntry, where: str, instructions: Mapping[int, Instruction]) -> None:
+def _stands(entry: ExceptionEntry, where: str, instructions: Mapping[int, Instruction]) -> None:
     at = instructions.get(entry.insn)
     if at is None:
         raise CheckError(f"{where} points into the middle of an instruction")
@@ -257,7 +256,7 @@ def wanted(variant: Variant, isa: str) -> Collection[str]:
     return _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
 
 
-def _is_of_kind(entry: ExtableEntry, where: str, variant: Variant, isa: str) -> None:
+def _is_of_kind(entry: ExceptionEntry, where: str, variant: Variant, isa: str) -> None:
     known = wanted(variant, isa)
     if entry.type not in known:
         whose = "a user's memory" if contract_of(variant).faulting else "the kernel's memory"

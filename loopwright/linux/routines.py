@@ -265,24 +265,17 @@ def needed_statics(content: str, function: str) -> list[str]:
 def missing_statics(content: str, given: str, function: str) -> str:
     """Return the definitions, out of given, that a function needs and content lacks."""
     names = [n for n in needed_statics(given, function) if c_function(content, n) is None]
-    return "".join(_with_comment(given, name) + "\n" for name in names)
+    spans = filter(None, (_with_comment(given, name) for name in names))
+    return "".join(span.of(given) + "\n" for span in spans)
 
 
 def without_orphans(content: str, before: str) -> str:
     """Return content without the static functions that were used before and are not any more."""
     for name in reversed(static_functions(content)):
         used = [len(re.findall(rf"\b{name}\b", blank_comments(t))) for t in (before, content)]
-        if used[0] > 1 and used[1] == 1:
-            content = _cut(content, name)
+        if used[0] > 1 and used[1] == 1 and (span := _with_comment(content, name)):
+            content = content[: span.start] + content[span.end :].lstrip("\n")
     return content
-
-
-def _cut(content: str, name: str) -> str:
-    span = c_function(content, name)
-    if span is None:
-        return content
-    start = comment_above(content, span.start)
-    return content[:start] + content[span.end :].lstrip("\n")
 
 
 def taken_from(other: str, content: str) -> str:
@@ -300,9 +293,9 @@ def _definition(content: str, name: str) -> str:
     return span.of(content) if span else ""
 
 
-def _with_comment(content: str, name: str) -> str:
+def _with_comment(content: str, name: str) -> Span | None:
     span = c_function(content, name)
-    return content[comment_above(content, span.start) : span.end] if span else ""
+    return Span(comment_above(content, span.start), span.end) if span else None
 
 
 # Below this likeness to every variant of its routine a function of a tree is another function.

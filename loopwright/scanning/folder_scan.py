@@ -8,7 +8,7 @@ import re
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
@@ -305,11 +305,16 @@ def gather(
     """Write what scan says of each file of a folder; columns are its, with their Arrow types."""
     files, same = images.listed_files(folder)
     found = Scanned(same=same)
-    with (
-        written_table(out, {"binary": "string", **columns}) as write,
-        _scanning(scan, dask) as scanned,
-    ):
-        for number, result in _in_order(scanned(files)):
+    one = partial(_one, scan)
+    with ExitStack() as stack:
+        write = stack.enter_context(written_table(out, {"binary": "string", **columns}))
+        if dask is None:
+            results: Iterable[tuple[int, Rows | str]] = enumerate(map(one, files))
+        else:
+            client = stack.enter_context(connected(dask))
+            done = each(client, one, [path.absolute() for path in files])
+            results = ((x.number, x.lost if x.result is None else x.result) for x in done)
+        for number, result in _in_order(results):
             name = files[number].relative_to(folder)
             if isinstance(result, str):
                 found.refused[name] = result
@@ -322,24 +327,6 @@ def gather(
     return found
 
 
-@contextmanager
-def _scanning(
-    scan: Scan, dask: str | None
-) -> Iterator[Callable[[Sequence[Path]], Iterator[tuple[int, Rows | str]]]]:
-    """Yield a scanner of files: numbers with rows, or with the reason for none, in any order."""
-    one = partial(_one, scan)
-    if dask is None:
-        yield lambda files: enumerate(map(one, files))
-        return
-    with connected(dask) as client:
-
-        def there(files: Sequence[Path]) -> Iterator[tuple[int, Rows | str]]:
-            for done in each(client, one, [path.absolute() for path in files]):
-                yield done.number, done.lost if done.result is None else done.result
-
-        yield there
-
-
 def _one(scan: Scan, path: Path) -> Rows | str:
     try:
         return scan(path)
@@ -347,7 +334,7 @@ def _one(scan: Scan, path: Path) -> Rows | str:
         return str(error)
 
 
-def _in_order(results: Iterator[tuple[int, Rows | str]]) -> Iterator[tuple[int, Rows | str]]:
+def _in_order(results: Iterable[tuple[int, Rows | str]]) -> Iterator[tuple[int, Rows | str]]:
     """Yield results by number, each as soon as all before it are there."""
     waiting: list[tuple[int, Rows | str]] = []
     following = 0

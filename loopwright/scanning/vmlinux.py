@@ -310,24 +310,6 @@ def x86_entries(layout: "X86Layout", number: int) -> Iterator[Entry]:
     )
 
 
-def x86_written(
-    layout: "X86Layout", found: Collection[Entry], taken: Collection[int]
-) -> Iterator[tuple[bool, int, int, bytes]]:
-    """Yield of each alternative if it is applied, and what then stands where: section, place, code.
-
-    taken are the numbers of features that are there. Code that is left as it was gets its nops
-    joined as the kernel does it.
-    """
-    for entry in found:
-        if (place := layout.place(entry.at)) is not None:
-            number, at = place
-            old = bytes(layout.content(number)[at : at + entry.length])
-            new = _chosen(entry, layout, taken)
-            text = _filled(new if new is not None else old, len(old))
-            layout.write(number, at, text)
-            yield new is not None, number, at, text
-
-
 def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
     """Return the replacement, moved to where it is to stand, or None where it is not taken."""
     known = entry.feature in X86_FEATURES.values()
@@ -387,10 +369,6 @@ class X86Layout:
             code = elf.applied(self._image, places, number) if places else section.data()
             self._contents[number] = bytearray(code)
         return self._contents[number]
-
-    def write(self, number: int, at: int, text: bytes) -> None:
-        """Write over the content of a section."""
-        self.content(number)[at : at + len(text)] = text
 
     def place(self, address: int) -> tuple[int, int] | None:
         """Return the section of code that an address lies in, and where in it."""
@@ -614,9 +592,16 @@ class Alternatives:
         self._all_of(X86_FEATURES, "x86-64")
         self.unknown += sum(entry.feature not in X86_FEATURES.values() for entry in found)
         taken = {X86_FEATURES[name] for name in self.features} | {X86_ALWAYS}
-        for applied, number, at, text in x86_written(layout, found, taken):
-            self.applied += applied
-            out.setdefault(number, []).append((at, text))
+        for entry in found:
+            if (place := layout.place(entry.at)) is not None:
+                number, at = place
+                code = layout.content(number)
+                old, new = bytes(code[at : at + entry.length]), _chosen(entry, layout, taken)
+                # Code that is left as it was gets its nops joined as the kernel does it.
+                text = _filled(old if new is None else new, len(old))
+                code[at : at + len(text)] = text
+                self.applied += new is not None
+                out.setdefault(number, []).append((at, text))
         return out
 
     def _arm64_elf(self, image: ELFFile) -> Edits:
