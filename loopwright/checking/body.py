@@ -7,19 +7,16 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import capstone
 import iced_x86 as iced
 import numpy as np
+from capstone import arm64_const
 from numpy.typing import NDArray
 
 from loopwright.code import instructions
 from loopwright.code.instructions import Code, Flow
 from loopwright.errors import InputError
-
-if TYPE_CHECKING:
-    import capstone
-
 
 # What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
 # types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
@@ -270,9 +267,6 @@ def _x86_constants(ins: iced.Instruction) -> Iterator[int]:
 
 
 def _arm64(code: bytes, at: int) -> Step:
-    import capstone
-    from capstone import arm64_const
-
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     disassembler.detail = True
     found = list(disassembler.disasm(code, at))
@@ -312,10 +306,8 @@ def _arm64(code: bytes, at: int) -> Step:
     )  # fmt: skip
 
 
-def _arm64_unfit(ins: "capstone.CsInsn") -> str:
+def _arm64_unfit(ins: capstone.CsInsn) -> str:
     """Return what an instruction does that no routine may do with registers, or nothing."""
-    from capstone import arm64_const
-
     named = [ins.reg_name(o.reg) for o in ins.operands if o.type == arm64_const.ARM64_OP_REG]
     if any(re.fullmatch(r"[bhsdqvz]\d+", name) for name in named):
         return "is no integer instruction: vectors are a user's"
@@ -334,16 +326,12 @@ def _arm64_unfit(ins: "capstone.CsInsn") -> str:
     return f"moves the stack pointer by {by} bytes" if by > _MOST_FRAME else ""
 
 
-def _arm64_below(ins: "capstone.CsInsn") -> int:
-    from capstone import arm64_const
-
+def _arm64_below(ins: capstone.CsInsn) -> int:
     below = [-o.mem.disp for o in ins.operands if o.type == arm64_const.ARM64_OP_MEM]
     return max(0, *map(int, below))
 
 
-def _arm64_constants(ins: "capstone.CsInsn", flow: Flow) -> Iterator[int]:
-    from capstone import arm64_const
-
+def _arm64_constants(ins: capstone.CsInsn, flow: Flow) -> Iterator[int]:
     for operand in ins.operands:
         if operand.type == arm64_const.ARM64_OP_IMM and flow is not Flow.JUMP:
             value = int(operand.imm)
@@ -401,12 +389,8 @@ def comparisons_before(reached: Body, at: int, what: str) -> Iterator[Comparison
         for address in reversed(addresses[max(0, where - _BACK) : where + 1]):
             step = reached.steps[address]
             if _FLAGS.match(step.text):
-                yield _comparison(step)
-
-
-def _comparison(step: Step) -> Comparison:
-    operands = step.text.partition(" ")[2]
-    return Comparison(step.address, tuple(_REGISTER.findall(operands)), step.constants)
+                named = _REGISTER.findall(step.text.partition(" ")[2])
+                yield Comparison(step.address, tuple(named), step.constants)
 
 
 _BYTES = {"al": "rax", "bl": "rbx", "cl": "rcx", "dl": "rdx", "sil": "rsi", "dil": "rdi",

@@ -252,19 +252,16 @@ class _Trial:
             at[0], limit[0] = call.stray, 0
         if call.count < 0 or call.count * max(self._units.values()) >= 1 << 40:
             return None
+        value = call.value if "value" in self._contract.inputs else 0
         pattern = call.pattern
         if pattern not in (watch.ADDRESSES, watch.WORD):
             pattern %= len(self._patterns)
         return (
-            call.count, at, limit, call.sum, call.word, self._value(call), call.twist, call.differ,
+            call.count, at, limit, call.sum, call.word, value, call.twist, call.differ,
             call.distance is not None, call.distance or 0, areas, pattern,
             call.shift % watch.SHIFTS, call.alike, bool(call.stray),
             call.inject[0] + 1, call.inject[1], 0, 0,
         )  # fmt: skip
-
-    def _value(self, call: Call) -> int:
-        """Return the value that is stored or looked for: zero where no input says which."""
-        return call.value if "value" in self._contract.inputs else 0
 
     def _lowest(self, call: Call, size: int) -> int:
         """Return where the first byte of two sides that overlap lies."""

@@ -84,9 +84,6 @@ def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:
     """Write the tree's own function into a copy of the kernel; return its kernel.toml table."""
     given = same_variant(kernel, routine, tree) or _candidates(kernel, routine)[0]
     aim = routines.find(given, tree)
-    routines.assembled(
-        given, aim, tree, {}, given.alternatives
-    )  # InputError where it does not assemble
     files = routines.source_texts(given, aim, tree, {})
     place = folder if len(files) == 1 else folder / "tree"
     main, *_ = names = [f"tree-{routine.name}-{n}" if len(files) == 1 else n for n in files]

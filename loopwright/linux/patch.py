@@ -34,9 +34,8 @@ class MadePatch:
 
     status is "written" or "already there"; subject begins as that of the mail does where it is one
     to talk about, not to merge; files are the patch files kept, none where the tree
-    has the variant already. findings is all that the tree's checkpatch.pl said, am_ok whether git
-    am took the patch on the tree's own files. notes are lines for the user: what was left out,
-    what to do before sending.
+    has the variant already. findings is all that the tree's checkpatch.pl said. notes are lines
+    for the user: what was left out, what to do before sending.
     """
 
     variant: str
@@ -45,7 +44,6 @@ class MadePatch:
     subject: str
     files: tuple[Path, ...]
     findings: tuple[Complaint, ...]
-    am_ok: bool
     notes: tuple[str, ...]
 
 
@@ -66,7 +64,7 @@ def make(
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
     if there:
-        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
+        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), (there,))
     routines.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity(source.root)
@@ -86,7 +84,7 @@ def make(
     mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
     kept, findings = mail.keep(source, out, variant.id)
     shown = f"{_RFC} {subject}" if writer.doubtful else subject
-    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, True, tuple(notes))
+    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, tuple(notes))
 
 
 def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:

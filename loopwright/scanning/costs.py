@@ -283,7 +283,9 @@ def start_alignments(image: Image) -> Alignments:
 def common_alignment(starts: Collection[int]) -> int:
     """Return the largest power of two, up to 64, that nine in ten addresses are multiples of."""
     aligned = 1
-    while starts and aligned < LINE and _share(starts, 2 * aligned) >= _MOST:
+    while starts and aligned < LINE:
+        if sum(start % (2 * aligned) == 0 for start in starts) / len(starts) < _MOST:
+            break
         aligned *= 2
     return aligned
 
@@ -296,21 +298,12 @@ def linked(section: Section) -> int:
     return min(section.alignment & -section.alignment, LINE) or LINE
 
 
-def _share(addresses: Collection[int], alignment: int) -> float:
-    return sum(address % alignment == 0 for address in addresses) / len(addresses)
-
-
 def start_alignment(loop: ScannedLoop, known: Alignments) -> int:
     """Return the alignment of a loop's routine; an instruction's where unknown."""
     least = _STEP[loop.isa]
     aligned = max(known.get((loop.file, loop.section), least), least)
     start = loop.address - loop.into
     return aligned if loop.function and start % aligned == 0 else least
-
-
-def possible_offsets(loop: ScannedLoop, aligned: int) -> list[int]:
-    """Return the code offsets at which a loop may lie, its routine's start being aligned."""
-    return shifted_offsets(loop.into, aligned)
 
 
 def shifted_offsets(into: int, step: int) -> list[int]:

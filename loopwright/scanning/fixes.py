@@ -19,7 +19,7 @@ from loopwright.scanning.costs import (
     Stretches,
     cycles_by_offset,
     known,
-    possible_offsets,
+    shifted_offsets,
     start_alignment,
 )
 
@@ -251,7 +251,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
 
     Of a loop that a compiler made it is what one can tell the compiler.
     """
-    now = possible_offsets(loop, aligned)
+    now = shifted_offsets(loop.into, aligned)
     step = _step(loop)
 
     def adding(
@@ -272,7 +272,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         added = [-place % alignment for place in now]
         yield adding(added, "align", places, f"align {alignment}", alignment)
         if loop.function and step < aligned < alignment:
-            after = possible_offsets(loop, alignment)
+            after = shifted_offsets(loop.into, alignment)
             added = list(range(0, alignment, aligned))
             yield adding(added, "routine", after, f"align routine {alignment}", alignment)
     if not by_hand(loop):
@@ -290,7 +290,7 @@ def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
     """Return another encoding as a change of a loop that stays where it is."""
     kind = "longer" if one.longer > 0 else "shorter"
     words = f"{kind} encoding, {one.longer:+d} B"
-    places = tuple(possible_offsets(loop, aligned))
+    places = tuple(shifted_offsets(loop.into, aligned))
     return Candidate(kind, places, one.longer, one.longer, words, encoded=one)
 
 
