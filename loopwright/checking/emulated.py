@@ -8,6 +8,7 @@ to change an input so that its branch goes the other way.
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,20 +99,15 @@ class Found:
 def run(code: Code, contract: Contract, access: Access) -> Found:
     """Return what emulated calls of code found."""
     reached = body.of(code)
-    found = Found(reached, reached.refused)
-    if found.failure:
-        return found
-    trial = _Trial(code, contract, access, reached)
-    try:
+    if reached.refused:
+        return Found(reached, reached.refused)
+    with closing(_Trial(code, contract, access, reached)) as trial:
         trial.search()
-        found.failure, found.cases = trial.failure, trial.cases
-        if "invalid instruction" in found.failure.lower():
-            found.unknown, found.failure = found.failure, ""
-        found.hit, found.missing = trial.hit(), trial.missing()
-        found.over_report = trial.over_report
-    finally:
-        trial.close()
-    return found
+        failure, unknown = trial.failure, ""
+        if "invalid instruction" in failure.lower():
+            failure, unknown = "", failure
+        missing, hit, over_report = trial.missing(), trial.hit(), trial.over_report
+        return Found(reached, failure, trial.cases, missing, hit, over_report, unknown)
 
 
 class _Trial:

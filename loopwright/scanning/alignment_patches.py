@@ -17,7 +17,7 @@ from loopwright.linux.build import hold
 from loopwright.linux.edits import Change
 from loopwright.linux.mail import UNSIGNED, Complaint, Mail
 from loopwright.linux.message import prefix, wrap
-from loopwright.linux.trees import Identity, Tree, user_identity
+from loopwright.linux.trees import Identity, user_identity
 from loopwright.linux.verification import (
     FAIL,
     NOT_PROVEN,
@@ -329,8 +329,21 @@ def patch(
         overlay.put({})
     if any(row["status"] == FAIL for row in rows):
         return LoopPatch("", None, (), tuple(rows), ())
-    wishes = mine[work.taken]
-    return _mailed(work, booted, scan.image.path, wishes, source, out, identity, rows)
+    author = identity or user_identity(source.root)
+    made, warning = trees.made_against(source, [file])
+    notes = [note for note in ("" if author else UNSIGNED, warning) if note]
+    subject = patch_subject(file, function, len(work.labels))
+    proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
+    body = patch_body(work, mine[work.taken], scan.image.path, proven)
+    if booted:
+        body += "\n\n" + boot_text(booted, rows)
+    trailer = [f"Signed-off-by: {author}"] if author else []
+    whole = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
+    change = Change(file, source.read(file), work.new)
+    below = below_patch(made, notes, boots_left(booted, rows))
+    mail = Mail((change,), whole, below, author, rfc=False)
+    kept, findings = mail.keep(source, out, f"scan-{function}")
+    return LoopPatch(subject, kept, findings, tuple(rows), tuple(notes))
 
 
 def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
@@ -373,30 +386,3 @@ def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
         ["loopwright", "scan", str(scan.image.path), "--patch", function, "--tree", tree,
          "-o", str(out), "--microarch", cores, "--verify", tier]
     )  # fmt: skip
-
-
-def _mailed(
-    work: Work,
-    booted: Booted | None,
-    scanned: Path,
-    wishes: Mapping[int, Fix],
-    tree: Tree,
-    out: Path,
-    identity: Identity | None,
-    rows: Sequence[Row],
-) -> LoopPatch:
-    author = identity or user_identity(tree.root)
-    made, warning = trees.made_against(tree, [work.file])
-    notes = [note for note in ("" if author else UNSIGNED, warning) if note]
-    subject = patch_subject(work.file, work.function, len(work.labels))
-    proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
-    trailer = [f"Signed-off-by: {author}"] if author else []
-    body = patch_body(work, wishes, scanned, proven)
-    if booted:
-        body += "\n\n" + boot_text(booted, rows)
-    whole = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
-    change = Change(work.file, tree.read(work.file), work.new)
-    below = below_patch(made, notes, boots_left(booted, rows))
-    mail = Mail((change,), whole, below, author, rfc=False)
-    file, findings = mail.keep(tree, out, f"scan-{work.function}")
-    return LoopPatch(subject, file, findings, tuple(rows), tuple(notes))
