@@ -10,7 +10,7 @@ from linux_trees import SOMEONE, whole_tree
 from loopwright import microarchs
 from loopwright.linux import boot_tier, object_tier
 from loopwright.linux.build import Overlay, hold
-from loopwright.linux.verification import FAIL, PASS, Tier, outcome
+from loopwright.linux.verification import FAIL, PASS, Tier, outcomes
 from loopwright.scanning import aligned_sources, alignment_patches, images
 from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.alignment_patches import Booted
@@ -61,15 +61,8 @@ def test_the_kernel_with_a_patch_boots_and_runs_the_loop(tmp_path: Path) -> None
 
 
 def _rows(checks: Tier) -> dict[str, tuple[str, str]]:
-    out = {}
-    try:
-        check = next(checks)
-        while True:
-            row = outcome("loops", "boot", check, "again")
-            out[str(row["check"])] = (str(row["status"]), str(row["what"]))
-            check = checks.send(row["status"] == PASS)
-    except StopIteration:
-        return out
+    rows = outcomes(checks, "loops", "boot", "again", None)
+    return {str(row["check"]): (str(row["status"]), str(row["what"])) for row in rows}
 
 
 def _work(overlay: Overlay, isa: str, file: str, function: str, loops: list[ScannedLoop]) -> Work:
