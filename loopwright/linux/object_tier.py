@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -197,13 +197,10 @@ _PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGN
 _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
 
-def judge_entry(
-    found: Image, variant: Variant, place: CompiledAs, instructions: Mapping[int, Instruction]
-) -> str:
-    """Check the exception table and describe it; CheckError with the first wrong entry.
-
-    instructions are those of the image, by address.
-    """
+def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
+    """Hold the exception table to the instructions and to what their accesses need."""
+    names = [name for name in found.symbols if found.sizes[name]]
+    instructions = {i.address: i for name in names for i in _instructions(found, name)}
     start = found.symbols[place.symbol]
     end = start + found.sizes[place.symbol]
     mine = [e for e in found.entries if start <= e.insn < end]
@@ -248,19 +245,14 @@ def _is_unprivileged(at: Instruction, where: str) -> None:
         )
 
 
-def wanted(variant: Variant, isa: str) -> Collection[str]:
-    """Return the types of entry that a variant's accesses need, the usual one first."""
-    contract = contract_of(variant)
-    if contract.faulting:
-        return body.USER_TYPES[isa]
-    return _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
-
-
 def _is_of_kind(entry: ExceptionEntry, where: str, variant: Variant, isa: str) -> None:
-    known = wanted(variant, isa)
+    """Refuse an entry of another type than the variant's accesses need, the usual one first."""
+    contract = contract_of(variant)
+    kernels_own = _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
+    known = body.USER_TYPES[isa] if contract.faulting else kernels_own
     if entry.type not in known:
-        whose = "a user's memory" if contract_of(variant).faulting else "the kernel's memory"
-        raise CheckError(f"{where} is {entry.type}: an access to {whose} needs {next(iter(known))}")
+        whose = "a user's memory" if contract.faulting else "the kernel's memory"
+        raise CheckError(f"{where} is {entry.type}: an access to {whose} needs {known[0]}")
 
 
 # With IBT objtool leaves single objects unchecked.
@@ -436,13 +428,6 @@ def _first(output: str, word: str) -> str:
 def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
     start, size = found.symbols[symbol], found.sizes[symbol]
     return instructions.decode(found.isa, found.text[start : start + size], start)
-
-
-def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
-    """Hold the exception table to the instructions and to what their accesses need."""
-    names = [name for name in found.symbols if found.sizes[name]]
-    instructions = {i.address: i for name in names for i in _instructions(found, name)}
-    return judge_entry(found, variant, place, instructions)
 
 
 def _alternatives(found: Image, variant: Variant) -> str:
