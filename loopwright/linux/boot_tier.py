@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from loopwright import kernels, paths, toolchain
+from loopwright import files, kernels, paths, toolchain
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import EFFECTS
 from loopwright.linux import build, routines, trees
@@ -138,31 +138,30 @@ _FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
 
 
 def initrd(
-    isa: str, source: Path = _SOURCE, files: Mapping[str, bytes] = MappingProxyType({})
+    isa: str, source: Path = _SOURCE, given: Mapping[str, bytes] = MappingProxyType({})
 ) -> Path:
     """Return the ramdisk for an ISA, made now if it is not there yet.
 
-    source is the C program that the kernel runs; files (name to content) lie beside it.
+    source is the C program that the kernel runs; given (name to content) lie beside it.
     """
     tools = toolchain.find(isa)
-    parts = (source.read_bytes(), repr(_FLAGS).encode(), *(repr(x).encode() for x in files.items()))
+    parts = (source.read_bytes(), repr(_FLAGS).encode(), *(repr(x).encode() for x in given.items()))
     key = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     path = paths.build_dir() / "verify" / f"initrd-{isa}-{key}.cpio"
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        program, part = Path(folder, "init"), Path(folder, "initrd")
-        command = [tools.gcc, *_FLAGS, str(source), "-o", str(program)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-            raise InputError(f"the guest's program does not compile for {isa}: {reason}")
-        entries = [("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]
-        entries += [(name, 0o100755, content) for name, content in files.items()]
-        part.write_bytes(_newc(entries))
-        part.replace(path)
-    return path
+
+    def make(part: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "init")
+            command = [tools.gcc, *_FLAGS, str(source), "-o", str(program)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+                raise InputError(f"the guest's program does not compile for {isa}: {reason}")
+            entries = [("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]
+            entries += [(name, 0o100755, content) for name, content in given.items()]
+            part.write_bytes(_newc(entries))
+
+    return files.made_once(path, make)
 
 
 def _newc(files: list[tuple[str, int, bytes]]) -> bytes:

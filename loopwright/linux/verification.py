@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import kernels, paths
+from loopwright import files, kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.linux import routines
@@ -96,9 +96,7 @@ def _keep(name: str, text: str) -> str:
     safe = "".join(c if c.isalnum() or c in "-." else "-" for c in name)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     path = paths.build_dir() / "verify" / "logs" / f"{safe}-{digest}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return str(path)
+    return str(files.written(path, text))
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,8 @@ class PatchedVariant:
 def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
     """Return the subject that a patch file makes of a tree; InputError where git am fails."""
     try:
-        files = applied(tree, patch)
+        changed = applied(tree, patch)
     except GitError as error:
         raise InputError(f"git am does not take {patch} on {tree}: {error}") from None
     others = [v for v in routines.together(variant) if v != variant]
-    return PatchedVariant(tree, (variant, *others), files, patch)
+    return PatchedVariant(tree, (variant, *others), changed, patch)

@@ -41,12 +41,6 @@ from loopwright.scanning.scan import Scan
 _HEAD = ("core", "there", "best", "before", "patched")
 
 
-def patch_subject(file: str, function: str, count: int) -> str:
-    """Return the subject line of a patch that aligns so many loops of a function."""
-    what = "a loop" if count == 1 else f"{count} loops"
-    return f"{prefix(file)}: Align {what} of {function}()"
-
-
 def patch_body(
     work: Work, found_fixes: Mapping[int, Fix], scanned: Path, proven: Sequence[str]
 ) -> str:
@@ -72,12 +66,6 @@ def patch_body(
     less = [f"With loops {why}." for why in work.passed_over]
     parts.append(wrap(" ".join([built, *less])))
     return "\n\n".join(parts)
-
-
-def below_patch(made: str, notes: Sequence[str], left: Sequence[str]) -> str:
-    """Return the text below the line at which git cuts; left are the unproven points."""
-    open_ = f"Not shown: {'; '.join(('its speed on hardware', *left))}."
-    return "\n\n".join(wrap(line) for line in (made, *notes, open_))
 
 
 def _why(work: Work, number: int, label: str, fix: Fix, nops: str, scanned: str) -> str:
@@ -332,7 +320,8 @@ def patch(
     author = identity or user_identity(source.root)
     made, warning = trees.made_against(source, [file])
     notes = [note for note in ("" if author else UNSIGNED, warning) if note]
-    subject = patch_subject(file, function, len(work.labels))
+    what = "a loop" if len(work.labels) == 1 else f"{len(work.labels)} loops"
+    subject = f"{prefix(file)}: Align {what} of {function}()"
     proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
     body = patch_body(work, mine[work.taken], scan.image.path, proven)
     if booted:
@@ -340,7 +329,8 @@ def patch(
     trailer = [f"Signed-off-by: {author}"] if author else []
     whole = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
     change = Change(file, source.read(file), work.new)
-    below = below_patch(made, notes, boots_left(booted, rows))
+    open_ = "; ".join(("its speed on hardware", *boots_left(booted, rows)))
+    below = "\n\n".join(map(wrap, (made, *notes, f"Not shown: {open_}.")))
     mail = Mail((change,), whole, below, author, rfc=False)
     kept, findings = mail.keep(source, out, f"scan-{function}")
     return LoopPatch(subject, kept, findings, tuple(rows), tuple(notes))

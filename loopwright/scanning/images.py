@@ -108,18 +108,6 @@ def _steps(stream: _Stepwise, content: bytes) -> Iterator[bytes]:
             raise _CutShortError
 
 
-def _bzip2(content: bytes) -> Iterator[bytes]:
-    return _steps(bz2.BZ2Decompressor(), content)
-
-
-def _xz(content: bytes) -> Iterator[bytes]:
-    return _steps(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_WINDOW), content)
-
-
-def _lzma(content: bytes) -> Iterator[bytes]:
-    return _steps(lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_WINDOW), content)
-
-
 def _zstd(content: bytes) -> Iterator[bytes]:
     import zstandard
 
@@ -135,8 +123,7 @@ def _zstd(content: bytes) -> Iterator[bytes]:
 def _lz4(content: bytes) -> Iterator[bytes]:
     import lz4.frame
 
-    stream: _Stepwise = lz4.frame.LZ4FrameDecompressor()
-    return _steps(stream, content)
+    return _steps(lz4.frame.LZ4FrameDecompressor(), content)
 
 
 def _legacy_lz4(content: bytes) -> Iterator[bytes]:
@@ -161,9 +148,9 @@ def _legacy_lz4(content: bytes) -> Iterator[bytes]:
 
 _CHUNKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "gzip": _gzip,
-    "bzip2": _bzip2,
-    "xz": _xz,
-    "lzma": _lzma,
+    "bzip2": lambda content: _steps(bz2.BZ2Decompressor(), content),
+    "xz": lambda content: _steps(lzma.LZMADecompressor(lzma.FORMAT_XZ, _WINDOW), content),
+    "lzma": lambda content: _steps(lzma.LZMADecompressor(lzma.FORMAT_ALONE, _WINDOW), content),
     "zstd": _zstd,
     "lz4": _legacy_lz4,
     "lz4 frame": _lz4,
@@ -177,19 +164,9 @@ _SECTOR = 512
 _PAYLOAD_SINCE = 0x208  # the boot protocol that says where the payload is
 
 
-def is_bzimage(content: bytes) -> bool:
-    """Say whether content is an x86 kernel as a boot loader takes it."""
-    return content[0x202:0x206] == _X86_MAGIC
-
-
 def is_image(content: bytes) -> bool:
     """Say whether content is an unpacked arm64 kernel, which is no ELF file."""
     return content[56:60] == _ARM64_MAGIC
-
-
-def is_zboot(content: bytes) -> bool:
-    """Say whether content is a kernel that unpacks itself as an EFI program."""
-    return content[4:8] == _ZBOOT_MAGIC and content[:2] == b"MZ"
 
 
 def payload(content: bytes, name: str) -> bytes:
@@ -203,11 +180,6 @@ def payload(content: bytes, name: str) -> bytes:
     setup = (content[0x1F1] or 4) + 1  # 0 of old kernels means 4 sectors
     start = setup * _SECTOR + _number(content, 0x248, 4)
     return _unpacked_payload(content, start, _number(content, 0x24C, 4), name)
-
-
-def zboot_payload(content: bytes, name: str) -> bytes:
-    """Return the kernel that an EFI zboot image unpacks; InputError where there is none."""
-    return _unpacked_payload(content, _number(content, 8, 4), _number(content, 12, 4), name)
 
 
 def _unpacked_payload(content: bytes, start: int, size: int, name: str) -> bytes:
@@ -294,10 +266,11 @@ def read_image(
 
 def _unpacked(content: bytes, name: str) -> bytes:
     for _ in range(_NESTED):
-        if is_bzimage(content):
+        if content[0x202:0x206] == _X86_MAGIC:
             content = payload(content, name)
-        elif is_zboot(content):
-            content = zboot_payload(content, name)
+        elif content[4:8] == _ZBOOT_MAGIC and content[:2] == b"MZ":  # an EFI program
+            start, size = (_number(content, at, 4) for at in (8, 12))
+            content = _unpacked_payload(content, start, size, name)
         elif format_of(content) and not is_image(content):
             content = unpack(content, name)
         else:

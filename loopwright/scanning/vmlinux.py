@@ -295,9 +295,9 @@ _X86_NOPS = [bytes.fromhex(h) for h in (
     "0f1f840000000000")]  # fmt: skip
 
 
-def x86_entries(layout: "X86Layout", number: int) -> Iterator[Entry]:
+def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
     """Yield the entries of the table, in the layout by which all of them name code."""
-    content, base = bytes(layout.content(number)), layout.bases[number]
+    content, base = bytes(layout.content(layout.table)), layout.bases[layout.table]
     for size in X86_BYTES:
         if len(content) % size:
             continue
@@ -348,18 +348,13 @@ class X86Layout:
         self._places = elf.Places(image) if object_ else None
         self._contents: dict[int, bytearray] = {}
         self.bases: dict[int, int] = {}
-        self._names: dict[str, int] = {}
+        self.table: int = image.get_section_index(SECTION) or 0
         for number, section in enumerate(image.iter_sections()):
-            self._names.setdefault(section.name, number)
             if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == SECTION:
                 places = self._places
                 base = places.of_section(number) if places else section["sh_addr"]
                 self.bases[number] = base
         self._ends = {n: b + image.get_section(n)["sh_size"] for n, b in self.bases.items()}
-
-    def number(self, name: str) -> int:
-        """Return the number of a section by its name."""
-        return self._names[name]
 
     def content(self, number: int) -> bytearray:
         """Return the bytes of a section, and those written there."""
@@ -584,7 +579,7 @@ class Alternatives:
 
     def _x86(self, image: ELFFile) -> Edits:
         layout = X86Layout(image)
-        found = list(x86_entries(layout, layout.number(SECTION)))
+        found = list(x86_entries(layout))
         self.total += len(found)
         out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:
