@@ -17,7 +17,7 @@ from loopwright.linux.trees import Tree
 from loopwright.linux.verification import Check, CheckError, Tier
 from loopwright.microarchs import Microarch
 from loopwright.scanning import binary_loops, builds, costs, images
-from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops, section_of
 from loopwright.scanning.costs import LINE, CoreCosts, cost
 from loopwright.scanning.fixes import MOST_LOSS, costs_more
 
@@ -145,20 +145,16 @@ class Built:
     def places(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
-        return costs.shifted_offsets(loop.address, costs.linked(self._section(loop)))
+        return costs.shifted_offsets(loop.address, costs.linked(section_of(self.sections, loop)))
 
     def falls_in(self, n: int) -> bool:
         """Say whether control falls into a loop from what stands before it, nops aside."""
         loop = self.loops[n]
-        section = self._section(loop)
+        section = section_of(self.sections, loop)
         start = loop.address - loop.into
         before = instructions.decode(loop.isa, section.bytes_of(start, loop.address), start)
         last = next((i for i in reversed(before) if not i.mnemonic.startswith("nop")), None)
         return last is None or last.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL)
-
-    def _section(self, loop: ScannedLoop) -> Section:
-        (section,) = (s for s in self.sections if s.name == loop.section)
-        return section
 
     def cycles(self, core: int, n: int) -> list[float]:
         """Return the loop's cycles at each of them."""

@@ -3,7 +3,7 @@
 import bisect
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -179,6 +179,17 @@ def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int
         exits=tuple(section.address + at for at in exits),
         kind="path" if len(path) > 1 else "exits" if exits else "block",
         first=first,
+    )
+
+
+def section_of(sections: Iterable[Section], loop: ScannedLoop) -> Section:
+    """Return the one of some sections that a loop lies in."""
+    return next(
+        section
+        for section in sections
+        if (section.file, section.name) == (loop.file, loop.section)
+        and section.address <= loop.address
+        and loop.end <= section.end
     )
 
 

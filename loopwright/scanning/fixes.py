@@ -478,17 +478,13 @@ _INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 
 
 def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
-    """Describe the fix of a loop, its bytes and its gain.
+    """Describe the fix of a loop that needs one, its bytes and its gain.
 
     alike is how many loops its routine has, which a compiler aligns together; before is the code of
     the routine up to the loop, whose instructions may be made longer in the place of padding.
     """
-    if fix.words == NEVER_MIND:
-        return "not needed: no core asked for gains enough"
-    if fix.words == NONE:
-        return f"no fix: {fix.note}"
     if fix.candidate is None:
-        return ""
+        return f"no fix: {fix.note}"
     parts = [_how_fixed(fix.candidate, loop, alike, before), _brings(fix)]
     if fix.note:
         parts.append(fix.note)
@@ -576,11 +572,11 @@ def _bytes(one: Candidate) -> str:
 
 
 def _brings(fix: Fix) -> str:
-    said = [f"{core} {e.now:.2f} -> {e.after:.2f}" for core, e in _moved(fix).items()]
+    said = [
+        f"{core} {effect.now:.2f} -> {effect.after:.2f}"
+        for core, effect in fix.effects.items()
+        if abs(effect.after - effect.now) > 0.01 * effect.now
+    ]
     others = len(fix.effects) - len(said)
     rest = f", {others} other{'s' * (others > 1)} within 1 %" if others else ""
     return f"predicted cycles an iteration: {', '.join(said)}{rest}"
-
-
-def _moved(fix: Fix) -> Mapping[str, Effect]:
-    return {c: e for c, e in fix.effects.items() if abs(e.after - e.now) > 0.01 * e.now}

@@ -11,7 +11,7 @@ from loopwright.improving.loops import Improved, LoopsQuestion, Progress, improv
 from loopwright.improving.search import Settings
 from loopwright.machine import hosts
 from loopwright.rows import Rows, counted
-from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.binary_loops import ScannedLoop, section_of
 from loopwright.scanning.scan import Scan
 
 COLUMNS = (
@@ -104,13 +104,7 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
         raise InputError(next(costs.errors[number] for costs in scan.costs))
     if loop.split:
         raise InputError("its parts lie more than 64 KiB apart")
-    section = next(
-        one
-        for one in scan.image.sections
-        if (one.file, one.name) == (loop.file, loop.section)
-        and one.address <= loop.address
-        and loop.end <= one.end
-    )
+    section = section_of(scan.image.sections, loop)
     first = loop.address - section.address
     piece = elf.of_path(section, [(first + start, first + end) for start, end in loop.path])
     if piece.error and len(loop.path) > 1:

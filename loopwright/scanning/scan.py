@@ -18,7 +18,13 @@ from loopwright.machine import hosts
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.rows import Rows, as_frame, counted
 from loopwright.scanning import costs, fixes, images
-from loopwright.scanning.binary_loops import Found, ScannedLoop, SourceLines, find_loops
+from loopwright.scanning.binary_loops import (
+    Found,
+    ScannedLoop,
+    SourceLines,
+    find_loops,
+    section_of,
+)
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, boundary, cost
 from loopwright.scanning.fixes import NEVER_MIND, Fix
 from loopwright.scanning.images import Image
@@ -421,12 +427,8 @@ class Scan:
 
     def _before(self, loop: ScannedLoop) -> bytes:
         """Return the code of a loop's routine that stands before it."""
-        start = loop.address - loop.into
-        for section in self.image.sections:
-            inside = section.address <= start and loop.end <= section.end
-            if inside and (section.file, section.name) == (loop.file, loop.section):
-                return section.bytes_of(start, loop.address)
-        return b""
+        section = section_of(self.image.sections, loop)
+        return section.bytes_of(max(loop.address - loop.into, section.address), loop.address)
 
     def rows(self, top: int | None = None) -> Rows:
         """Return the first rows of the rank, or all of them.
