@@ -360,7 +360,7 @@ class Writer:
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
         parts = self._of_each("doubt")
-        parts += [*_paragraphs(why), *(wrap(text) for text in also)]
+        parts += [wrap(text) for text in (*re.split(r"\n\s*\n", why.strip()), *also)]
         parts += self._by_size()
         for one in self.variants:
             parts += self._predicted(one)
@@ -489,10 +489,6 @@ def trailers(kernel: Kernel, signed_off: str) -> list[str]:
     lines = [f"Fixes: {fixed}" for fixed in kernel.fixes]
     lines += [f"Link: {link}" for link in kernel.links]
     return lines + ([f"Signed-off-by: {signed_off}"] if signed_off else [])
-
-
-def _paragraphs(text: str) -> list[str]:
-    return [wrap(part) for part in re.split(r"\n\s*\n", text.strip())]
 
 
 def wrap(text: str) -> str:

@@ -6,7 +6,6 @@ out of the same assembler under the same alternatives.
 
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -160,7 +159,7 @@ def region(text: str, start: str, end: str) -> Span | None:
     Spaces do not count; a comment block right above the end stays with what follows it.
     """
     code = blank_comments(text)
-    lines = list(_lines(code))
+    lines = [(m.start(), squeeze(m[0])) for m in re.finditer(r"[^\n]*\n|[^\n]+$", code)]
     first = next((n for n, (_, line) in enumerate(lines) if line.startswith(squeeze(start))), None)
     if first is None:
         return None
@@ -168,13 +167,6 @@ def region(text: str, start: str, end: str) -> Span | None:
         (n for n in range(first + 1, len(lines)) if lines[n][1].startswith(squeeze(end))), None
     )
     return Span(lines[first][0], lines[last][0]) if last else None
-
-
-def _lines(code: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    for line in code.splitlines(keepends=True):
-        yield at, squeeze(line)
-        at += len(line)
 
 
 def squeeze(line: str) -> str:
