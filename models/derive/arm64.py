@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import NamedTuple
 
 import arm64_samples
 import insn_bench
@@ -12,7 +15,8 @@ from arm64_measured import (
     Measured,
     Reading,
     asmbench_readings,
-    insn_bench_readings,
+    graviton2_readings,
+    graviton3_readings,
     jiegec_readings,
 )
 from arm64_ports import bound, fitted
@@ -20,31 +24,45 @@ from corrections import corrected
 from inputs import measured
 from table import Form, Row, Table
 
-CORES = ("neoverse-n1", "tsv110")
 LLVM = "llvm-19"
 # They read the flags that the copy before them writes.
 CHAINED = {"adcs", "sbcs", "ccmp", "ccmn", "fccmp", "fccmpe"}
-TITLES = {
-    "neoverse-n1": "Source: insn_bench on a Graviton2; where it has none, LLVM 19 (llvm-19)",
-    "tsv110": "Source: jiegec, asmbench; where they have none, LLVM 19 (llvm-19)",
+
+
+class Core(NamedTuple):
+    """What a core's table is made by.
+
+    `made`: the sources of its readings. `update`: ports that move a base on. `pairs`: whether a
+    macro-operation stands for up to two uops.
+    """
+
+    made: str
+    readings: tuple[Callable[[], Iterable[Reading]], ...]  # the better source last
+    update: str
+    pairs: bool = True
+
+
+CORES = {
+    "neoverse-n1": Core("insn_bench on a Graviton2", (graviton2_readings,), "STM"),
+    "tsv110": Core("jiegec, asmbench", (asmbench_readings, jiegec_readings), "ABC", pairs=False),
+    "neoverse-v1": Core("insn_bench on a Graviton3", (graviton3_readings,), "STMN"),
+    "neoverse-v2": Core("", (), "STUR"),
+    "neoverse-n2": Core("", (), "STMN"),
 }
 
 
 def title(core: str) -> str:
     """Return the first line of a core's table."""
-    return TITLES[core]
-
-
-def readings(core: str) -> list[Reading]:
-    """Return what a core's table is made from, the better source last."""
-    if core == "neoverse-n1":
-        return list(insn_bench_readings("aws_graviton2"))
-    return [*asmbench_readings(), *jiegec_readings()]
+    made = CORES[core].made
+    if not made:
+        return "Source: LLVM 19 (llvm-19)"
+    have = "they have" if "," in made else "it has"
+    return f"Source: {made}; where {have} none, LLVM 19 (llvm-19)"
 
 
 def collected(core: str) -> dict[Form, Measured]:
     """Return what was measured of each form; a later reading takes the place of an earlier one."""
-    known = readings(core)
+    known = list(chain.from_iterable(read() for read in CORES[core].readings))
     out: dict[Form, Measured] = {}
     for reading, form in zip(known, forms([r.text for r in known]), strict=True):
         entry = out.setdefault(form, Measured())
@@ -58,18 +76,23 @@ def collected(core: str) -> dict[Form, Measured]:
     return out
 
 
-def samples() -> list[str]:
-    """Return the lines of which a table has the forms."""
+def samples(core: str) -> list[str]:
+    """Return the lines of which a core's table has the forms."""
     rows = measured("insn_bench_aarch64_neoverse-n1")
     benched = [insn_bench.of(r["note"], r["asm"]) for r in rows]
     more = [s.code(1, 20) for s in benched if s is not None]
-    lines = [*arm64_samples.samples(), *more, *(r.text for r in asmbench_readings()), *every_form()]
+    lines = [
+        *arm64_samples.samples(),
+        *more,
+        *(r.text for r in asmbench_readings()),
+        *every_form(core),
+    ]
     return list(dict.fromkeys(lines))
 
 
 def table(core: str) -> Table:
     """Return the table of one core."""
-    lines = samples()
+    lines = samples(core)
     real = collected(core)
     llvm: dict[Form, Said | None] = {}
     for form, figures in zip(forms(lines), said(core, lines), strict=True):
@@ -89,7 +112,6 @@ def table(core: str) -> Table:
 
 # A load or store of structures that moves its base on by a constant or a register.
 MOVING = re.compile(r"(.*\[x\]),[ix]")
-UPDATE = {"neoverse-n1": "STM", "tsv110": "ABC"}
 
 
 def _moving(core: str, rows: Table) -> Table:
@@ -99,7 +121,7 @@ def _moving(core: str, rows: Table) -> Table:
         moves = MOVING.fullmatch(form.operands)
         known = moves and rows.get(Form(form.mnemonic, moves[1]))
         if known and re.fullmatch(r"(ld|st)[1-4]r?", form.mnemonic):
-            ports = [UPDATE[core], *_each(known.ports)]
+            ports = [CORES[core].update, *_each(known.ports)]
             slots = max(_slots(core, ports)[0], known.slots)
             source = known.source if LLVM in known.source.split("+") else f"{known.source}+{LLVM}"
             changed = {"slots": slots, "mite": slots, "ports": "+".join(ports), "source": source}
@@ -168,8 +190,8 @@ def _whole(cycles: float, llvm: int) -> int:
 
 
 def _slots(core: str, ports: list[str]) -> tuple[int, int]:
-    """Return macro-operations: on Neoverse N1 one stands for up to two uops (an assumption)."""
-    count = max(1, len(ports) if core == "tsv110" else -(-len(ports) // 2))
+    """Return macro-operations; that one of Arm's always holds two uops is an assumption."""
+    count = max(1, -(-len(ports) // 2) if CORES[core].pairs else len(ports))
     return count, count
 
 

@@ -10,15 +10,29 @@ from pathlib import Path
 import loopwright_pipeline
 from table import Form
 
-FEATURES = "+v8.2a,+fullfp16,+dotprod,+rdm,+crypto,+aes,+sha2,+crc,+lse"
-TARGET = ("-triple=aarch64", f"-mattr={FEATURES}")
+FEATURES = "+fullfp16,+dotprod,+rdm,+crypto,+aes,+sha2,+crc,+lse"
+LATER = f"+v8.4a,{FEATURES},+fp16fml,+sha3,+sm4"
+VERSIONS = {
+    "neoverse-n1": f"+v8.2a,{FEATURES}",
+    "tsv110": f"+v8.2a,{FEATURES}",
+    "neoverse-v1": LATER,
+}
+
+
+def features(core: str = "") -> str:
+    """Return LLVM's features of a core; without one those of all cores here together."""
+    return VERSIONS.get(core, f"{LATER},+v8.5a")
+
+
+def _target(core: str = "") -> list[str]:
+    return ["-triple=aarch64", f"-mattr={features(core)}"]
 
 
 def encodings(lines: list[str]) -> list[str]:
     """Return the bytes of each line as hex."""
     with tempfile.TemporaryDirectory() as folder:
         built, flat = f"{folder}/samples.o", f"{folder}/samples.bin"
-        assembler = ["llvm-mc-19", *TARGET, "-filetype=obj"]
+        assembler = ["llvm-mc-19", *_target(), "-filetype=obj"]
         subprocess.run([*assembler, "-o", built], input="\n".join(lines), text=True, check=True)
         subprocess.run(["llvm-objcopy", "-O", "binary", "-j", ".text", built, flat], check=True)
         code = Path(flat).read_bytes()
@@ -38,15 +52,15 @@ def forms(lines: list[str]) -> list[Form]:
     return out
 
 
-def every_form() -> list[str]:
-    """Return one line for each form that the simulator and LLVM with these features both know.
+def every_form(core: str) -> list[str]:
+    """Return one line for each form that the simulator and LLVM both know on a core.
 
     A form whose base moves on by a register has no word in the simulator's list: its line is that
     of the form whose base moves on by a constant.
     """
-    allocated = _disassembled(_offered())
+    allocated = _disassembled(core, _offered())
     found, _ = loopwright_pipeline.arm64_forms(lambda word: word in allocated)
-    lines = list(_disassembled([word for _, word, *_ in found]).values())
+    lines = list(_disassembled(core, [word for _, word, *_ in found]).values())
     by_constant = re.compile(r"^((?:ld|st)[1-4]r?\t.*\[\w+\]), #\d+$")
     moved = (by_constant.sub(r"\1, x3", line) for line in lines)
     return [*lines, *(line for line in moved if line.endswith(", x3"))]
@@ -64,11 +78,11 @@ def _offered() -> list[int]:
     return list(asked)
 
 
-def _disassembled(words: list[int]) -> dict[int, str]:
-    """Return the text of each word that LLVM knows with these features."""
+def _disassembled(core: str, words: list[int]) -> dict[int, str]:
+    """Return the text of each word that LLVM knows with a core's features."""
     text = "\n".join(", ".join(f"{b:#x}" for b in word.to_bytes(4, "little")) for word in words)
     done = subprocess.run(
-        ["llvm-mc-19", *TARGET, "--disassemble", "--show-encoding"],
+        ["llvm-mc-19", *_target(core), "--disassemble", "--show-encoding"],
         input=text,
         text=True,
         capture_output=True,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 
-from arm64_code import FEATURES
+from arm64_code import features
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,16 @@ class Units:
     prefix: str
     ports: dict[str, str]
     groups: tuple[str, ...]
+    counted: tuple[str, str] = ("", "")  # a group, and what runs its uops as they are dispatched
+    moves: str = ""  # ports of moves of which LLVM says that rename performs them
 
 
+# Two of a kind, and the multi-cycle and load pipes, of Neoverse V1 and later.
+PAIRS = {
+    "B.\0": "B", "B.\1": "C", "D.\0": "D", "D.\1": "E", "L01.\0": "L", "L01.\1": "K", "L2": "J",
+    "M0": "M", "M1": "N",
+}  # fmt: skip
+VECTORS = {"V0": "V", "V1": "W", "V2": "X", "V3": "Y"}
 UNITS = {
     "neoverse-n1": Units(
         "N1Unit",
@@ -36,6 +43,29 @@ UNITS = {
         },
         ("ABC", "BC", "A", "M", "FG", "F", "G", "LS", "S", "L"),
     ),
+    "neoverse-v1": Units(
+        "V1Unit",
+        {**PAIRS, **VECTORS, "S.\0": "S", "S.\1": "T"},
+        (
+            "BC", "STMN", "STM", "ST", "MN", "M", "LKJ", "LK", "DE", "VWXY", "VX", "WY", "VW", "V",
+            "W",
+        ),
+    ),
+    "neoverse-v2": Units(
+        "V2Unit",
+        {**PAIRS, **VECTORS, "S0": "S", "S1": "T", "S2": "U", "S3": "R"},
+        (
+            "BC", "STURMN", "STUR", "ST", "STMN", "MN", "M", "LKJ", "LK", "DE", "VWXY", "VX", "WY",
+            "VW", "XY", "V", "W",
+        ),
+        counted=("STURMN", "STUR"),
+        moves="STUR",
+    ),
+    "neoverse-n2": Units(
+        "N2Unit",
+        {**PAIRS, "V0": "V", "V1": "W", "S.\0": "S", "S.\1": "T"},
+        ("BC", "STMN", "ST", "MN", "M", "LKJ", "LK", "DE", "VW", "V", "W"),
+    ),
 }  # fmt: skip
 
 
@@ -52,7 +82,7 @@ def said(core: str, lines: list[str]) -> list[Said | None]:
     """Return what LLVM says of each line; None where no set of ports gives its figures."""
     done = subprocess.run(
         [
-            *("llvm-mca-19", "-mtriple=aarch64", f"-mcpu={core}", f"-mattr={FEATURES}"),
+            *("llvm-mca-19", "-mtriple=aarch64", f"-mcpu={core}", f"-mattr={features(core)}"),
             *("-instruction-tables", "-json"),
         ],
         input="\n".join(lines),
@@ -69,8 +99,10 @@ def said(core: str, lines: list[str]) -> list[Said | None]:
         if use["InstructionIndex"] < len(known):
             pressure[use["InstructionIndex"]][names[use["ResourceIndex"]]] = use["ResourceUsage"]
     return [
-        _said(UNITS[core], info["NumMicroOpcodes"], info["Latency"], used)
-        for info, used in zip(known, pressure, strict=True)
+        Said(1, (UNITS[core].moves,))
+        if UNITS[core].moves and not used and line.startswith("mov")
+        else _said(UNITS[core], info["NumMicroOpcodes"], info["Latency"], used)
+        for line, info, used in zip(lines, known, pressure, strict=True)
     ]
 
 
@@ -81,17 +113,18 @@ def _said(units: Units, uops: int, latency: int, used: dict[str, float]) -> Said
         # One uop that keeps its unit: dividers, 64-bit multiplication, shift and flags.
         return Said(latency, ("".join(named),), round(total))
     ports = _explained(named, units.groups) if named else ()
-    return None if ports is None else Said(latency, ports)
+    one, other = units.counted
+    return None if ports is None else Said(latency, tuple(other if p == one else p for p in ports))
 
 
 def _explained(used: dict[str, float], groups: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return uops whose groups of ports add up to the use of each port."""
-    possible = [g for g in groups if set(g) <= set(used)]
-    for choice in combinations_with_replacement(possible, round(sum(used.values()))):
-        load = dict.fromkeys(used, 0.0)
-        for group in choice:
-            for port in group:
-                load[port] += 1 / len(group)
-        if all(abs(load[p] - used[p]) < 0.01 for p in load):
-            return choice
+    """Return uops whose groups of ports add up to the use of each port, the first groups first."""
+    for n, group in enumerate(groups):
+        share = 1 / len(group)
+        if all(used.get(port, 0.0) > share - 0.01 for port in group):
+            left = {p: use - share if p in group else use for p, use in used.items()}
+            if all(use < 0.01 for use in left.values()):
+                return (group,)
+            if more := _explained(left, groups[n:]):
+                return (group, *more)
     return None

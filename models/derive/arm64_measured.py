@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import insn_bench
 from inputs import measured
+
+NOT_BY_COPIES = re.compile(r"tst|fml[as]|frecps|frsqrts|\w+v\.[bhs]")
+GRAVITON3 = Path(__file__).parent / "measured" / "neoverse-v1.csv"
 
 
 @dataclass
@@ -40,22 +45,49 @@ def operand_of(code: str) -> int:
     return next((n for n, register in enumerate(operands) if register == str(THROUGH)), 0)
 
 
-def insn_bench_readings(machine: str) -> Iterable[Reading]:
-    """Return what insn_bench_aarch64 measured on one machine."""
+def graviton2_readings() -> Iterable[Reading]:
+    """Return what insn_bench_aarch64 measured on a Graviton2."""
     for row in measured("insn_bench_aarch64_neoverse-n1"):
-        if not row["source"].endswith(machine):
-            continue
-        sample = insn_bench.of(row["note"], row["asm"])
-        if sample is None:
-            continue
-        forwards = "acc. fwd." in row["asm"]
-        code = sample.code(RESULT, THROUGH)
-        if not row["notion"].startswith("latency"):
-            yield Reading(code, None, float(row["cycles"]), "insn-bench")
-        elif sample.chains:
-            through = 0 if forwards and not code.startswith("f") else operand_of(code)
-            through = 0 if forwards and code.startswith(("fmla", "fmls")) else through
-            yield Reading(code, through, float(row["cycles"]), "insn-bench")
+        if row["source"].endswith("aws_graviton2"):
+            latency = row["notion"].startswith("latency")
+            yield from _benched(row["note"], row["asm"], float(row["cycles"]), latency=latency)
+
+
+def graviton3_readings() -> Iterable[Reading]:
+    """Return what insn_bench_aarch64 measured on a Graviton3, of the rows that Graviton2 has.
+
+    Without divisions and roots, whose time depends on values. Copies do not count of tst, between
+    which something stands; of what adds to its result, which wait for sums that pass between pipes
+    at different times; and of what goes across a vector, which take up to a third longer than the
+    uops that LLVM has of it.
+    """
+    with GRAVITON3.open(newline="") as lines:
+        rules = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    rows = dict.fromkeys((r["note"], r["asm"]) for r in measured("insn_bench_aarch64_neoverse-n1"))
+    for section, name in rows:
+        for rule in rules:
+            if section.split(" (might")[0] == rule["section"] and re.fullmatch(rule["rows"], name):
+                if rule["latency"]:
+                    yield from _benched(section, name, float(rule["latency"]), latency=True)
+                if rule["per_cycle"] and not NOT_BY_COPIES.match(name):
+                    cycles = 1 / float(rule["per_cycle"])
+                    yield from _benched(section, name, cycles, latency=False)
+                break
+
+
+def _benched(section: str, name: str, cycles: float, *, latency: bool) -> Iterable[Reading]:
+    """Return the reading of a row of insn_bench_aarch64, nothing where its code is not known."""
+    sample = insn_bench.of(section, name)
+    if sample is None:
+        return
+    forwards = "acc. fwd." in name
+    code = sample.code(RESULT, THROUGH)
+    if not latency:
+        yield Reading(code, None, cycles, "insn-bench")
+    elif sample.chains:
+        through = 0 if forwards and not code.startswith("f") else operand_of(code)
+        through = 0 if forwards and code.startswith(("fmla", "fmls")) else through
+        yield Reading(code, through, cycles, "insn-bench")
 
 
 KINDS = {"v.s": ["4s", "2s"], "v.d": ["2d"], "v.h": ["8h", "4h"], "v.b": ["16b", "8b"]}

@@ -8,6 +8,7 @@ from itertools import combinations
 KINDS = {
     "neoverse-n1": (("STM", "M"), ("VW", "V"), ("LK", "LK"), ("DE", "DE"), ("B", "B")),
     "tsv110": (("ABC", "M"), ("M", "M"), ("FG", "F"), ("LS", "S"), ("BC", "BC")),
+    "neoverse-v1": (("STMN", "M"), ("VWXY", "V"), ("LKJ", "LKJ"), ("DE", "DE"), ("BC", "BC")),
 }
 
 

@@ -82,7 +82,14 @@ def test_a_model_that_the_features_contradict_is_said():
 
 @pytest.mark.parametrize(
     ("implementer", "part", "core"),
-    [("0x41", "0xd0c", "neoverse-n1"), ("0x48", "0xd01", "tsv110"), ("0x41", "0xd01", None)],
+    [
+        ("0x41", "0xd0c", "neoverse-n1"),
+        ("0x41", "0xd40", "neoverse-v1"),
+        ("0x41", "0xd4f", "neoverse-v2"),
+        ("0x41", "0xd49", "neoverse-n2"),
+        ("0x48", "0xd01", "tsv110"),
+        ("0x41", "0xd01", None),
+    ],
 )
 def test_arm64_core_by_implementer_and_part(implementer, part, core):
     text = f"CPU implementer : {implementer}\nCPU part : {part}\n"

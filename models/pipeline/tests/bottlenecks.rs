@@ -1,14 +1,10 @@
 //! What limits blocks whose limit is known.
 
-use crate::common::{core, run, CORES};
+use crate::common::{core, is_x86, run, CORES};
 use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
 
 fn limit(name: &str, hex: &str, offset: u32, notion: Notion) -> String {
     run(&core(name), hex, offset, notion).expect("a prediction").bottleneck
-}
-
-fn is_x86(name: &str) -> bool {
-    name != "neoverse-n1" && name != "tsv110"
 }
 
 /// One block for the x86 cores, one for the others.

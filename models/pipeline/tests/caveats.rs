@@ -1,6 +1,6 @@
 //! What a prediction says that it leaves out.
 
-use crate::common::{core, run, CORES};
+use crate::common::{core, is_x86, run, CORES};
 use loopwright_pipeline::block::Notion::Unrolled;
 
 /// What is left out of a block, but for that of the whole core.
@@ -10,14 +10,14 @@ fn caveats(name: &str, hex: &str) -> Vec<String> {
     said
 }
 
-fn is_x86(name: &str) -> bool {
-    name != "neoverse-n1" && name != "tsv110"
-}
-
 #[test]
 fn a_core_that_nothing_measured_was_held_against_says_so() {
     let said = |name: &str| run(&core(name), "90", 0, Unrolled).expect("a prediction").caveats;
     assert!(said("broadwell")[0].starts_with("unvalidated: no measurement of Broadwell"));
+    let word = run(&core("neoverse-n2"), "1f2003d5", 0, Unrolled)
+        .expect("a prediction")
+        .caveats;
+    assert!(word[0].starts_with("unvalidated: no measurement of Neoverse N2"));
     assert_eq!(said("haswell"), [""; 0]);
 }
 

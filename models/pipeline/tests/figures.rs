@@ -94,10 +94,10 @@ fn the_loop_buffer_begins_again_with_a_group_of_its_own() {
 #[test]
 fn what_binds_alone_is_as_long_as_an_iteration() {
     for name in crate::common::CORES {
-        let hex = if ["neoverse-n1", "tsv110"].contains(&name) {
-            "430440f9000400f1c1ffff54"
-        } else {
+        let hex = if crate::common::is_x86(name) {
             CLEAR
+        } else {
+            "430440f9000400f1c1ffff54"
         };
         let found = run(&core(name), hex, 0, Loop).expect("a prediction");
         let longest = found

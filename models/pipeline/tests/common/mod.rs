@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 13] = [
+pub const CORES: [&str; 16] = [
     "sandybridge",
     "ivybridge",
     "broadwell",
@@ -22,8 +22,16 @@ pub const CORES: [&str; 13] = [
     "zen3",
     "zen4",
     "neoverse-n1",
+    "neoverse-v1",
+    "neoverse-v2",
+    "neoverse-n2",
     "tsv110",
 ];
+
+/// Whether a core runs x86-64 code, all others AArch64.
+pub fn is_x86(name: &str) -> bool {
+    !name.starts_with("neoverse") && name != "tsv110"
+}
 
 /// Text of a file of a core.
 pub fn text(core: &str, name: &str) -> String {

@@ -1,6 +1,6 @@
-//! What is known of Neoverse N1 and TSV110.
+//! What is known of AArch64 cores.
 
-use crate::common::{close, core_with, cycles, cycles_on};
+use crate::common::{close, core, core_with, cycles, cycles_on, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -83,4 +83,44 @@ fn uops_of_some_ports_wait_in_a_scheduler_of_their_own() {
     assert!(wrong("ST TM").contains("a port of TM stands twice"));
     let pair = core_with("neoverse-n1", &[("macro_fusion.dependent", "eor eor")]).unwrap_err();
     assert!(pair.to_string().contains("eor must be FIRST+SECOND"));
+}
+
+#[test]
+fn v2_dispatches_eight_but_four_additions_a_cycle() {
+    const ADD: &str = "2000028b2300028b2400028b2500028b";
+    const FADD: &str = "2028621e2328621e2428621e2528621e";
+    close(cycles("neoverse-v2", ADD, 0, Unrolled), 1.0);
+    close(cycles("neoverse-v2", &format!("{ADD}{FADD}"), 0, Unrolled), 1.0);
+    // Twelve nops a cycle.
+    close(cycles("neoverse-v2", &"1f2003d5".repeat(24), 0, Unrolled), 2.0);
+}
+
+#[test]
+fn pairs_of_64_bits_need_two_paths_each() {
+    // ldp of two x registers, twice: of three paths one pair a cycle, of four two.
+    for (core, wanted) in [("neoverse-v1", 2.0), ("neoverse-v2", 1.0), ("neoverse-n2", 2.0)] {
+        close(cycles(core, "400440a9431041a9", 0, Unrolled), wanted);
+        close(cycles(core, "490040f94a0440f94b0840f9", 0, Unrolled), 1.0);
+    }
+}
+
+#[test]
+fn later_neoverse_cores_forward_sums() {
+    for core in ["neoverse-v1", "neoverse-v2", "neoverse-n2"] {
+        close(cycles(core, "20cc224e", 0, Unrolled), 2.0);
+    }
+}
+
+#[test]
+fn v1_sets_flags_three_a_cycle() {
+    close(cycles("neoverse-v1", "260002ab270002ab280002ab", 0, Unrolled), 1.0);
+}
+
+#[test]
+fn instructions_of_sve_are_named_as_such() {
+    // add z0.d, z1.d, z2.d; whilelo p0.d, x1, x2.
+    for (hex, name) in [("2000e204", "add (SVE)"), ("201ce225", "whilelo (SVE)")] {
+        let refused = run(&core("neoverse-v1"), hex, 0, Unrolled).unwrap_err();
+        assert_eq!(refused.to_string(), format!("no figures for {name}"));
+    }
 }

@@ -22,7 +22,7 @@ use crate::isa::flow::Next;
 use crate::isa::inst::Decoded;
 use crate::isa::label::FLAGS;
 use disarm64::{decoder, InsnOpcode};
-use disarm64_defn::InsnClass;
+use disarm64_defn::{InsnClass, InsnOperandClass as O};
 use InsnClass as C;
 
 /// Decode a whole block.
@@ -64,7 +64,14 @@ fn describe(word: u32, at: usize) -> Result<Decoded, Error> {
     match dispatch(&mut work, definition.class) {
         Ok(()) => Ok(work.d),
         Err(Refused::Invalid) => Err(Error::Decode(at)),
-        Err(Refused::Unknown) => Err(Error::Unknown(flow::system_name(&work).unwrap_or(work.mnemonic).into())),
+        Err(Refused::Unknown) => {
+            let name = flow::system_name(&work).unwrap_or(work.mnemonic);
+            let sve = definition
+                .operands
+                .iter()
+                .any(|o| matches!(o.class, O::SVE_REG | O::SVE_REGLIST | O::PRED_REG));
+            Err(Error::Unknown(format!("{name}{}", if sve { " (SVE)" } else { "" })))
+        }
     }
 }
 
