@@ -11,8 +11,8 @@ use loopwright_pipeline::loop_offsets::{run_all, Loop};
 const OVER: (&str, [Stretch; 2]) = ("4801d8eb029090ffc975f5", [(0, 5), (7, 11)]);
 /// imul rax,rbx; jmp over two bytes that are no instruction; dec ecx; jnz to the start.
 const CHAIN: (&str, [Stretch; 2]) = ("480fafc3eb020606ffc975f4", [(0, 6), (8, 12)]);
-/// mul x0,x0,x1; b over a udf; subs x2,x2,1; b.ne to the start.
-const ARM64: (&str, [Stretch; 2]) = ("007c019b0200001400000000420400f181ffff54", [(0, 8), (12, 20)]);
+/// umulh x0,x0,x1; b over a udf; subs x2,x2,1; b.ne to the start.
+const ARM64: (&str, [Stretch; 2]) = ("007cc19b0200001400000000420400f181ffff54", [(0, 8), (12, 20)]);
 
 fn job((hex, path): (&str, [Stretch; 2]), offset: u32) -> Job {
     Job {
