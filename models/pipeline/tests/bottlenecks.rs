@@ -187,3 +187,21 @@ fn redwood_cove_waits_but_for_the_lower_part_of_a_load() {
         assert!((cycles - measured).abs() < 0.5, "{hex}: {cycles}, measured {measured}");
     }
 }
+
+/// Measured on a Redwood Cove guest.
+#[test]
+fn a_pointer_that_is_loaded_anew_is_the_same_where_no_store_changes_it() {
+    let loops = [
+        // mov rax, [r12]; add [rax+16], rcx; dec r15; jne: an update of one address.
+        ("498b04244801481049ffcf75f3", 7.3),
+        // mov rax, [r12]; mov rdx, [r12]; mov [rax+16], rcx; mov rcx, [rdx+16]; dec r15; jne.
+        ("498b0424498b142448894810488b4a1049ffcf75eb", 1.0),
+    ];
+    for (hex, measured) in loops {
+        let cycles = run(&core("redwoodcove"), hex, 0, Loop).expect("a prediction").cycles;
+        assert!((cycles - measured).abs() < 0.5, "{hex}: {cycles}, measured {measured}");
+    }
+    // mov rax, [r12]; add [rax+16], rcx; add r12, 8; dec r15; jne: another pointer each time.
+    let moving = run(&core("redwoodcove"), "498b0424480148104983c40849ffcf75ef", 0, Loop).expect("a prediction");
+    assert!(moving.cycles < 2.0, "{}", moving.cycles);
+}

@@ -49,6 +49,9 @@ pub struct Accesses {
     pub loaded: Vec<Location>,
 }
 
+/// Values that were loaded are numbered from here.
+const LOADED: u32 = 1 << 30;
+
 /// Address, number in the block, iteration, bytes.
 type Store = (Key, u16, usize, u16);
 
@@ -60,6 +63,30 @@ fn reaches(store: &Store, load: Key, loaded: u16) -> bool {
         ..store.0
     } == load;
     same && within < i64::from(store.3) && within > -i64::from(loaded)
+}
+
+/// Values of loads whose data no store of the code changes: the same for the same address.
+#[derive(Debug, Default)]
+struct Loads<'a> {
+    known: Vec<(Key, &'a str, Abstract)>,
+}
+
+impl<'a> Loads<'a> {
+    /// The value that an instruction loads that does nothing else; `None` if a store wrote any of it.
+    fn value(&mut self, d: &'a Decoded, at: Key, bytes: u16, stores: &[Store]) -> Option<Abstract> {
+        if stores.iter().rev().take(STORES).any(|s| reaches(s, at, bytes)) {
+            return None;
+        }
+        if let Some(known) = self.known.iter().find(|k| k.0 == at && k.1 == d.form) {
+            return Some(known.2);
+        }
+        let value = Abstract {
+            root: LOADED + self.known.len() as u32,
+            offset: 0,
+        };
+        self.known.push((at, &d.form, value));
+        Some(value)
+    }
 }
 
 /// Whether a store writes all that a load reads.
@@ -90,6 +117,7 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
     let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
     let banked = p.bank_loads != UNLIMITED;
     let (mut stored, mut loaded) = (Vec::new(), Vec::new());
+    let mut loads = Loads::default();
     for iteration in 0..ITERATIONS {
         let mut number: u16 = 0;
         let mut reads = 0;
@@ -141,15 +169,25 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
             }
             cases[at] = case;
             if any_store || banked {
+                let value = match (&d.mems[..], &d.writes[..]) {
+                    ([mem], [to]) if mem.read && !mem.write && !d.locked && pointer_load(at) => {
+                        let value = loads.value(d, key(&values, mem, 0), mem.bytes, &stores);
+                        value.map(|value| (usize::from(to.1), value))
+                    }
+                    _ => None,
+                };
                 step(d, &mut values, &mut fresh);
+                if let Some((to, value)) = value {
+                    values[to] = value;
+                }
             }
             let moved = d.effects.iter().find_map(|e| match *e {
                 Effect::Offset { from, add: 0, .. } => Some(from_load[usize::from(from)]),
                 _ => None,
             });
-            let loads = pointer_load(at) || moves && moved.unwrap_or(false);
+            let pointer = pointer_load(at) || moves && moved.unwrap_or(false);
             for w in &d.writes {
-                from_load[usize::from(w.1)] = loads;
+                from_load[usize::from(w.1)] = pointer;
             }
         }
     }
