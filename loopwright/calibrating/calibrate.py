@@ -1,8 +1,6 @@
 """Learn a core from timing alone, and write it as one that the simulator takes."""
 
 import re
-import time
-from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pandas as pd
 from loopwright import files
 from loopwright.calibrating import core_files, doubtful_forms, passes, port_classes, self_check
 from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.time_left import TimeLeft
 from loopwright.errors import InputError
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
@@ -48,28 +47,6 @@ def differences(learned: CoreModel, forms: Sequence[Form], core: str) -> pd.Data
 
 COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
-# Steps by how their names begin: answers a form, answers besides, and seconds a form for fits, as
-# a run of 1,787 forms on a Zen 4 guest took.
-_STEPS: Sequence[tuple[str, float, int, float]] = (
-    ("throughput", 1.0, 0, 0.0),
-    ("latencies", 2.7, 0, 0.0),
-    ("places", 1.4, 0, 0.0),
-    ("classes", 0.0, 1480, 0.0),
-    ("ports", 0.0, 120, 0.0),
-    ("uops of each", 2.1, 0, 0.0016),
-    ("uops of forms", 3.7, 0, 0.0047),
-    ("front end", 0.0, 490, 0.0),
-    ("loads", 0.0, 950, 0.0),
-    ("serialising", 0.0, 610, 0.0),
-    ("windows", 0.0, 950, 0.0),
-    ("front end that", 0.0, 230, 0.0120),
-    ("mixtures", 1.2, 0, 0.0029),
-    ("forms whose", 1.0, 0, 0.0057),
-    ("calls", 0.0, 30, 0.0023),
-    ("held-out", 0.0, 330, 0.0),
-)
-_TELLING = 400  # answers by which their rate is known
-_RECENT = 2000  # answers whose rate is taken to last: neighbours come and go
 HOST = "host"
 SIMULATED = "simulated:"
 # What quick keeps: extensions, and no mnemonics of these.
@@ -147,57 +124,6 @@ def calibrate(
     if compare:
         return differences(learned, forms, compare)
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-class TimeLeft:
-    """The time that a run still takes, by the answers and the fits that its steps need."""
-
-    def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
-        """Take the number of forms to learn; progress is called as calibrate has it."""
-        self._forms, self._progress = forms, progress
-        self._kept = self._asked = 0
-        self._marks = deque([(time.monotonic(), 0)])
-        self._doing = ""
-        self._expected, self._fits = self._needed(_STEPS)
-
-    def _needed(self, steps: Sequence[tuple[str, float, int, float]]) -> tuple[int, float]:
-        """Return the answers of steps, and the seconds of their fits."""
-        answers = sum(each * self._forms + more for _, each, more, _ in steps)
-        return round(answers), sum(fit for *_, fit in steps) * self._forms
-
-    def kept(self, answers: int) -> None:
-        """Take how many answers an earlier run left."""
-        self._kept = answers
-
-    def step(self, what: str) -> None:
-        """Take what is learned next."""
-        self._doing = what
-        names = [n for n, (name, *_) in enumerate(_STEPS) if what.startswith(name)]
-        if not names:
-            return
-        expected, self._fits = self._needed(_STEPS[names[-1] :])
-        if not self._kept:
-            self._expected = self._asked + expected
-
-    def answered(self, asked: int) -> None:
-        """Take how many trials this run has had answered."""
-        self._asked = asked
-        self._marks.append((time.monotonic(), asked))
-        while asked - self._marks[1][1] >= _RECENT:
-            self._marks.popleft()
-        if self._progress:
-            done = self._kept + asked
-            self._progress(done, max(self._expected, done), f"{self._doing}{self}")
-
-    def __str__(self) -> str:
-        if self._asked < _TELLING:
-            return ""
-        left = max(self._expected - self._kept - self._asked, 0)
-        (began, before), (now, asked) = self._marks[0], self._marks[-1]
-        seconds = left * (now - began) / max(asked - before, 1) + self._fits
-        if seconds < 60:
-            return ", less than a minute left"
-        return f", about {round(seconds / 60)} min left"
 
 
 def folder(machine: str) -> str:

@@ -1,6 +1,7 @@
 """Answers of an oracle in a file: resumed by a killed run, replayed on another machine."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,12 @@ class Recorded:
         self,
         machine: Oracle,
         path: Path,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int, float], None] | None = None,
     ) -> None:
         """Take what the file has of this machine; InputError where it is another one's.
 
-        progress is called with how many trials the machine has answered since.
+        progress is called with how many trials the machine has answered since, and the seconds
+        that it took for the last of them.
         """
         self.isa, self.name = machine.isa, machine.name
         self.features, self.fingerprint = machine.features, machine.fingerprint
@@ -56,10 +58,13 @@ class Recorded:
         before = self.asked
         for start in range(0, len(missing), _KEPT):
             part = missing[start : start + _KEPT]
-            self._keep(part, self._machine.measure(part))
+            began = time.monotonic()
+            timings = self._machine.measure(part)
+            seconds = time.monotonic() - began
+            self._keep(part, timings)
             self.asked = before + start + len(part)
             if self._progress:
-                self._progress(self.asked)
+                self._progress(self.asked, seconds)
         out = [self._known[t.key] for t in trials]
         for trial in missing:
             if self._known[trial.key].passing:

@@ -9,7 +9,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import microarchs
-from loopwright.calibrating import calibrate, doubtful_forms, self_check
+from loopwright.calibrating import doubtful_forms, self_check
 from loopwright.calibrating.core_model import Uops
 from loopwright.calibrating.doubtful_forms import _Tried
 from loopwright.calibrating.imports import import_core
@@ -151,33 +151,6 @@ def test_rows_of_an_end_come_before_those_of_the_table():
         "mnemonic,operands",
         "add,r8h",
     ]
-
-
-def test_the_time_left_goes_by_answers_that_are_still_needed_and_their_last_rate(monkeypatch):
-    now = iter([0.0, 100.0, 400.0, 500.0, 600.0])
-    monkeypatch.setattr(calibrate.time, "monotonic", lambda: next(now))
-    seen = []
-    left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
-    assert str(left) == ""
-    left.step("mixtures")  # 120 answers for 100 forms, 100 of those in doubt, and 360 besides
-    left.answered(500)
-    assert seen == [(500, 580, "mixtures, less than a minute left")]
-    left.step("latencies")  # 1210 answers for 100 forms, and 5190 besides
-    left.answered(500)
-    assert seen[-1] == (500, 500 + 6400, "latencies, about 85 min left")
-    left.answered(2500)
-    left.answered(4500)
-    assert seen[-1] == (4500, 500 + 6400, "latencies, about 2 min left")
-
-
-def test_answers_that_an_earlier_run_left_are_not_needed():
-    seen = []
-    left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
-    left.kept(5000)
-    left.answered(10)
-    left.step("latencies")
-    left.answered(20)
-    assert [said[:2] for said in seen] == [(5010, 6500), (5020, 6500)]
 
 
 @pytest.mark.parametrize(

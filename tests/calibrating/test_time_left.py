@@ -1,0 +1,80 @@
+"""The time that a run of calibrate still takes, on a simulated clock."""
+
+import pytest
+
+from loopwright.calibrating import time_left
+from loopwright.calibrating.time_left import STEPS, TimeLeft
+
+FORMS = 1500
+BATCH = 200
+QUIET, LOUD = 0.008, 0.024  # seconds an answer
+
+
+class Clock:
+    """Seconds and load of a simulated machine."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.load = 0.0, 1.0
+        monkeypatch.setattr(time_left.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time_left.os, "getloadavg", lambda: (self.load, 9.0, 9.0))
+        monkeypatch.setattr(time_left.os, "sched_getaffinity", lambda _: {0, 1})
+        monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_OTHER)
+
+
+@pytest.mark.parametrize("needed", [0.8, 1.0, 1.25])
+@pytest.mark.parametrize("changes", [0, 6000, 12000])
+@pytest.mark.parametrize(("first", "then"), [(QUIET, LOUD), (LOUD, QUIET)])
+def test_the_time_left_is_right_within_a_third(monkeypatch, needed, changes, first, then):
+    """changes: answers after which other work comes or goes; needed: of the usual answers."""
+    clock = Clock(monkeypatch)
+    left = TimeLeft(FORMS)
+    asked, changed, said = 0, 0.0, []
+    for name, each, more, fit in STEPS:
+        left.step(name)
+        need = round(needed * (each * FORMS + more))
+        for start in range(0, need, BATCH):
+            some = min(BATCH, need - start)
+            pace = then if asked >= changes else first
+            if asked < changes <= asked + some:
+                changed = clock.now
+            clock.load = 2 * pace / QUIET
+            clock.now += some * pace
+            asked += some
+            left.answered(asked, some * pace)
+            if asked >= changes and clock.now - changed > 70:
+                said.append((clock.now, left.seconds()))
+        clock.now += fit * FORMS * pace / QUIET
+    assert said
+    for when, seconds in said:
+        true = clock.now - when
+        assert seconds == pytest.approx(true, rel=1 / 3, abs=30)
+
+
+def test_answers_that_an_earlier_run_left_are_of_the_first_steps():
+    seen = []
+    left = TimeLeft(100, lambda *said: seen.append(said))
+    left.kept(200)
+    left.step("latencies")  # an earlier step needs 100 of those
+    left.answered(10, 0.1)
+    assert seen[0][:2] == (210, 6500)
+
+
+def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
+    clock = Clock(monkeypatch)
+    left = TimeLeft(FORMS)
+    left.step("latencies")
+    clock.now = 1.0
+    left.answered(BATCH, 1.0)
+    assert left.seconds() is None
+    assert str(left) == ""
+    clock.now = 60.0
+    left.answered(3 * BATCH, 59.0)
+    assert str(left).startswith(", about ")
+
+
+def test_real_time_priority_does_not_wait_for_other_work(monkeypatch):
+    clock = Clock(monkeypatch)
+    clock.load = 8.0
+    assert time_left._crowd() == 4.0
+    monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_FIFO)
+    assert time_left._crowd() == 1.0
