@@ -51,6 +51,7 @@ _COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
 _PAIRS = range(1, 5)  # of a test and a branch that is not taken
 _CHEAP = 0.6  # cycles of an instance
+_CHANGED = 12  # places of a loop that changes memory
 _STEP = 8  # bytes
 """A displacement with an index, where memory holds pointers."""
 
@@ -112,12 +113,16 @@ def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreMo
 
 @dataclass(frozen=True)
 class _Kind:
-    """The way in which forms access memory."""
+    """The way in which forms access memory.
+
+    operands are those besides: whether a form reads its result, or flags, decides on Intel cores
+    from Haswell on whether an index takes a slot more (uops.info).
+    """
 
     read: bool
     written: bool
     computing: int  # uops that neither load nor store
-    vector: bool
+    operands: Sequence[tuple[str, bool, bool]]  # kind, read, written
     places: int
 
 
@@ -162,10 +167,11 @@ def _kind(learned: CoreModel, form: Form) -> _Kind | None:
         return None
     if memory.reach is not None or memory.moves:
         return None
-    vector = any(operand.kind == "vector" for operand in form.operands)
+    kept = [one for one in form.operands if one.kind != "flags" or one.read]
+    operands = tuple(sorted((o.kind, o.read, o.written and o.kind != "flags") for o in kept))
     computing = len(learned.core.computing(uops.ports or ()))
     changed = int(memory.read and memory.written)
-    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.places)
+    return _Kind(memory.read, memory.written, max(computing, changed), operands, uops.places)
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
@@ -181,14 +187,24 @@ def _with_slots(learned: CoreModel, forms: Sequence[Form], places: int, *, more:
 
 
 def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle."""
+    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle.
+
+    What changes memory stands there several times, at places of its own: one place is changed again
+    only after the latency of a load and a store, which dispatch has to exceed.
+    """
     for form in forms:
         index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
+        memory = form.memory
+        changed = memory is not None and memory.read and memory.written
         for said, more in (("", {}), (" with an index", index)):
             for slots in (1, 2):
                 # The branch that closes the loop takes a slot, too.
-                moves = learned.width.instructions - 1 - slots
-                body = _instance(form, more) + form.kit.MOVE * moves
+                moves = learned.width.instructions - slots - (not changed)
+                places = [{**more, DISPLACEMENT: n * _STEP} for n in range(_CHANGED)]
+                body = b"".join(
+                    _instance(form, one) + form.kit.MOVE * moves
+                    for one in (places if changed else [more])
+                )
                 yield f"{form.name}{said} beside {moves} moves", body
 
 
