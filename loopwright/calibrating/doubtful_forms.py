@@ -121,19 +121,28 @@ def _candidates(
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
     apart = _results(form, learned.latencies[form.name]) > 1
-    for places, ports in _ports(learned, form, named, listed):
-        computing = sorted(core.computing(ports), key=len)
-        if apart and len(computing) == 1:
-            places, ports = places + 1, (*ports, *computing)
-        narrow = min(map(len, computing), default=0)
-        alone = max(bound_cycles(Counter(ports)), places / core.width)
-        slow = rate.cycles > alone * (1 if rate.clean else _SLOW)
-        busy = round(rate.cycles * narrow) if slow else 0
-        for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
-            key = places, tuple(sorted(tuple(sorted(p)) for p in ports)), one
-            if key not in seen:
-                seen.add(key)
-                yield Uops(places, ports, one)
+    for number, (places, ports) in enumerate(_ports(learned, form, named, listed)):
+        for more in _second(core, ports) if apart and number < _ALIKE else ((),):
+            uops, slots = (*ports, *more), places + len(more)
+            narrow = min(map(len, core.computing(uops)), default=0)
+            alone = max(bound_cycles(Counter(uops)), slots / core.width)
+            slow = rate.cycles > alone * (1 if rate.clean else _SLOW)
+            busy = round(rate.cycles * narrow) if slow else 0
+            for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
+                key = slots, tuple(sorted(tuple(sorted(p)) for p in uops)), one
+                if key not in seen:
+                    seen.add(key)
+                    yield Uops(slots, uops, one)
+
+
+def _second(core: Core, ports: Sequence[Ports]) -> Sequence[tuple[Ports, ...]]:
+    """Return the ports that a second result may need, where one uop alone computes."""
+    computing = core.computing(ports)
+    if len(computing) != 1:
+        return ((),)
+    classes = [one for form, one in zip(core.classes, core.ports, strict=True)
+               if not form.blocker.memory]  # fmt: skip
+    return [(one,) for one in dict.fromkeys([*computing, *classes])]
 
 
 def _results(form: Form, latencies: Sequence[Latency]) -> int:
