@@ -50,6 +50,7 @@ _DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
 _COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
 _PAIRS = range(1, 5)  # of a test and a branch that is not taken
+_STARTS = 1.05  # cycles of an instance beside which dispatch can bind: one, and noise
 _CHEAP = 0.6  # cycles of an instance
 _CHANGED = 12  # places of a loop that changes memory
 _STEP = 8  # bytes
@@ -163,12 +164,12 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
 def _kind(learned: CoreModel, form: Form) -> _Kind | None:
     """Return the way in which a form accesses memory, if dispatch can bind loops of it."""
     uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
-    if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.places > 2:
+    if memory is None or uops.busy or not rate.clean or rate.cycles > _STARTS or uops.places > 2:
         return None
     if memory.reach is not None or memory.moves:
         return None
     kept = [one for one in form.operands if one.kind != "flags" or one.read]
-    operands = tuple(sorted((o.kind, o.read, o.written and o.kind != "flags") for o in kept))
+    operands = tuple(sorted((one.kind, one.read, one.written) for one in kept))
     computing = len(learned.core.computing(uops.ports or ()))
     changed = int(memory.read and memory.written)
     return _Kind(memory.read, memory.written, max(computing, changed), operands, uops.places)
@@ -322,7 +323,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
     draw = random.Random(_SEED)
     for number in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
-        body = b"".join(_random_instance(form, draw) for form in some)
+        body = b"".join(form_instances.at_random(form, draw) for form in some)
         yield f"{_DRAWN} {number} of {len(some)} cheap instructions", body
 
 
@@ -332,18 +333,6 @@ def _cheap(learned: CoreModel, form: Form) -> bool:
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
     memory = form.memory is None or (not form.memory.written and not form.memory.moves)
     return memory and gpr and rate.clean and rate.cycles <= _CHEAP
-
-
-def _random_instance(form: Form, draw: random.Random) -> bytes:
-    pool = form.kit.POOLS["gpr"]
-    given = {
-        one.label: draw.choice(pool.others if one.written else (*pool.others, *pool.constant))
-        for one in form.chosen
-    }
-    if form.memory:
-        given[BASE] = pool.constant[0]
-        given |= {INDEX: pool.constant[1]} if INDEX in given else {}
-    return form.encode(given)
 
 
 def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
