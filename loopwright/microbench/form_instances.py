@@ -103,7 +103,9 @@ def at_random(form: Form, draw: random.Random, places: int = 0) -> bytes:
     given = {}
     for operand in form.chosen:
         pool = form.kit.POOLS[operand.kind]
-        some = pool.others if operand.written else (*pool.others, *pool.constant)
+        most = max(pool.constant)  # some operands of AArch64 have no vector register beyond
+        read = [one for one in pool.others if one <= most or operand.kind != "vector"]
+        some = pool.others if operand.written else (*read, *pool.constant)
         given[operand.label] = draw.choice(some)
     if form.memory:
         constant = form.kit.POOLS["gpr"].constant
