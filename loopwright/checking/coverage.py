@@ -70,7 +70,6 @@ class Proof:
     cases: int
     said: str
     hit: frozenset[int]
-    over_report: int
     seconds: float
     cached: bool
 
@@ -120,7 +119,6 @@ def of(given: Sequence[Form], contract: Contract) -> Proof:
         cases=sum(r["cases"] for r in records),
         said=_said(given, records),
         hit=frozenset(at for r in records for at in r["hit"]),
-        over_report=max(r["over_report"] for r in records),
         seconds=sum(r["seconds"] for r in records),
         cached=all(r["cached"] for r in records),
     )

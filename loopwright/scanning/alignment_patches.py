@@ -15,7 +15,7 @@ from loopwright.linux import boot_tier, build, message, trees, verify
 from loopwright.linux.boot_tier import Kernel, Machine
 from loopwright.linux.build import hold
 from loopwright.linux.edits import Change
-from loopwright.linux.mail import UNSIGNED, Complaint, Mail
+from loopwright.linux.mail import UNSIGNED, Mail
 from loopwright.linux.message import prefix, wrap
 from loopwright.linux.trees import Identity, user_identity
 from loopwright.linux.verification import (
@@ -259,14 +259,12 @@ _PROOF = ("same instructions", "other loops")  # checks whose words stand in the
 
 @dataclass(frozen=True)
 class LoopPatch:
-    """A patch that was tried: its subject and file, or "" and None where a check failed.
+    """A patch that was tried: its file, or None where a check failed.
 
-    findings is what checkpatch.pl said, checks are rows of verify.run, notes lines for the user.
+    checks are rows of verify.run, notes lines for the user.
     """
 
-    subject: str
     file: Path | None
-    findings: tuple[Complaint, ...]
     checks: tuple[Row, ...]
     notes: tuple[str, ...]
 
@@ -316,7 +314,7 @@ def patch(
             rows += outcomes(booted.checks(), function, BOOT, again, said)
         overlay.put({})
     if any(row["status"] == FAIL for row in rows):
-        return LoopPatch("", None, (), tuple(rows), ())
+        return LoopPatch(None, tuple(rows), ())
     author = identity or user_identity(source.root)
     made, warning = trees.made_against(source, [file])
     notes = [note for note in ("" if author else UNSIGNED, warning) if note]
@@ -332,8 +330,8 @@ def patch(
     open_ = "; ".join(("its speed on hardware", *boots_left(booted, rows)))
     below = "\n\n".join(map(wrap, (made, *notes, f"Not shown: {open_}.")))
     mail = Mail((change,), whole, below, author, rfc=False)
-    kept, findings = mail.keep(source, out, f"scan-{function}")
-    return LoopPatch(subject, kept, findings, tuple(rows), tuple(notes))
+    kept, _ = mail.keep(source, out, f"scan-{function}")
+    return LoopPatch(kept, tuple(rows), tuple(notes))
 
 
 def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
