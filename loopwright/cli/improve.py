@@ -2,17 +2,13 @@
 
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from loopwright.cli import options, output
 from loopwright.errors import InputError
 from loopwright.rows import Rows
-
-if TYPE_CHECKING:
-    from loopwright.improving.improve import Found
-    from loopwright.improving.loops import LoopsQuestion
 
 Row = dict[str, Any]
 
@@ -85,9 +81,7 @@ def _line(step: list[Row]) -> Row:
 @output.formats
 def improve(
     spec: str | None,
-    hex: str | None,
-    asm: str | None,
-    obj: str | None,
+    own: options.Loops,
     isa: str | None,
     free: str | None,
     microarch: str | None,
@@ -117,64 +111,48 @@ def improve(
     LOOPWRIGHT_KERNELS=better loopwright patch x86_64/copy_user/negative_index_improved ...
     """
     from loopwright.improving.improve import answer
-    from loopwright.improving.loops import LoopsQuestion
+    from loopwright.improving.loops import LoopsQuestion, answer_loops
     from loopwright.improving.search import Settings
 
-    given = [one for one in (spec, hex, asm, obj) if one is not None]
-    if len(given) != 1:
+    if sum(one is not None for one in (spec, *own.values())) != 1:
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
+    parameters = options.parameters(settings)
     if spec is None:
-        return _loops(
-            LoopsQuestion(
-                asm=asm if asm is not None else hex,
-                obj=obj,
-                isa=isa,
-                microarch=microarch,
-                free=tuple(name.strip() for name in (free or "").split(",") if name.strip()),
-                parameters=options.parameters(settings),
-                measured=not no_measure,
-                out=out,
-                settings=Settings(depth=4, tried=tried, seed=seed),
-                state=state,
-            ),
-            sizes,
-        )
-    if isa is not None or free is not None:
-        raise InputError("--isa and --free are for --asm, --obj and --hex")
-    with output.progress("searching") as step:
-        found = answer(
-            spec,
+        if sizes is not None:
+            raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")
+        asked = LoopsQuestion(
+            asm=own["hex"] if own["asm"] is None else own["asm"],
+            obj=own["obj"],
+            isa=isa,
             microarch=microarch,
-            sizes=sizes,
-            out=out,
-            parameters=options.parameters(settings),
+            free=tuple(name.strip() for name in (free or "").split(",") if name.strip()),
+            parameters=parameters,
             measured=not no_measure,
-            settings=Settings(tried=tried, seed=seed),
-            progress=step,
+            out=out,
+            settings=Settings(depth=4, tried=tried, seed=seed),
             state=state,
         )
-    return _shown(found)
-
-
-def _loops(asked: "LoopsQuestion", sizes: str | None) -> int:
-    """Improve loops without a contract, and show what was found."""
-    from loopwright.improving.loops import answer_loops
-
-    if sizes is not None:
-        raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")
-    with output.progress("searching") as step:
-        found = answer_loops(asked, step)
-    return _shown(found)
-
-
-def _shown(found: "Found") -> int:
-    """Print what was found; the exit code says whether it is better."""
-    if output.row_format():
-        output.emit(found.rows)
+        with output.progress("searching") as step:
+            found = answer_loops(asked, step)
     else:
-        show_improved(found.rows)
+        if isa is not None or free is not None:
+            raise InputError("--isa and --free are for --asm, --obj and --hex")
+        with output.progress("searching") as step:
+            found = answer(
+                spec,
+                microarch=microarch,
+                sizes=sizes,
+                out=out,
+                parameters=parameters,
+                measured=not no_measure,
+                settings=Settings(tried=tried, seed=seed),
+                progress=step,
+                state=state,
+            )
+    output.emit(found.rows, show_improved)
+    if not output.row_format():
         for line in found.said:
             output.say(line)
         for path in found.files:

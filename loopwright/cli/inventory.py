@@ -17,7 +17,7 @@ from loopwright.rows import Rows
     required=False,
     default="kernels",
     metavar=f"[{'|'.join(LISTED)}]",
-    shell_complete=options.complete_from(LISTED),
+    shell_complete=options.completer(lambda _: LISTED),
 )
 @output.formats
 def list_(kind: str) -> None:
@@ -177,7 +177,9 @@ _INSTALL = {
 
 
 @click.command()
-@click.argument("shell", metavar="bash|zsh|fish", shell_complete=options.complete_from(_INSTALL))
+@click.argument(
+    "shell", metavar="bash|zsh|fish", shell_complete=options.completer(lambda _: _INSTALL)
+)
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script by which a shell completes the command line.

@@ -8,6 +8,7 @@ import click
 import loopwright as lw
 from loopwright.cli import options, output
 from loopwright.errors import InputError, unknown
+from loopwright.rows import Rows
 
 
 @click.command()
@@ -45,9 +46,7 @@ def check(spec: str) -> int:
 @output.formats
 def compare(
     spec: str | None,
-    hex: str | None,
-    asm: str | None,
-    obj: str | None,
+    own: options.Loops,
     microarch: str | None,
     offset: str | None,
     no_measure: bool,
@@ -67,18 +66,13 @@ def compare(
     from loopwright.cli import measure
     from loopwright.reporting.text import by_core
 
-    if any(x is not None for x in (hex, asm, obj)):
+    if any(x is not None for x in own.values()):
         if spec is not None or no_measure or stored:
             raise InputError("--asm, --obj and --hex are without KERNEL, --no-measure and --stored")
         at = int(offset) if offset is not None and offset.isdecimal() else offset
         with output.progress("measuring") as step:
-            found = lw.compare_loops(
-                hex=hex, asm=asm, obj=obj, microarch=microarch, offset=at, progress=step
-            )
-        if output.row_format() or not output.on_terminal():
-            output.emit(found)
-        else:
-            measure.show_compared(found)
+            found = lw.compare_loops(**own, microarch=microarch, offset=at, progress=step)
+        output.emit(found, measure.show_compared, on_terminal_alone=True)
         known = found[["predicted", "measured"]].notna().any(axis=None)
         return output.verdict(bool(known), "no source")
     if spec is None:
@@ -87,10 +81,7 @@ def compare(
         raise InputError("--microarch and --offset are for --asm, --obj and --hex")
     with output.progress("measuring") as step:
         rows = lw.compare(spec, quick=no_measure, stored=stored, progress=step)
-    if output.row_format():
-        output.emit(rows)
-    else:
-        print(by_core(rows))
+    output.emit(rows, lambda _: print(by_core(rows)))
     return output.verdict(bool(rows["cycles"].notna().any()), "no source")
 
 
@@ -147,15 +138,19 @@ def recommend(
             stored=stored,
             progress=step,
         )
-    if output.row_format():
-        output.emit(found.rows)
-        return
-    # The answer in a sentence begins the reason of many; once is enough on a screen.
-    both = zip(found.rows["said"], found.rows["reason"], strict=True)
-    shown = found.rows.assign(reason=[why.removeprefix(said).lstrip("; ") for said, why in both])
-    output.describe(shown)
-    if len(found.bands):
-        print("", *text.band_lines(found.bands), sep="\n")
+
+    def show(rows: Rows) -> None:
+        # The answer in a sentence begins the reason of many; once is enough on a screen.
+        output.describe(
+            Rows.of(
+                row | {"reason": row["reason"].removeprefix(row["said"]).lstrip("; ")}
+                for row in rows.records()
+            )
+        )
+        if len(found.bands):
+            print("", *text.band_lines(found.bands), sep="\n")
+
+    output.emit(found.rows, show)
 
 
 @click.command("self-test")
@@ -240,13 +235,14 @@ def patch(
         tier=tier,
         said=output.said_check,
     )
-    if output.row_format():
-        output.emit(rows)
-    else:
-        for row in rows.to_dict("records"):
+
+    def show(made: Rows) -> None:
+        for row in made.records():
             print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
             for note in row["notes"]:
                 _said(f"note: {note}")
+
+    output.emit(rows, show)
     short = (FAIL, NOT_PROVEN)
     failed = [row for checks in rows["checks"] for row in checks if row["status"] in short]
     return 0 if rows["variant"].ne("").any() and not failed else 1
@@ -271,10 +267,7 @@ def baseline(kernel: str, tree: str, no_measure: bool) -> int:
     from loopwright.reporting.text import by_core
 
     found = compare_tree(kernel, tree, quick=no_measure)
-    if output.row_format():
-        output.emit(found.rows)
-    else:
-        print(by_core(found.rows))
+    output.emit(found.rows, lambda _: print(by_core(found.rows)))
     for note in found.notes:
         _said(f"note: {note}")
     checks = found.checks.to_dict("records")
@@ -332,8 +325,9 @@ def report(
             progress=step,
         )
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
-    if output.row_format():
-        output.emit(rows)
-        return
-    for row in rows.to_dict("records"):
-        output.say(f"{row['kernel']} {row['routine']}: {row['said']}")
+
+    def show(judged: Rows) -> None:
+        for row in judged.records():
+            output.say(f"{row['kernel']} {row['routine']}: {row['said']}")
+
+    output.emit(rows, show)

@@ -1,8 +1,6 @@
 """The verbs of machines: calibrate, kit, kmod, import, results."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,10 +8,6 @@ import loopwright as lw
 from loopwright.cli import options, output
 from loopwright.errors import InputError
 from loopwright.rows import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _QUICK = (
     "Leave out operands of 8, 16 and 256 bits (not of movzx, movsx, setcc), extensions beyond "
@@ -41,7 +35,7 @@ _QUICK = (
 @output.formats
 def calibrate(
     out: Path, machine: str, quick: bool, compare: str | None, settings: tuple[str, ...]
-) -> int:
+) -> None:
     """Learn a core from timing alone: width, latencies, ports.
 
     Forms of x86-64 and AArch64 that compute in registers, load or store, and branches. What is not
@@ -54,27 +48,19 @@ def calibrate(
     loopwright calibrate -o cores --machine simulated:skylake --set rename.width=6
     loopwright calibrate -o again --machine cores/host/answers.jsonl
     """
-    asked: dict[str, Any] = {
-        "machine": machine,
-        "quick": quick,
-        "compare": compare,
-        "settings": options.parameters(settings),
-    }
-    rows = _of_one(out, asked)
-    output.emit(rows)
-    return 0
-
-
-def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
-    """Calibrate one machine; say what is learned."""
     from loopwright.calibrating.calibrate import calibrate as learn
 
     with output.progress("calibrating", timed=False) as step:
-
-        def learning(what: str) -> None:
-            click.echo(f"learning: {what}", err=True)
-
-        return learn(out, **asked, step=learning, progress=step)
+        rows = learn(
+            out,
+            machine=machine,
+            quick=quick,
+            compare=compare,
+            settings=options.parameters(settings),
+            step=lambda what: click.echo(f"learning: {what}", err=True),
+            progress=step,
+        )
+    output.emit(rows)
 
 
 _FIRST = ""  # round of trials: no machine has answered any yet
@@ -132,25 +118,47 @@ def import_(files: tuple[Path, ...]) -> int:
     """
     from loopwright.calibrating.imports import holds_calibration, holds_core
 
-    if cores := [path for path in files if holds_core(path)]:
-        _import_cores(cores, files)
-        return 0
-    answers = [path for path in files if holds_calibration(path)]
-    if answers:
-        _import_calibrations(answers, files)
-        return 0
+    for holds, what, bring in (
+        (holds_core, "core", _import_core),
+        (holds_calibration, "calibration", _import_calibration),
+    ):
+        if mine := [path for path in files if holds(path)]:
+            if others := [path for path in files if path not in mine]:
+                raise InputError(f"{others[0]} holds no {what}; import it by itself")
+            for path in mine:
+                bring(path)
+            return 0
     rows = lw.import_results(files)
-    if output.row_format():
-        output.emit(rows)
-        return int(rows["damaged"].any())
-    for row in rows.to_dict("records"):
+    output.emit(rows, _show_imported)
+    return int(rows["damaged"].any())
+
+
+def _show_imported(rows: Rows) -> None:
+    for row in rows.records():
         where = row["microarch"] or "no core.toml describes it"
         clock = f", {row['clock']}" if row["clock"] else ""
         output.say(f"{row['file']}: {row['machine']} ({where}{clock})")
         output.say(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")
         for note in filter(None, str(row["note"]).split("; ")):
             output.say(f"  {note}")
-    return int(rows["damaged"].any())
+
+
+def _import_calibration(path: Path) -> None:
+    """Bring in a file of answers and say what can be done with them."""
+    rows = lw.import_calibration(path)
+    where = rows["answers"].iloc[0]
+    learn = f"learn the core: loopwright calibrate -o cores --machine {where}"
+    output.emit(
+        rows, then=f"{learn}\nwhat it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz"
+    )
+
+
+def _import_core(path: Path) -> None:
+    """Bring in the folder of a learned core and say how to use it."""
+    from loopwright.calibrating.imports import import_core
+
+    rows = import_core(path)
+    output.emit(rows, then=f"use it: LOOPWRIGHT_MODELS={rows.attrs['models']}")
 
 
 @click.command()
@@ -194,32 +202,6 @@ def _to_the_minute(time: str) -> str:
     return f"{day} {rest[:5]} UTC"
 
 
-def _import_calibrations(answers: list[Path], files: tuple[Path, ...]) -> None:
-    """Bring in files of answers and say what can be done with them."""
-    if others := [path for path in files if path not in answers]:
-        raise InputError(f"{others[0]} holds no calibration; import it by itself")
-    for path in answers:
-        rows = lw.import_calibration(path)
-        output.emit(rows)
-        if not output.row_format():
-            where = rows["answers"].iloc[0]
-            print(f"learn the core: loopwright calibrate -o cores --machine {where}")
-            print(f"what it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz")
-
-
-def _import_cores(cores: list[Path], files: tuple[Path, ...]) -> None:
-    """Bring in folders of learned cores and say how to use them."""
-    from loopwright.calibrating.imports import import_core
-
-    if others := [path for path in files if path not in cores]:
-        raise InputError(f"{others[0]} holds no core; import it by itself")
-    for path in cores:
-        rows = import_core(path)
-        output.emit(rows)
-        if not output.row_format():
-            print(f"use it: LOOPWRIGHT_MODELS={rows.attrs['models']}")
-
-
 _OUT = options.out("A new folder, or one that this verb wrote.")
 _OFFSET = click.option(
     "--offset",
@@ -255,9 +237,7 @@ def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> N
 
     parts = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
     rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in parts)
-    output.emit(rows)
-    if not output.row_format():
-        print(f"next, on the machine to be measured: cd {out} && make && sudo ./run")
+    output.emit(rows, then=f"next, on the machine to be measured: cd {out} && make && sudo ./run")
 
 
 @kmod.command()
@@ -282,21 +262,17 @@ def build(specs: tuple[str, ...], headers: Path, out: Path, offset: str) -> None
     from loopwright.portable import kmod as module
 
     built = module.build(headers, out, specs, _offsets(offset))
-    rows = Rows.of(
-        [
-            {
-                "module": str(built.module),
-                "isa": built.isa,
-                "release": built.release,
-                "variants": len(built.variants),
-                "left_out": ", ".join(built.left_out),
-                "warnings": "; ".join(built.warnings),
-            }
-        ]
+    row = {
+        "module": str(built.module),
+        "isa": built.isa,
+        "release": built.release,
+        "variants": len(built.variants),
+        "left_out": ", ".join(built.left_out),
+        "warnings": "; ".join(built.warnings),
+    }
+    output.emit(
+        Rows.of([row]), then=f"next, on a machine that runs {built.release}: cd {out} && sudo ./run"
     )
-    output.emit(rows)
-    if not output.row_format():
-        print(f"next, on a machine that runs {built.release}: cd {out} && sudo ./run")
 
 
 def _offsets(text: str) -> list[int]:
@@ -304,7 +280,4 @@ def _offsets(text: str) -> list[int]:
         from loopwright.portable.kmod import OFFSETS
 
         return list(OFFSETS)
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InputError(f"--offset {text!r} is no list of offsets; give it as 0,16 or all")
-    return [int(part) for part in parts]
+    return options.numbers("--offset", text, "0,16 or all", of="offsets")

@@ -22,25 +22,34 @@ _KINDS = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
 _FEW = 6  # lines up to which limits of every core are told
 
 
-def show_measured(found: "pd.DataFrame") -> None:
+def show_measured(found: Rows) -> None:
     """Print measured rows, then what is the same of all of them, and why some have no number."""
-    rows = Rows.of_frame(found).records()
+    rows = found.records()
     output.draw(_columns(rows))
     if any(row["verdict"] for row in rows):
         output.say("speed: by bytes moved, against the variant named there; 95 % interval")
-    for machine, clock in dict.fromkeys((row["machine"], row["clock"]) for row in rows):
-        output.say(f"measured on {machine}, clock {clock}")
+    _say_where(rows, "measured on")
     for line in _reasons(rows):
         output.say(line)
-    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
-        output.say(f"note: {note}")
+    _say_notes(rows)
     for tested in dict.fromkeys(row["self_test"] for row in rows if row["self_test"]):
         output.say(f"self-test, cycles an instruction: {tested}")
 
 
-def show_blocks(found: "pd.DataFrame") -> None:
+def _say_where(rows: Iterable[Mapping[str, Any]], said: str) -> None:
+    """Print each machine and clock that measured rows."""
+    for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
+        output.say(f"{said} {machine}, clock {clock}")
+
+
+def _say_notes(rows: Iterable[Mapping[str, Any]]) -> None:
+    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        output.say(f"note: {note}")
+
+
+def show_blocks(found: Rows) -> None:
     """Print measured loops on a terminal: cycles an iteration, or why there are none."""
-    rows = Rows.of_frame(found).records()
+    rows = found.records()
     output.draw(
         Rows.of(
             {
@@ -55,15 +64,13 @@ def show_blocks(found: "pd.DataFrame") -> None:
     )
     _say_each((row["id"], row["reason"]) for row in rows)
     kind = " and ".join(dict.fromkeys(_KINDS[row["notion"]] for row in rows))
-    for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
-        output.say(f"cycles {kind}, measured on {machine}, clock {clock}")
-    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
-        output.say(f"note: {note}")
+    _say_where(rows, f"cycles {kind}, measured on")
+    _say_notes(rows)
 
 
-def show_compared(found: "pd.DataFrame") -> None:
+def show_compared(found: Rows) -> None:
     """Print loops predicted and measured, a line a loop, core and offset, and why."""
-    rows = Rows.of_frame(found).records()
+    rows = found.records()
     lines = [
         {
             "id": row["id"],
@@ -86,8 +93,7 @@ def show_compared(found: "pd.DataFrame") -> None:
     )
     if len(told) < len(rows):
         output.say("predict says what limits each on the other cores")
-    for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
-        output.say(f"cycles an iteration; measured on {machine}, clock {clock}")
+    _say_where(rows, "cycles an iteration; measured on")
 
 
 def _say_each(said: Iterable[tuple[str, str]]) -> None:
@@ -208,9 +214,7 @@ def measure(
     resume: bool,
     raw: bool,
     blocks: Path | None,
-    hex: str | None,
-    asm: str | None,
-    obj: str | None,
+    own: options.Loops,
     notion: str | None,
     isa: str | None,
     processes: int | None,
@@ -236,8 +240,7 @@ def measure(
     from loopwright.measuring import measure_blocks
     from loopwright.measuring.sweeps import CACHES
 
-    at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
-    own = {"hex": hex, "asm": asm, "obj": obj}
+    at = offset if offset in (None, "all") else options.numbers("--offset", offset, "0,16,32")
     if blocks is not None or any(x is not None for x in own.values()):
         if spec is not None:
             raise InputError("KERNEL, --blocks, --hex, --asm and --obj exclude each other")
@@ -256,10 +259,7 @@ def measure(
                 processes=measure_blocks.TURNS if processes is None else processes,
                 progress=step,
             )
-        if output.row_format() or not output.on_terminal():
-            output.emit(found, hide=_HIDDEN)
-        else:
-            show_blocks(found)
+        output.emit(found, show_blocks, hide=_HIDDEN, on_terminal_alone=True)
         return _verdict(found)
     if spec is None:
         raise InputError(
@@ -274,40 +274,29 @@ def measure(
     if estimate is not None and stored:
         output.emit(lw.estimate(spec, estimate))
         return 0
+    pairs = None if align is None else options.alignments(align)
     if estimate is not None:
-        from loopwright.judging.estimate import unmeasured_here
+        from loopwright.judging.estimate import alignments, unmeasured_here
 
         unmeasured_here(estimate)
+        pairs = pairs or [*alignments(estimate)]  # those that tell the parameter
     with _kept(), output.progress("measuring") as step:
         rows = lw.measure(
             spec,
             resume=resume,
-            sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
+            sizes=None if sizes is None else options.numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
-            alignments=_alignments(align, estimate),
-            skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
+            alignments=pairs,
+            skews=None if skew is None else options.numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
             against=against,
             progress=step,
         )
     if estimate is not None and rows["cycles"].notna().any():
         output.emit(lw.estimate(spec, estimate, rows))
-    elif output.row_format():
-        output.emit(rows if raw else rows.drop(columns="raw"))
     else:
-        show_measured(rows)
+        output.emit(rows if raw else rows.drop(columns="raw"), show_measured)
     return _verdict(rows)
-
-
-def _alignments(align: str | None, estimated: str | None) -> list[tuple[int, int]] | None:
-    """Return the alignments asked for, or those that tell a parameter."""
-    if align is not None:
-        return options.alignments(align)
-    if estimated is None:
-        return None
-    from loopwright.judging.estimate import alignments
-
-    return [*alignments(estimated)]
 
 
 @contextmanager
@@ -322,10 +311,3 @@ def _kept() -> Iterator[None]:
 
 def _verdict(rows: "pd.DataFrame") -> int:
     return output.verdict(bool(rows["cycles"].notna().any()), "no measurement")
-
-
-def _numbers(option: str, text: str, example: str) -> list[int]:
-    parts = [p.strip() for p in text.split(",") if p.strip()]
-    if not parts or not all(p.isdecimal() for p in parts):
-        raise InputError(f"{option} {text!r} is no list of numbers; give it as {example}")
-    return [int(p) for p in parts]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, TextIO, TypedDict, TypeVar, cast
 
 import click
 
@@ -42,11 +42,26 @@ stored = click.option(
 )
 
 
+class Loops(TypedDict):
+    """Loops of somebody's own: machine code, a text, or the name of a file."""
+
+    hex: str | None
+    asm: str | None
+    obj: str | None
+
+
 def loops(function: F) -> F:
-    """Add --hex, --asm and --obj, which name loops of somebody's own; asm arrives as text."""
+    """Add --hex, --asm and --obj, which arrive as own, a Loops."""
 
     @wraps(function)
-    def read(*given: Any, asm: TextIO | None, spec: str | None, **more: Any) -> Any:
+    def read(
+        *given: Any,
+        hex: str | None,
+        asm: TextIO | None,
+        obj: str | None,
+        spec: str | None,
+        **more: Any,
+    ) -> Any:
         text = _whole(asm, asm.name) if asm else None
         if spec == STDIN:
             if text is not None:
@@ -54,7 +69,7 @@ def loops(function: F) -> F:
             piped = io.TextIOWrapper(sys.stdin.buffer, errors="replace")
             spec, text = None, _whole(piped, "standard input")
             piped.detach()
-        return function(*given, asm=text, spec=spec, **more)
+        return function(*given, own=Loops(hex=hex, asm=text, obj=obj), spec=spec, **more)
 
     options: tuple[Callable[[Any], Any], ...] = (
         click.option("--hex", metavar="HEX", help="Machine code, also as 0x48,0x01 or 48:01."),
@@ -150,6 +165,14 @@ def weights(text: str) -> dict[tuple[int, int], float]:
     return out
 
 
+def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[int]:
+    """Return what an option lists; InputError where it is no list of numbers, as example is."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise InputError(f"{option} {text!r} is no list of {of}; give it as {example}")
+    return [int(part) for part in parts]
+
+
 def alignments(text: str) -> list[tuple[int, int]]:
     """Return what --align lists; InputError where it is no list of pairs."""
     pairs = [part.split(":") for part in text.split(",") if part.strip()]
@@ -158,50 +181,47 @@ def alignments(text: str) -> list[tuple[int, int]]:
     return [(int(d), int(s)) for d, s in pairs]
 
 
-def complete_specs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the kernels, or the variants of the kernel, that begin so."""
+def completer(names: Callable[[str], Iterable[str]]) -> Completer:
+    """Return what completes a word by the names that may stand there, given its beginning."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+        try:
+            return [name for name in names(begun) if name.startswith(begun)]
+        except InputError:  # a shell has no place to say it
+            return []
+
+    return complete
+
+
+def _listed(known: Iterable[str], begun: str) -> list[str]:
+    """Return what a list as A,B,C can be completed to, or all at its start."""
+    before, comma, _ = begun.rpartition(",")
+    there = before.split(",")
+    names = [*known] if comma else [*known, "all"]
+    return [f"{before}{comma}{name}" for name in names if name not in there]
+
+
+@completer
+def complete_specs(begun: str) -> Iterable[str]:
+    """Return the kernels, or the variants of the kernel that is named."""
     from loopwright import kernels
 
-    del context, parameter
+    known = kernels.ids()
     kernel = begun.rpartition("/")[0]
-    try:
-        known = kernels.ids()
-        if kernel in known:
-            known = [v.id for v in kernels.load(kernel).variants.values()]
-    except InputError:  # a shell has no place to say it
-        return []
-    return [name for name in known if name.startswith(begun)]
+    return [v.id for v in kernels.load(kernel).variants.values()] if kernel in known else known
 
 
-def complete_from(words: Iterable[str]) -> Completer:
-    """Return what completes one of a few words."""
-    return lambda _context, _parameter, begun: [w for w in words if w.startswith(begun)]
-
-
-def complete_microarchs(
-    context: click.Context, parameter: click.Parameter, begun: str
-) -> list[str]:
+@completer
+def complete_microarchs(begun: str) -> Iterable[str]:
     """Return the cores that go on with a list of them."""
     from loopwright import microarchs
 
-    del context, parameter
-    try:
-        return _go_on(begun, microarchs.ids())
-    except InputError:
-        return []
+    return _listed(microarchs.ids(), begun)
 
 
-def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+@completer
+def complete_models(begun: str) -> Iterable[str]:
     """Return the models that go on with a list of them."""
     from loopwright.predicting.models import MODELS
 
-    del context, parameter
-    return _go_on(begun, (m.id for m in MODELS))
-
-
-def _go_on(begun: str, known: Iterable[str]) -> list[str]:
-    """Return what a list as A,B,C can be completed to, or all at its start."""
-    before, comma, last = begun.rpartition(",")
-    names = [*known] if comma else [*known, "all"]
-    there = before.split(",")
-    return [f"{before}{comma}{n}" for n in names if n.startswith(last) and n not in there]
+    return _listed((m.id for m in MODELS), begun)

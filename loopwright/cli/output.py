@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -256,23 +257,39 @@ def row_format() -> str:
 
 
 def emit(
-    found: "Rows | pd.DataFrame", hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()
+    found: "Rows | pd.DataFrame",
+    view: Callable[[Rows], object] | None = None,
+    *,
+    hide: tuple[str, ...] = (),
+    spare: tuple[str, ...] = (),
+    on_terminal_alone: bool = False,
+    then: str = "",
 ) -> None:
-    """Print rows. The table leaves out columns in hide, and in a narrow window those in spare."""
+    """Print rows as JSON or CSV where that was asked for, else by view or as a table.
+
+    The table leaves out columns in hide, and in a narrow window those in spare. With
+    on_terminal_alone view is for a terminal, and a pipe gets the table. then stands below it.
+    """
     rows = found if isinstance(found, Rows) else Rows.of_frame(found)
     if row_format() == "json":
         print(json.dumps(rows.records(), indent=1))
-    elif row_format() == "csv":
+        return
+    if row_format() == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(rows.columns)
         writer.writerows(rows.values)
-    else:
+        return
+    if view is None or (on_terminal_alone and not on_terminal()):
         show_table(rows, hide, spare)
+    else:
+        view(rows)
+    if then:
+        print(then)
 
 
-def describe(found: "pd.DataFrame") -> None:
+def describe(rows: Rows) -> None:
     """Print each row as a paragraph: a line a column that says something."""
-    for number, row in enumerate(Rows.of_frame(found).records()):
+    for number, row in enumerate(rows.records()):
         if number:
             print()
         paragraph(row)
@@ -289,6 +306,14 @@ def folded(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             found[said] = dict(line) | {"microarch": core}
     return list(found.values())
+
+
+def write_page(page: str, out: Path) -> None:
+    """Write an HTML page and say where; InputError where it cannot be written."""
+    from loopwright.reporting.html import write
+
+    write(page, out)
+    print(f"written: {out}", file=sys.stderr)
 
 
 def verdict(answered: bool, what: str) -> int:

@@ -1,6 +1,5 @@
 """The verbs predict, trace and mca."""
 
-import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -76,7 +75,12 @@ _SIMULATOR = "pipeline"
 )
 @output.formats
 def predict(
-    settings: tuple[str, ...], iterations: int | None, ports: bool, sources: bool, **asked: Any
+    own: options.Loops,
+    settings: tuple[str, ...],
+    iterations: int | None,
+    ports: bool,
+    sources: bool,
+    **asked: Any,
 ) -> int:
     """Predict cycles an iteration of loops, or of whole calls.
 
@@ -117,7 +121,7 @@ def predict(
     models = (asked["model"] or "all").split(",")
     if settings and "all" not in models and _SIMULATOR not in models:
         raise InputError(f"--set is of the simulator: ask model {_SIMULATOR}, too")
-    asked |= {"parameters": options.parameters(settings)}
+    asked |= {**own, "parameters": options.parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
         view = prediction_views.show_timeline
@@ -131,17 +135,12 @@ def predict(
         view = prediction_views.show_calls
     else:
         rows, view = answer(Question(**asked)), prediction_views.show_predictions
-    if output.row_format():
-        output.emit(rows)
-    else:
-        view(rows)
+    output.emit(rows, view)
     known = not all(rows.column("error"))
     if asked["sizes"] is not None:  # a range is an answer, if not a number
         known = known or any(low is not None for low in rows.column("low"))
     return output.verdict(known, "no prediction")
 
-
-_LONG_ADDRESS = re.compile(r"\b0x0+(?=[0-9a-f])")
 
 Row = dict[str, Any]
 
@@ -165,7 +164,9 @@ def _title(row: Row) -> str:
 
 
 def _line(row: Row) -> Row:
-    text = _LONG_ADDRESS.sub("0x", " ".join(str(row["text"]).split()))
+    from loopwright.cli.prediction_views import plain
+
+    text = plain(row["text"])
     repeats = row["repeats"]
     return {
         "address": row["address"],
@@ -216,9 +217,7 @@ def _access(row: Row, kind: str) -> str:
 @output.formats
 def trace(
     spec: str | None,
-    hex: str | None,
-    asm: str | None,
-    obj: str | None,
+    own: options.Loops,
     size: int | None,
     align: str,
     fault: str | None,
@@ -255,18 +254,13 @@ def trace(
         fault=(side, int(reach)) if fault else None,
         microarch=microarch,
         offset=offset,
-        hex=hex,
-        asm=asm,
-        obj=obj,
+        **own,
         isa=isa,
         iterations=iterations,
     )
     rows = answer_trace(asked)
-    if output.row_format() or not output.on_terminal():
-        hidden = ("kernel", "variant", "load_address", "store_address")
-        output.emit(rows, hide=hidden)
-    else:
-        show_trace(rows)
+    hidden = ("kernel", "variant", "load_address", "store_address")
+    output.emit(rows, show_trace, hide=hidden, on_terminal_alone=True)
 
 
 @click.command(

@@ -1,7 +1,7 @@
 """Predictions on a terminal: tables, listings by port, timelines, sources."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -63,15 +63,14 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
                 (row["microarch"], row["model"], row[subject])
             )
         else:
-            line[row["model"]] = _cycles_cell(row)
+            line[row["model"]] = _cycles(row, ranged=False)
     found = Rows.of(lines.values())
     if output.on_terminal():
         said = _heading(rows.records(), sweep=False)
         output.say(said.replace(f" by {models[0]}", " by each model"), "dim")
         found = _narrow(found, models)
     output.draw(found.only(c for c in found.columns if c not in _HIDDEN))
-    if any("+" in str(line[m]) for line in lines.values() for m in models):
-        print("+N: cycles once, to start a string instruction; +? where that is not known")
+    _say_startup(line[m] for line in lines.values() for m in models)
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
         output.say(f"note: {model}: {note}")
     every = len(set(rows.column(subject)))
@@ -79,7 +78,10 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
         asked: dict[str, dict[str, None]] = {}
         for core, model, _ in cells:
             asked.setdefault(core, {})[model] = None
-        who = (f"{_models(list(mine), models)} on {core}" for core, mine in asked.items())
+        who = (
+            f"{'no model' if [*mine] == models else ', '.join(mine)} on {core}"
+            for core, mine in asked.items()
+        )
         what = dict.fromkeys(name for *_, name in cells)
         of = "" if len(what) == every else f" ({', '.join(what)})"
         output.say(f"- {'; '.join(who)}{of}: {error}")
@@ -103,7 +105,10 @@ def _for_people(rows: Rows) -> None:
     """Print what one model says: offsets and cores that say the same are one line."""
     subject = "variant" if "variant" in rows.columns else "id"
     found = rows.records()
-    sweep = len({row["offset"] for row in found}) > 1 and _is_sweep(found, subject)
+    sweep = all(
+        len({row["offset"] for row in mine}) > 1
+        for mine in _grouped(found, subject, "microarch").values()
+    )
     output.say(_heading(found, sweep=sweep), "dim")
     order = list(dict.fromkeys(row[subject] for row in found))
     found.sort(key=lambda row: order.index(row[subject]))
@@ -118,12 +123,12 @@ def _for_people(rows: Rows) -> None:
         output.say(f"note: {note}")
 
 
-def _is_sweep(rows: Sequence[Row], subject: str) -> bool:
-    """Say whether each subject was asked about at several offsets."""
-    places: dict[Any, set[int]] = {}
+def _grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Return rows by their values of keys, in the order in which these come."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        places.setdefault((row[subject], row["microarch"]), set()).add(row["offset"])
-    return all(len(some) > 1 for some in places.values())
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return found
 
 
 def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
@@ -142,16 +147,25 @@ def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
 
 
 def _line(row: Row, subject: str, *, full: bool) -> Row:
-    moved = row["bytes_per_iteration"]
-    shown: Row = {subject: row[subject], "microarch": row["microarch"], "offset": row["offset"]}
-    shown |= {"cycles": Figure("-" if row["cycles"] is None else f"{row['cycles']:.2f}")}
-    if row["low"] is not None:
-        shown["cycles"] = Figure(f"{row['cycles']:.2f} ({row['low']:.2f} to {row['high']:.2f})")
-    if row["cycles"] is not None and row["startup_cycles"] != 0:
-        start = row["startup_cycles"]
-        shown["cycles"] = Figure(f"{shown['cycles']} +{'?' if start is None else f'{start:.0f}'}")
     said = row["bottleneck"] if full else _brief(row)
-    return shown | {"B/iter": moved, "bottleneck": said or row["error"]}
+    return {
+        subject: row[subject],
+        "microarch": row["microarch"],
+        "offset": row["offset"],
+        "cycles": _cycles(row),
+        "B/iter": row["bytes_per_iteration"],
+        "bottleneck": said or row["error"],
+    }
+
+
+def _cycles(row: Row, *, ranged: bool = True) -> Figure:
+    """Return cycles, with their range if it is known, and those to start a string instruction."""
+    if row["cycles"] is None:
+        return Figure("-")
+    low, startup = row["low"], row["startup_cycles"]
+    within = f" ({low:.2f} to {row['high']:.2f})" if ranged and low is not None else ""
+    once = "" if startup == 0 else " +?" if startup is None else f" +{startup:.0f}"
+    return Figure(f"{row['cycles']:.2f}{within}{once}")
 
 
 def _brief(row: Row) -> str:
@@ -167,7 +181,7 @@ def _brief(row: Row) -> str:
 def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
     """Return a line for each subject and core: which cycles at which offsets."""
     out = []
-    for (name, core), mine in _by_core(rows, subject):
+    for (name, core), mine in _grouped(rows, subject, "microarch").items():
         worst = max(mine, key=lambda row: row["cycles"] or 0)
         out.append(
             {
@@ -178,13 +192,6 @@ def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
             }
         )
     return out
-
-
-def _by_core(rows: Sequence[Row], subject: str) -> list[tuple[tuple[str, str], list[Row]]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row[subject], row["microarch"]), []).append(row)
-    return list(found.items())
 
 
 def _by_offset(rows: Sequence[Row]) -> str:
@@ -209,7 +216,7 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
     """Print a character for each code offset of each subject and core that depends on it."""
     console = output.console()
     found: dict[tuple[str, str], list[str]] = {}
-    for (name, core), mine in _by_core(rows, subject):
+    for (name, core), mine in _grouped(rows, subject, "microarch").items():
         known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
         if len(set(known.values())) > 1:
             found.setdefault((name, _strip(known)), []).append(hosts.marked(core))
@@ -249,7 +256,11 @@ def _draw(lines: Sequence[Row]) -> None:
         if column in found.columns and len(set(found.column(column))) == 1
     ]
     output.draw(found.only(c for c in found.columns if c not in alike))
-    if any("+" in str(line["cycles"]) for line in lines):
+    _say_startup(line["cycles"] for line in lines)
+
+
+def _say_startup(cells: Iterable[object]) -> None:
+    if any("+" in str(cell) for cell in cells):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
 
 
@@ -285,22 +296,16 @@ def _parsed(figures: str) -> dict[str, float]:
 
 
 def show_calls(rows: Rows) -> None:
-    """Print predictions of whole calls, without the columns that say nothing here."""
-    known = [c for c in rows.columns if any(not output.blank(v) for v in rows.column(c))]
-    output.show_table(rows.only(known), (*_HIDDEN, "notion"))
+    """Print predictions of whole calls, and what the mean call of a histogram costs."""
+    output.show_table(rows, (*_HIDDEN, "notion"))
     for line in _means(rows.records()):
         output.say(line)
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield what the mean call of a histogram costs, by variant, core and alignments."""
-    of_each: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["weight"] is not None:
-            key = tuple(
-                row[c] for c in ("variant", "microarch", "offset", "dst_align", "src_align")
-            )
-            of_each.setdefault(key, []).append(row)
+    keys = ("variant", "microarch", "offset", "dst_align", "src_align")
+    of_each = _grouped((row for row in rows if row["weight"] is not None), *keys)
     for (variant, core, offset, dst, src), mine in of_each.items():
         where = f"{variant} on {core} at offset {offset}, {dst}:{src}"
         if all(row["cycles"] is not None for row in mine):
@@ -319,16 +324,6 @@ def _range(rows: list[dict[str, Any]]) -> str:
         for end in ("low", "high")
     )
     return f", {low:.1f} to {high:.1f}"
-
-
-def _models(some: list[str], every: list[str]) -> str:
-    return "no model" if some == every else ", ".join(some)
-
-
-def _cycles_cell(row: dict[str, Any]) -> Figure:
-    startup = row["startup_cycles"]
-    told = "" if startup == 0 else " +?" if startup is None else f" +{startup:.0f}"
-    return Figure(f"{row['cycles']:.2f}{told}")
 
 
 # Letters of the steps in the chart; of two in one cycle the later is shown.
@@ -391,7 +386,7 @@ def _listing(rows: list[Row], core: Microarch) -> None:
         first = line[0]
         uses = {row["port"]: row["uops_per_iteration"] for row in line}
         counts = " ".join(_uops_cell(uses.get(p, 0)).rjust(cells[p]) for p in used)
-        shown = _plain(first["text"])
+        shown = plain(first["text"])
         mark = "\u25cf" if first["chain"] else " "
         print(f"{first['address']:>4}  {mark}  {shown[:text]:<{text}} {counts}".rstrip())
         end = first["address"] + first["bytes"]
@@ -492,10 +487,10 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
 def _label(row: Row, port: str, widest: int) -> str:
     what = row["how"] if not port and row["how"] else row["role"]
     at = f"{row['iteration']}.{row['instruction']:<2}"
-    return f"{at} {_plain(row['text']):<28.28} {port:<{widest}} {what!s}"
+    return f"{at} {plain(row['text']):<28.28} {port:<{widest}} {what!s}"
 
 
-def _plain(text: object) -> str:
+def plain(text: object) -> str:
     """Return an instruction with one blank in a row, and its target without leading zeros."""
     return _ZEROS.sub("0x", " ".join(str(text).split()))
 

@@ -14,34 +14,7 @@ from loopwright.errors import InputError
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
-    from loopwright.scanning.builds import Between
     from loopwright.scanning.scan import Question, Scan
-
-
-def check_page(html: Path, other: object) -> None:
-    """Refuse a page that cannot be written, or beside what else is asked, before a long scan."""
-    from loopwright.reporting.html import check as fits
-
-    if other:
-        raise InputError("--html is for a scan or two builds: leave --patch and --measure out")
-    fits(html)
-
-
-def write_page(
-    html: Path, found: "Scan | Between", asked: "Question", other: Path | None = None
-) -> None:
-    """Write the page of a scan, or of two builds, of which other is the second file."""
-    from loopwright.reporting import scan_page
-    from loopwright.reporting.html import write as write_whole
-    from loopwright.scanning.scan import Scan
-
-    again = scan_page.command(asked, html, other)
-    if isinstance(found, Scan):
-        page = scan_page.of_scan(found, again)
-    else:
-        page = scan_page.of_builds(found, again)
-    write_whole(page, html)
-    print(f"written: {html}", file=sys.stderr)
 
 
 _ROWS_SHOWN = 20  # rows of the table where --top is left out
@@ -191,24 +164,28 @@ def scan(
     if dask:
         raise InputError(f"--dask is for a folder of files, and {file} is none; leave it out")
     rows = _top(top, None if output.row_format() else _ROWS_SHOWN)
-    if fail_over is not None and file_b is None:
-        raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
-    if profile is not None and (file_b or function):
-        raise InputError("--profile weighs the loops of one FILE: leave FILE_B and --patch out")
-    if function and (file_b or not tree or not out):
-        raise InputError("--patch takes one FILE, with --tree and -o")
-    if measure is not None and (file_b or function):
-        raise InputError("--measure takes one FILE, without --patch")
-    if improve is not None and (file_b or function or measure or html):
-        raise InputError("--improve takes one FILE, without --patch, --measure and --html")
-    if no_measure and improve is None:
-        raise InputError("--no-measure is for --improve")
+    one = "takes one FILE"
+    for refused, why in (
+        (fail_over is not None and file_b is None,
+         "--fail-over compares two builds: give both, as FILE FILE_B"),
+        (profile is not None and (file_b or function),
+         "--profile weighs the loops of one FILE: leave FILE_B and --patch out"),
+        (function and (file_b or not tree or not out), f"--patch {one}, with --tree and -o"),
+        (measure is not None and (file_b or function), f"--measure {one}, without --patch"),
+        (improve is not None and (file_b or function or measure or html),
+         f"--improve {one}, without --patch, --measure and --html"),
+        (no_measure and improve is None, "--no-measure is for --improve"),
+        (html is not None and (function or measure),
+         "--html is for a scan or two builds: leave --patch and --measure out"),
+        (not function and (tree or out or tier),
+         "--tree, --verify and -o are for --patch FUNCTION, -o for a folder of files, too"),
+    ):  # fmt: skip
+        if refused:
+            raise InputError(why)
     if html is not None:
-        check_page(html, function or measure)
-    if not function and (tree or out or tier):
-        raise InputError(
-            "--tree, --verify and -o are for --patch FUNCTION, -o for a folder of files, too"
-        )
+        from loopwright.reporting.html import check as check_page
+
+        check_page(html)
     if file_b:
         a, b = (
             Question(one, microarch=microarch, symbols=symbols, features=features)
@@ -226,13 +203,12 @@ def scan(
         return _measured(found, measure)
     if improve is not None:
         return _improved(found, improve, measured=not no_measure)
-    if output.row_format():
-        output.emit(found.rows(rows))
-    else:
-        show_scan(found.rows(rows))
+    output.emit(found.rows(rows), show_scan)
     _say(found.summary())
     if html is not None:
-        write_page(html, found, asked)
+        from loopwright.reporting import scan_page
+
+        output.write_page(scan_page.of_scan(found, scan_page.command(asked, html)), html)
     return 0
 
 
@@ -267,13 +243,12 @@ def _compare(
     between = scan_both(a, b)
     rows = between.rows(changed=not output.row_format())
     rows = replace(rows, values=rows.values[:top])
-    if output.row_format():
-        output.emit(rows)
-    else:
-        show_builds(rows)
+    output.emit(rows, show_builds)
     _say(between.summary())
     if html is not None:
-        write_page(html, between, a, Path(b.file))
+        from loopwright.reporting import scan_page
+
+        output.write_page(scan_page.of_builds(between, scan_page.command(a, html, b.file)), html)
     slower = between.slower(percent) if percent is not None else []
     if slower:
         loops = counted(len({row["address_b"] for row in slower}), "loop")
@@ -284,7 +259,6 @@ def _compare(
 def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
     from loopwright.linux.verification import NOT_PROVEN
-    from loopwright.rows import Rows
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
     made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
@@ -315,10 +289,7 @@ def _improved(found: "Scan", count: int, *, measured: bool) -> int:
 
     with output.progress("improving") as step:
         improved = improve_suspects(found, count, measured=measured, progress=step)
-    if output.row_format():
-        output.emit(improved.rows)
-    else:
-        show_improved_loops(improved.rows)
+    output.emit(improved.rows, show_improved_loops)
     _say(improved.summary())
     return 0 if improved.found else 1
 
