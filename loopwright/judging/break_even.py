@@ -1,6 +1,6 @@
 """Break-evens: values of unmeasured parameters at which one variant overtakes another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,7 +85,12 @@ def break_evens(one: Simulated) -> list[BreakEven]:
         found = BreakEven(one, one.margins.unknown[name], _courses(one, name, 1.0))
         if found.moves > _SAME:
             out.append(found)
-    return sorted(out, key=lambda b: (b.turns, b.moves), reverse=True)
+    return _by_moves(out)
+
+
+def _by_moves(known: Iterable[BreakEven]) -> list[BreakEven]:
+    """Return first those that decide which of the two is faster, then what moves it most."""
+    return sorted(known, key=lambda b: (b.turns, b.moves), reverse=True)
 
 
 def _courses(one: Simulated, name: str, least: float) -> tuple[Course, Course]:
@@ -120,7 +125,7 @@ def described(found: BreakEven) -> str:
             f"{pair} for every cost of {what} from {_span(ends, unit)}, or not for any: by what "
             f"else is not measured ({name}=...)"
         )
-    dear = max(found.courses, key=lambda c: len(c.zeros)).better_at_dear
+    dear = max(found.courses, key=lambda c: len(c.zeros)).margins[-1] > 0
     at = _values(found, found.values(found.courses))
     turn = "more" if dear else "less"
     odd = "" if found.monotone else ", though the speed does not run one way along it"
@@ -165,21 +170,6 @@ def _values(found: BreakEven, values: Sequence[float]) -> list[float]:
 def _span(values: Sequence[float], unit: str) -> str:
     shown = list(dict.fromkeys(f"{v:.3g}" for v in (values[0], values[-1])))
     return f"{' to '.join(shown)} {unit}".rstrip()
-
-
-def moved_percent(found: BreakEven) -> float:
-    """Return by how much a parameter moves the speed, in percent."""
-    return float(100 * (np.exp(found.moves) - 1))
-
-
-def moves_most_first(found: Sequence[BreakEven]) -> Iterator[tuple[str, str, float]]:
-    """Yield core, parameter and how far it moves a speed in percent, the most first, each once."""
-    seen = set()
-    for one in sorted(found, key=lambda b: (b.turns, b.moves), reverse=True):
-        key = (one.simulated.margins.core.id, one.unknown.name)
-        if key not in seen:
-            seen.add(key)
-            yield (*key, moved_percent(one))
 
 
 _OPEN = 2  # pairs with the baseline that are followed on a core, those that may gain most
@@ -266,13 +256,12 @@ def decided(found: Study, calls: Simulations) -> str:
 
 def measure_first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:
     """Say which parameter to measure first on which core, and the commands that print its value."""
-    out = []
-    for core, name, moves in moves_most_first(known):
-        pair = next(
-            one.simulated
-            for one in known
-            if one.simulated.margins.core.id == core and one.unknown.name == name
-        )
+    said: dict[tuple[str, str], str] = {}
+    for one in _by_moves(known):
+        pair, name = one.simulated, one.unknown.name
+        core = pair.margins.core.id
+        if (core, name) in said:
+            continue
         who = pair.margins.teller(pair.variant, pair.against, name)
         told = f"--estimate {name}"
         pairs = ",".join(f"{dst}:{src}" for dst, src in estimate.alignments(name))
@@ -282,5 +271,6 @@ def measure_first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven
                 f"loopwright kmod source {found.kernel.id} -o kmod, then with what its run wrote "
                 f"loopwright import FILE and loopwright measure {found.kernel.id} {told} --stored"
             )
-        out.append(f"{name} on {core} (moves the speed by up to {moves:.0f} %): {how}")
-    return "; ".join(out)
+        moves = 100 * (np.exp(one.moves) - 1)
+        said[core, name] = f"{name} on {core} (moves the speed by up to {moves:.0f} %): {how}"
+    return "; ".join(said.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from loopwright.measuring import readings, sweeps
 from loopwright.measuring.readings import FLOOR
 from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch
-from loopwright.predicting.calls import CallQuestion
+from loopwright.predicting.calls import CallCost, CallQuestion
 
 # Without a histogram, sizes in this range (bytes) count alike; where costs are simulated, these.
 UNWEIGHTED = (64, 4096)
@@ -281,20 +281,7 @@ class Asked(NamedTuple):
     setting: Setting
 
 
-class Cost(Protocol):
-    """Cycles of a call: with all branches predicted, and with exits of loops that are not."""
-
-    @property
-    def cycles(self) -> float:
-        """Cycles with all branches predicted."""
-
-    @property
-    def mispredicted(self) -> float:
-        """Cycles with those exits mispredicted that a history predictor cannot know."""
-
-
-Answers = Sequence[Sequence[Cost | InputError]]
-Simulator = Callable[[Sequence[CallQuestion]], Answers]
+Answers = Sequence[Sequence[CallCost | InputError]]
 
 
 class Costs(NamedTuple):
@@ -311,7 +298,7 @@ class Calls:
     given are values of parameters that are set by hand, and so no longer unknown.
     """
 
-    simulator: Simulator
+    simulator: Callable[[Sequence[CallQuestion]], Answers]
     given: Mapping[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, str, int | None, tuple[Place, ...], Setting], Costs | str] = field(
         default_factory=dict
@@ -359,16 +346,16 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
     return loops.offsets(code, kernels.contract_of(variant), inlined=inlined)
 
 
-def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Costs | str:
+def _costs(places: Sequence[Place], answers: Sequence[CallCost | InputError]) -> Costs | str:
     """Return costs by place, or the first reason why there is one missing."""
-    costs: list[Cost] = []
-    for answer in answers:
+    costs: dict[Place, CallCost] = {}
+    for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, InputError):
             return str(answer)
-        costs.append(answer)
+        costs[place] = answer
     return Costs(
-        {p: c.cycles for p, c in zip(places, costs, strict=True)},
-        {p: max(c.cycles, c.mispredicted) for p, c in zip(places, costs, strict=True)},
+        {place: cost.cycles for place, cost in costs.items()},
+        {place: max(cost.cycles, cost.mispredicted) for place, cost in costs.items()},
     )
 
 

@@ -12,8 +12,9 @@ from loopwright import kernels, microarchs
 from loopwright.code import assemble
 from loopwright.code.assemble import PRIVILEGED
 from loopwright.errors import InputError, unknown
+from loopwright.judging.study import used_runs
 from loopwright.kernels import Variant
-from loopwright.machine import harness, hosts
+from loopwright.machine import hosts
 from loopwright.measuring.store import Run, Store
 from loopwright.microarchs import Microarch, Range
 from loopwright.predicting.calls import CallCost, CallQuestion, of_variants
@@ -105,15 +106,9 @@ def _measured(
 def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[_Call]]:
     found: dict[tuple[str, str], list[_Call]] = {}
     with closing(Store.open()) as store:
-        for run in store.runs():
-            try:
-                facts, host = hosts.of_banner(run.banner)
-            except ValueError:  # listed, and used for nothing
-                continue
-            if host.core and run.protocol == harness.protocol():
-                calls = [c for v in variants for c in _recorded(store, run, v)]
-                if calls:
-                    found.setdefault((host.core, hosts.machine(facts)), []).extend(calls)
+        for run, core, facts in used_runs(store):
+            if calls := [c for v in variants for c in _recorded(store, run, v)]:
+                found.setdefault((core, hosts.machine(facts)), []).extend(calls)
     return found
 
 
@@ -169,7 +164,7 @@ def _row(
         text = f"{value:.4g}"
         shown: tuple[object, ...] = (value, low, high)
         at = float(np.median(places)) * (_SAMPLES - 1)
-        off = _between(error, at)
+        off = float(np.interp(at, range(_SAMPLES), error.mean(axis=1)))
     else:
         best = int(error.mean(axis=1).argmin())
         text = texts[best]
@@ -179,12 +174,6 @@ def _row(
         spec, core_id, parameter, *shown, int(moves.sum()), outside, 100 * off, machine,
         f"--set {parameter}={text}",
     ]  # fmt: skip
-
-
-def _between(error: NDArray[np.float64], at: float) -> float:
-    """Return the mean error at a place between samples."""
-    mean = error.mean(axis=1)
-    return float(np.interp(at, range(len(mean)), mean))
 
 
 def _range(core: Microarch, parameter: str) -> Range:

@@ -135,22 +135,28 @@ def cases(
     for variant in found.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(found, variant.name):
             continue
-        case = Case(variant, partial=_partial(found, routine, variant))
+        both = (found.kernel.variants[routine.baseline], variant)
+        notes = (user_space_note(one) for one in both)
+        case = Case(variant, partial=next(filter(None, notes), ""))
         for core in found.targets:
             if unmet := conditions(variant, core):
                 case.lacking[core.id] = " and ".join(unmet)
         for one in there:
-            _add_measured(
-                case, one, routine.baseline, asked, sizes, now=found.measured_now(one.core)
-            )
+            speed = one.speed(routine.baseline, variant.name, asked, sizes)
+            if isinstance(speed, Speed):
+                of_size = one.at_sizes(routine.baseline, variant.name, asked)
+                verdict = Verdict(one.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size)
+                # Where user space leaves something out it says nothing of the routine.
+                (case.aside if case.partial else case.verdicts)[one.core] = verdict
+            else:
+                (case.short if found.measured_now(one.core) else case.stale)[one.core] = speed
         for core in found.judged:
             if pair := calls.pair(core.id, variant.name, routine.baseline):
                 case.simulated[core.id] = pair
             if core.id in case.verdicts or core.id in case.unmeasured([core.id]):
                 continue
-            verdict = _predicted(case, core, panel.opinion(variant.name, core.id))
-            if verdict:
-                case.verdicts[core.id] = _held_to(found, routine, variant, verdict)
+            if said := _predicted(case, core, panel.opinion(variant.name, core.id)):
+                case.verdicts[core.id] = _held_to(found, routine, variant, said)
         out.append(case)
     return out
 
@@ -187,12 +193,6 @@ def simulated_places(
     return tuple(Place(size, dst, src) for size in every for dst, src, _ in where)
 
 
-def _partial(found: Study, routine: Routine, variant: Variant) -> str:
-    """Say what user space leaves out of a variant or its baseline, or nothing."""
-    both = (found.kernel.variants[routine.baseline], variant)
-    return next((note for one in both if (note := user_space_note(one))), "")
-
-
 def _strings(pair: Sequence[Variant]) -> bool:
     """Say whether one of the variants moves its data by a string instruction."""
     for variant in pair:
@@ -202,44 +202,16 @@ def _strings(pair: Sequence[Variant]) -> bool:
     return False
 
 
-def _add_measured(
-    case: Case,
-    one: Measured,
-    baseline: str,
-    asked: Sequence[Place],
-    sizes: Histogram | None,
-    *,
-    now: bool,
-) -> None:
-    """Fill in the verdict of calls that were measured on a core, or what is missing for one.
-
-    Where user space leaves something out a measurement says nothing of the routine.
-    """
-    speed = one.speed(baseline, case.variant.name, asked, sizes)
-    if isinstance(speed, Speed):
-        of_size = one.at_sizes(baseline, case.variant.name, asked)
-        verdict = Verdict(one.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size)
-        (case.aside if case.partial else case.verdicts)[one.core] = verdict
-    else:
-        (case.short if now else case.stale)[one.core] = speed
-
-
 def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict | None:
     """Return the verdict of the first rank of models that settles it, else of the first."""
     calls = case.simulated.get(core.id)
     by_calls = _of_calls(core.id, calls) if calls else None
     by_models = _of_models(opinion) if opinion else None
     settled = (Status.FASTER, Status.SLOWER)
-    validated = by_models is not None and opinion is not None and opinion.validated
-    if (
-        by_calls
-        and by_calls.rank is Rank.BOUNDED
-        and by_calls.status not in settled
-        and validated
-        and by_models
-        and by_models.status in settled
-    ):
-        return by_models
+    if by_calls and by_models and opinion and opinion.validated:
+        bounded = by_calls.rank is Rank.BOUNDED
+        if bounded and by_calls.status not in settled and by_models.status in settled:
+            return by_models
     return by_calls or by_models
 
 

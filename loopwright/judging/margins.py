@@ -115,11 +115,6 @@ class Course:
         """Return how far the parameter moves the margin."""
         return max(self.margins) - min(self.margins)
 
-    @property
-    def better_at_dear(self) -> bool:
-        """Say whether the margin is above 0 at the dear end."""
-        return self.margins[-1] > 0
-
 
 def course_of(margin: Margin, along: Sequence[float]) -> Course:
     """Follow a margin along places of a parameter, with each change of its sign between them."""
@@ -144,6 +139,8 @@ def _zero(margin: Margin, low: float, high: float, better: bool) -> float:
 
 Values = Mapping[str, str]
 """Values of parameters by name; those left out have their base value."""
+_Change = tuple[str, Values, Values]
+"""A variant, values of parameters, and those of them that are changed then."""
 
 # Sizes that bands are drawn at, in bytes.
 SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
@@ -248,19 +245,14 @@ class Margins:
             name: [n for n in self.unknown if n not in dear or by_costs]
             for name, by_costs in zip(answering, moved, strict=True)
         }
-        alone: list[tuple[str, Values, Values]] = [
+        alone: list[_Change] = [
             (name, {}, {one: value})
             for name in answering
             for one in tried[name]
             for value in self.unknown[one].values
             if value != self._base[one]
         ]
-        found = {
-            (name, one)
-            for (name, _, change), moves in zip(alone, self._moved(alone), strict=True)
-            for one in change
-            if moves
-        }
+        found = self._moving(alone)
         ends = [
             (
                 name,
@@ -272,16 +264,16 @@ class Margins:
         ]
         hidden = [one for one, moves in zip(ends, self._moved(ends), strict=True) if moves]
         singly = [(name, at, {one: v}) for name, at, rest in hidden for one, v in rest.items()]
-        found |= {
-            (name, one)
-            for (name, _, change), moves in zip(singly, self._moved(singly), strict=True)
-            for one in change
-            if moves
-        }
+        found |= self._moving(singly)
         for name in answering:
             self.rests[name] = tuple(one for one in self.unknown if (name, one) in found)
 
-    def _moved(self, changes: Sequence[tuple[str, Values, Values]]) -> list[bool]:
+    def _moving(self, changes: Sequence[_Change]) -> set[tuple[str, str]]:
+        """Return the variants and parameters of those changes that move a cost."""
+        moved = zip(changes, self._moved(changes), strict=True)
+        return {(name, one) for (name, _, change), moves in moved if moves for one in change}
+
+    def _moved(self, changes: Sequence[_Change]) -> list[bool]:
         """Say of variants, values and a change of them whether short calls cost anything else."""
         both = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
         asked = [
@@ -290,12 +282,12 @@ class Margins:
             for n in sorted({*self._first[name]})
         ]
         answers = iter(self.calls.ask(self.core, self._short, self.record, asked))
-        found = []
+        found: list[list[Costs | str]] = []
         for name, _ in both:
-            of_offsets = {n: next(answers) for n in sorted({*self._first[name]})}
-            for n, answer in of_offsets.items():
-                self._seen[name][n].append(answer)
-            found.append([*of_offsets.values()])
+            found.append([])
+            for n in sorted({*self._first[name]}):
+                found[-1].append(next(answers))
+                self._seen[name][n].append(found[-1][-1])
         pairs = zip(found[::2], found[1::2], strict=True)
         # A value that the simulator refuses with others moves nothing.
         return [
@@ -407,11 +399,7 @@ class Margins:
         return _Ends(low, np.exp(logs[1] - logs[0]), high)
 
     def _all_ends(self, name: str, against: str, sizes: Histogram | None) -> list["_Ends"]:
-        points = self._points(name, against, sizes)
-        return [self._ends(name, against, at, sizes) for at in points]
-
-    def _points(self, name: str, against: str, sizes: Histogram | None) -> list[Values]:
-        """Return the values of parameters that a speed is looked at over, the base first.
+        """Return the ends of a speed over values of parameters, the base first.
 
         They are each parameter alone along its range, and all ends of all; of many the ends that
         are worst and best for each size together.
@@ -428,20 +416,15 @@ class Margins:
                 points += self._extremes(name, against, sizes, ranges)
             self._fetch([(n, at) for n in (name, against) for at in points])
             self._searched[key] = points
-        return self._searched[key]
+        return [self._ends(name, against, at, sizes) for at in self._searched[key]]
 
     def _extremes(
         self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
     ) -> list[Values]:
         """Return the worst values of all parameters for all sizes, the best, and those by size."""
         key = name, against, sizes, tuple(ranges)
-        if key not in self._found:
-            self._found[key] = self._find_extremes(name, against, sizes, ranges)
-        return self._found[key]
-
-    def _find_extremes(
-        self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
-    ) -> list[Values]:
+        if key in self._found:
+            return self._found[key]
         worst: list[dict[str, str]] = [{} for _ in (*self.sizes, None)]
         best: list[dict[str, str]] = [{} for _ in worst]
         for one in ranges:
@@ -454,7 +437,8 @@ class Margins:
         for at, side in ((worst[-1], "low"), (best[-1], "high")):
             self._refine(at, side, name, against, sizes, ranges)
         unique = {tuple(at.items()): at for at in (*worst, *best)}
-        return [worst[-1], best[-1], *unique.values()]
+        self._found[key] = [worst[-1], best[-1], *unique.values()]
+        return self._found[key]
 
     def _refine(
         self, at: dict[str, str], side: str, name: str, against: str, sizes: Histogram | None,

@@ -13,7 +13,6 @@ from loopwright import microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs
-from loopwright.judging.call_costs import Row
 from loopwright.judging.study import MEASURED
 from loopwright.kernels import Routine
 from loopwright.predicting.models import MODELS, SIMULATOR
@@ -337,10 +336,17 @@ class Panel:
         Those that were right on that core count alone; where there are none, those that nobody
         held to it; and those that were wrong there only where no other answers.
         """
-        base, other = (self._figures(name, core) for name in (self.routine.baseline, variant))
+        nothing = self.rows.iloc[:0].set_index("source")
+        base, other = (
+            self._figures.get((name, core), nothing) for name in (self.routine.baseline, variant)
+        )
         both = [str(model) for model in other.index if model in base.index]
         low = "a figure below what loads and stores take"
-        aside = dict.fromkeys(self._impossible(base, other), low)
+        aside = {
+            str(model): low
+            for rows in (base, other)
+            for model in rows.index[microarchs.below_bounds(rows)]
+        }
         for model in MODELS:
             if {model.id, model.corrects} <= set(both) and model.corrects not in aside:
                 aside[model.corrects] = f"{model.id} answers instead"
@@ -349,45 +355,24 @@ class Panel:
             return None
         notion = str(other.loc[answering[0], "notion"])
         held = {model: accuracy_of(model, core, notion, self.known) for model in answering}
-        counted = _counted(held.values())
-        aside |= {model: s.described for model, s in held.items() if s not in counted}
+        validated = {model: s for model, s in held.items() if s.validated}
+        counted = validated or {model: s for model, s in held.items() if not s.wrong} or held
+        aside |= {model: s.described for model, s in held.items() if model not in counted}
         contract = self.routine.contract
         fixed = 0 if contract.counted else contract.dst_record
-        pairs = zip(*(_rows(figures, counted) for figures in (base, other)), strict=True)
+        was, now = base.to_dict("index"), other.to_dict("index")
         ratios = {
-            s.model: call_costs.predicted_speedup(was, now, self.sizes, fixed)
-            for s, (was, now) in zip(counted, pairs, strict=True)
+            model: call_costs.predicted_speedup(was[model], now[model], self.sizes, fixed)
+            for model in counted
         }
-        return Opinion(core, ratios, {s.model: s for s in counted}, aside)
-
-    def _figures(self, variant: str, core: str) -> pd.DataFrame:
-        """Return the models' rows of one variant on one core that cost a call of any size."""
-        return self._by_place.get((variant, core), self.rows.iloc[:0].set_index("source"))
+        return Opinion(core, ratios, counted, aside)
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str], pd.DataFrame]:
+    def _figures(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """The models' rows of a variant on a core that cost a call of any size."""
         whole = self.rows[self.rows["cycles"].notna() & self.rows["startup_cycles"].notna()]
         parts = whole.groupby(["variant", "microarch"], sort=False)
         return {(str(v), str(core)): part.set_index("source") for (v, core), part in parts}
-
-    def _impossible(self, *figures: pd.DataFrame) -> set[str]:
-        """Return the models of which one figure cannot be."""
-        return {
-            str(model) for rows in figures for model in rows.index[microarchs.below_bounds(rows)]
-        }
-
-
-def _counted(standings: Iterable[ModelAccuracy]) -> list[ModelAccuracy]:
-    every = list(standings)
-    validated = [s for s in every if s.validated]
-    unknown = [s for s in every if not s.wrong]
-    return validated or unknown or every
-
-
-def _rows(figures: pd.DataFrame, counted: Sequence[ModelAccuracy]) -> list[Row]:
-    """Return the row of each model that counts."""
-    of_model = figures.to_dict("index")
-    return [of_model[s.model] for s in counted]
 
 
 class Rank(IntEnum):

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -124,42 +124,24 @@ def table() -> tuple[PublishedFigure, ...]:
 
 
 _TEXTS = (
-    "kernel", "variant", "baseline", "quantity", "unit", "condition", "machine", "microarch",
-    "predicted_on", "fitted", "retracted", "place",
+    "kernel", "variant", "baseline", "scope", "quantity", "unit", "condition", "machine",
+    "microarch", "predicted_on", "fitted", "retracted", "place",
 )  # fmt: skip
+_COUNTS = ("size_bytes", "chunk_bytes", "dst_align")
+_FIGURES = ("before", "after", "percent", "share_before", "share_after", "total_bytes")
 
 
 def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
-    def number(column: str) -> float | None:
-        return float(row[column]) if row[column] else None
-
-    def count(column: str) -> int | None:
-        return int(row[column]) if row[column] else None
-
-    before, after, percent = number("before"), number("after"), number("percent")
-    if percent is None and row["better"] and before is not None and after is not None:
-        percent = 100 * ((after / before if row["better"] == "higher" else before / after) - 1)
-    scope = cast(Scope, row["scope"])
-    shares = (number("share_before"), number("share_after"))
-    low, high, assumption = _bounds(scope, percent, *shares)
-    texts: dict[str, Any] = {name: row[name] for name in _TEXTS}
-    return PublishedFigure(
-        **texts,
-        scope=scope,
-        size_bytes=count("size_bytes"),
-        chunk_bytes=count("chunk_bytes"),
-        dst_align=count("dst_align"),
-        before=before,
-        after=after,
-        percent=percent,
-        share_before=shares[0],
-        share_after=shares[1],
-        total_bytes=number("total_bytes"),
-        source=named(row["source"]),
-        low_percent=low,
-        high_percent=high,
-        assumption=assumption,
-    )
+    known: dict[str, Any] = {name: row[name] for name in _TEXTS}
+    known |= {name: int(row[name]) if row[name] else None for name in _COUNTS}
+    known |= {name: float(row[name]) if row[name] else None for name in _FIGURES}
+    before, after = known["before"], known["after"]
+    if known["percent"] is None and row["better"] and None not in (before, after):
+        ratio = after / before if row["better"] == "higher" else before / after
+        known["percent"] = 100 * (ratio - 1)
+    bounds = _bounds(*(known[name] for name in ("scope", "percent", "share_before", "share_after")))
+    known |= zip(("low_percent", "high_percent", "assumption"), bounds, strict=True)
+    return PublishedFigure(**known, source=named(row["source"]))
 
 
 def _bounds(

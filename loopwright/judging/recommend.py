@@ -262,13 +262,18 @@ def _answer(
             nearest,
         )
     if verdicts.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
-        return answer(Kind.SPLIT, _split(nearest, found), nearest)
-    for kind, status in ((Kind.CONTESTED, Status.CONTESTED), (Kind.OPEN, Status.OPEN)):
+        led = f"{nearest.variant.name}: {wording.verdicts(nearest, found)}" if nearest else ""
+        return answer(Kind.SPLIT, f"the nearest to a winner, {led}" if led else "", nearest)
+    for kind, status, what in (
+        (Kind.CONTESTED, Status.CONTESTED, "published figures contradict the models on"),
+        (Kind.OPEN, Status.OPEN, "it is open"),
+    ):
         unsettled = [c for c in order if c.with_status(asked, status)]
         if unsettled:
             best = max(unsettled, key=lambda c: max(c.verdicts[a].speed.high for a in asked
                                                     if a in c.verdicts))  # fmt: skip
-            return answer(kind, _unsettled(kind, best, routine, found), best)
+            pair = f"{best.variant.name} is faster than {routine.baseline}"
+            return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, found)})", best)
     best = order[0]
     return answer(
         Kind.BASELINE,
@@ -306,22 +311,6 @@ def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
         return tuple(every)
     shares = call_costs.weights(every, sizes)
     return tuple(size for size, share in zip(every, shares, strict=True) if share)
-
-
-def _split(case: Case | None, found: Study) -> str:
-    return (
-        f"the nearest to a winner, {case.variant.name}: {wording.verdicts(case, found)}"
-        if case
-        else ""
-    )
-
-
-def _unsettled(kind: Kind, case: Case, routine: Routine, found: Study) -> str:
-    what = "published figures contradict the models on" if kind is Kind.CONTESTED else "it is open"
-    return (
-        f"{what} whether {case.variant.name} is faster than {routine.baseline} "
-        f"({wording.verdicts(case, found)})"
-    )
 
 
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:

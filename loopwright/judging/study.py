@@ -85,34 +85,39 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
     code than today's, is left out.
     """
     contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
-    found = []
+    best: dict[str, tuple[tuple[int, bool, int, int], Source, pd.DataFrame]] = {}
     for candidate in _candidates(kernel, store):
         rows = pd.DataFrame(_rows(kernel, candidate), columns=RESULT_COLUMNS)
         if len(rows):
-            found.append(
-                (
-                    candidate.rank(call_costs.measured_coverage(rows, contracts)),
-                    candidate.source,
-                    rows,
-                )
-            )
-    best: dict[str, tuple[Source, pd.DataFrame]] = {}
-    for _, source, rows in sorted(found, key=lambda one: one[0], reverse=True):
-        best.setdefault(source.core, (source, rows))
+            rank = candidate.rank(call_costs.measured_coverage(rows, contracts))
+            core = candidate.source.core
+            if core not in best or rank > best[core][0]:
+                best[core] = (rank, candidate.source, rows)
+    found = sorted(best.values(), key=lambda one: one[0], reverse=True)
     bases = readings.bases(list(kernel.variants.values()))
     nothing = pd.DataFrame(columns=RESULT_COLUMNS)
-    table = pd.concat([rows for _, rows in best.values()] or [nothing], ignore_index=True)
-    return readings.add_ratios(table, bases, placed=False), [source for source, _ in best.values()]
+    table = pd.concat([rows for *_, rows in found] or [nothing], ignore_index=True)
+    return readings.add_ratios(table, bases, placed=False), [source for _, source, _ in found]
 
 
-def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
+def used_runs(store: Store) -> Iterator[tuple[Run, str, hosts.Facts]]:
+    """Yield the stored runs that count, newest first, each with its core and machine.
+
+    Runs of another protocol, of cores that no core.toml describes and of damaged banners are
+    listed, and used for nothing.
+    """
     for run in store.runs():
         try:
             facts, found = hosts.of_banner(run.banner)
-        except ValueError:  # listed, and used for nothing
+        except ValueError:
             continue
-        core = found.core
-        if core is None or facts.isa != kernel.isa or run.protocol != harness.protocol():
+        if found.core and run.protocol == harness.protocol():
+            yield run, found.core, facts
+
+
+def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
+    for run, core, facts in used_runs(store):
+        if facts.isa != kernel.isa:
             continue
         by_clock: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in store.records(run, kernel.id):

@@ -77,21 +77,6 @@ class Simulated:
         return self.margins.over(self.variant, self.against, self.sizes)
 
     @property
-    def gain(self) -> bool:
-        """Say whether it is faster whatever the unknown is, by more than the error."""
-        return self.speed.low > 1 + self.validation.doubt
-
-    @property
-    def loss(self) -> bool:
-        """Say whether it may be slower and can be no faster; it takes no proof to be careful."""
-        return self.speed.low < 1 - LEAST_DIFFERENCE and self.speed.high <= 1 + LEAST_DIFFERENCE
-
-    @property
-    def open(self) -> bool:
-        """Say whether the unknown decides if it is faster or slower."""
-        return self.speed.low < 1 - LEAST_DIFFERENCE and self.speed.high > 1 + LEAST_DIFFERENCE
-
-    @property
     def unknown(self) -> list[str]:
         """Return the unmeasured parameters that the speed depends on, the first moves it most.
 
@@ -99,11 +84,6 @@ class Simulated:
         """
         moves = self.margins.moves(self.variant, self.against, self.sizes)
         return [name for name, moved in moves.items() if moved > _HARDLY] or [*moves]
-
-    @property
-    def varied(self) -> list[str]:
-        """Return the unmeasured parameters whose other values were tried."""
-        return [one.name for one in self.margins.unmeasured.varied]
 
     @property
     def assumptions(self) -> str:
@@ -460,15 +440,12 @@ def _stretches(
         speed = speeds[name][size][1] if name != baseline else Speed(1, 1, 1)
         previous = out[-1] if out else None
         if previous and (previous.variant, previous.status) == (name, status):
-            out[-1] = replace(previous, high=size, speed=_hull(previous.speed, speed))
+            ends = [end for s in (previous.speed, speed) for end in (s.low, s.high)]
+            out[-1] = replace(previous, high=size, speed=Speed.of(ends))
         else:
             out.append(Band(core, condition, size, size, name, status, speed, rank))
         last = name
     return _joined(speeds, out)
-
-
-def _hull(one: Speed, two: Speed) -> Speed:
-    return Speed.of([one.low, two.low, one.high, two.high])
 
 
 def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
