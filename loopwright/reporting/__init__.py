@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pandas as pd
 
 from loopwright import files, kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.histogram import Histogram, read
+from loopwright.histogram import read
 from loopwright.kernels import Kernel
 from loopwright.linux import trees
 from loopwright.linux.baseline import against
@@ -54,8 +55,21 @@ def report(
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
             said(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
-            cores = cores_of(kernel, microarch)
-            finding = _examine(kernel, histogram, quick, cores, linux, progress)
+            own = linux.root if linux else None
+            beside: AbstractContextManager[tuple[Kernel, dict[str, str]]] = nullcontext(
+                (kernel, {})
+            )
+            if own:
+                beside = against(kernel, trees.read(own))
+            with beside as (seen, baselines):
+                finding = examine(
+                    seen,
+                    histogram,
+                    quick=quick,
+                    baselines=baselines,
+                    microarch=cores_of(kernel, microarch),
+                    progress=progress,
+                )
             if linux is not None:
                 finding = with_patches(finding, linux, folder, said)
             findings.append(finding)
@@ -88,22 +102,13 @@ def _selected(kernel_ids: Sequence[str], microarch: str | None) -> list[Kernel]:
     return every
 
 
-def _examine(
-    kernel: Kernel,
-    sizes: Histogram | None,
-    quick: bool,
-    microarch: str | None,
-    linux: PatchedTree | None,
-    progress: Callable[[int, int], None] | None,
-) -> Finding:
+def _beside_tree(
+    kernel: Kernel, linux: PatchedTree | None
+) -> AbstractContextManager[tuple[Kernel, dict[str, str]]]:
+    """Return a kernel with the tree's own functions, and by routine what they are."""
     if linux is None or linux.root is None:
-        return examine(
-            kernel, sizes, quick=quick, baselines={}, microarch=microarch, progress=progress
-        )
-    with against(kernel, trees.read(linux.root)) as (seen, baselines):
-        return examine(
-            seen, sizes, quick=quick, baselines=baselines, microarch=microarch, progress=progress
-        )
+        return nullcontext((kernel, {}))
+    return against(kernel, trees.read(linux.root))
 
 
 def _tables(findings: list[Finding], folder: Path) -> None:

@@ -1,6 +1,7 @@
 """A core as one HTML page that needs no network: parameters, ports, common instructions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -12,145 +13,117 @@ from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cycle_curves, findings, plots
-from loopwright.reporting.html import Cell, Column, Grid, GridRow, made, number, text
-from loopwright.reporting.kernel_section import Drawing, drawing
+from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, made, text
+from loopwright.reporting.kernel_section import OFFSET_COSTS, Drawing, drawing
 from loopwright.version import VERSION
 
-_PARTS = (LATENCY, THROUGHPUT, UOPS)
+_HEADS = {LATENCY: "latency, cycles", THROUGHPUT: "cycles each", UOPS: "ports"}
+_SIDES = ("value", "beside")  # keys of rows: of the core, and of the one beside it
 
 
-def kinds_table(cores: Sequence[Microarch]) -> Iterator[str]:
-    """Yield the kinds of uops that any of the cores has figures of."""
-    return (use.kind for core in cores for use in core_figures.port_uses(core))
+def _of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
+    return rows[rows["part"] == part]
+
+
+def _both(cores: Sequence[Microarch]) -> list[Column]:
+    """Return a column for each core."""
+    return [column(core.id, side) for core, side in zip(cores, _SIDES, strict=False)]
 
 
 def ports(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return which ports run what."""
-    mine = rows[rows["part"] == PORTS]
-    columns = (Column("uops"), *(Column(core.id) for core in cores))
-    return Grid(
-        "ports",
-        "Ports that run each kind of uops, by their letters",
-        columns,
-        [GridRow([text(row["figure"]), *_both(row, cores)]) for row in mine.to_dict("records")],
-    )
+    caption = "Ports that run each kind of uops, by their letters"
+    return grid("ports", caption, _of(rows, PORTS), [column("uops", "figure"), *_both(cores)])
 
 
 def instructions(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return what well-known instructions take: latency, cycles each, ports."""
-    heads = {LATENCY: "latency, cycles", THROUGHPUT: "cycles each", UOPS: "ports"}
-    columns = [Column("instruction")]
-    columns += [
-        Column(f"{core.id}: {heads[part]}", part != UOPS) for part in _PARTS for core in cores
-    ]
-    found = rows[rows["part"].isin(_PARTS)]
-    out = []
-    for form, mine in found.groupby("figure", sort=False):
-        cells: list[Cell] = [text(form)]
-        for part in _PARTS:
-            some = mine[mine["part"] == part]
-            row = some.iloc[0] if len(some) else pd.Series({"value": None, "beside": None})
-            for name in ("value", "beside")[: len(cores)]:
-                cells.append(_figure(row[name], part))
-        out.append(GridRow(cells))
-    caption = (
+    forms = rows[rows["part"].isin(_HEADS)].groupby("figure", sort=False)
+    return grid(
+        "instructions",
         "Instructions as the simulator takes them by this core's table: latency from operand to "
         "result (least to most over operands; none where no chain through it is plain), how long "
-        "until another one can start, and its uops by port"
+        "until another one can start, and its uops by port",
+        [{"form": form} | mine.set_index("part").to_dict("index") for form, mine in forms],
+        [
+            column("instruction", "form"),
+            *(
+                (column if part == UOPS else _figures)(f"{core.id}: {head}", _value(part, side))
+                for part, head in _HEADS.items()
+                for core, side in zip(cores, _SIDES, strict=False)
+            ),
+        ],
     )
-    return Grid("instructions", caption, columns, out)
+
+
+def _value(part: str, side: str) -> Callable[[Row], Any]:
+    return lambda row: row.get(part, {}).get(side)
+
+
+def _figures(head: str, of: Callable[[Row], Any]) -> Column:
+    """Return a column of figures, each sorted by its number, of several the last."""
+
+    def cell(row: Row) -> Cell:
+        found = text(of(row))
+        return Cell(found.text, float(found.text.rpartition(" ")[2])) if found.text else found
+
+    return Column(head, cell, number=True)
 
 
 def parameters(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return all parameters of core.toml with their sources."""
-    mine = rows[rows["part"] == PARAMETER]
-    columns = (
-        Column("parameter"), *(Column(core.id) for core in cores),
-        Column(f"how sure, {cores[0].id}"), Column(f"source, {cores[0].id}", wide=True),
-    )  # fmt: skip
-    return Grid(
+    return grid(
         "parameters",
         "Every parameter of the core's pipeline; models/pipeline/README.md says what each is",
-        columns,
+        _of(rows, PARAMETER),
         [
-            GridRow(
-                [
-                    text(row["figure"]), *_both(row, cores), text(row["confidence"]),
-                    text(row["source"]),
-                ]
-            )
-            for row in mine.to_dict("records")
+            column("parameter", "figure"), *_both(cores),
+            column(f"how sure, {cores[0].id}", "confidence"),
+            column(f"source, {cores[0].id}", "source", wide=True),
         ],
     )  # fmt: skip
 
 
 def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return what repeated string instructions take by bytes and offsets; empty for most cores."""
-    mine = rows[rows["part"] == STRINGS]
-    columns = (
-        Column("instruction, bytes, offsets of source and destination"),
-        *(Column(f"{core.id}, cycles", True) for core in cores),
-        Column(f"source, {cores[0].id}"),
-    )
-    return Grid(
+    return grid(
         "strings",
         "Cycles of repeated string instructions, their operands set up: measured where the core "
         "was calibrated, else simulated by its parameters; offsets are bytes behind a line",
-        columns,
+        _of(rows, STRINGS),
         [
-            GridRow([text(row["figure"]), *_numbers(row, cores), text(row["source"])])
-            for row in mine.to_dict("records")
+            column("instruction, bytes, offsets of source and destination", "figure"),
+            *(
+                _figures(f"{core.id}, cycles", itemgetter(side))
+                for core, side in zip(cores, _SIDES, strict=False)
+            ),
+            column(f"source, {cores[0].id}", "source"),
         ],
     )
 
 
 def boundaries(words: pd.DataFrame) -> Grid:
     """Return what code alignment costs, in words."""
-    columns = (
-        Column("loop"), Column("core"), Column("best, cycles", True), Column("worst, cycles", True),
-        Column("boundary, B", True), Column("in words", wide=True),
-    )  # fmt: skip
-    return Grid(
+    return grid(
         "places",
         "Cycles an iteration of main loops over the code offsets 0 to 63, simulated",
-        columns,
+        words,
         [
-            GridRow(
-                [
-                    text(f"{row['kernel']}/{row['variant']}"), text(row["microarch"]),
-                    number(row["best_cycles"]), number(row["worst_cycles"]),
-                    number(row["boundary_bytes"], 0), text(row["words"]),
-                ]
-            )
-            for row in words.to_dict("records")
+            column("loop", lambda row: f"{row['kernel']}/{row['variant']}"),
+            column("core", "microarch"),
+            *OFFSET_COSTS,
         ],
-    )  # fmt: skip
+    )
 
 
 def left_out_table(forms: Sequence[tuple[str, str]]) -> Grid:
     """Return the forms that a calibrated core knows nothing of, and why."""
-    columns = (Column("form"), Column("why", wide=True))
-    rows = [GridRow([text(form), text(why)]) for form, why in forms]
-    return Grid("left-out", "Forms without figures: the simulator refuses them", columns, rows)
-
-
-def _both(row: Mapping[Any, Any], cores: Sequence[Microarch]) -> list[Cell]:
-    """Return the cells of the core and of the one beside it."""
-    shown = [text(row[name]) for name in ("value", "beside")]
-    return shown[: len(cores)]
-
-
-def _numbers(row: Mapping[Any, Any], cores: Sequence[Microarch]) -> list[Cell]:
-    """Return the same as numbers, by which they sort."""
-    return [Cell(cell.text, float(cell.text)) if cell.text else cell for cell in _both(row, cores)]
-
-
-def _figure(value: object, part: str) -> Cell:
-    """Return a cell that sorts by its number, of several the last."""
-    shown = text(value)
-    if part == UOPS or not shown.text:
-        return shown
-    return Cell(shown.text, float(shown.text.rpartition(" ")[2]))
+    return grid(
+        "left-out",
+        "Forms without figures: the simulator refuses them",
+        [dict(zip(("form", "why"), one, strict=True)) for one in forms],
+        [column("form"), column("why", wide=True)],
+    )
 
 
 # Loops whose places are shown, and routines whose calls are, by ISA.
@@ -185,14 +158,13 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
 
 
 def _ports(cores: Sequence[Microarch]) -> Iterator[Drawing]:
-    kinds = list(dict.fromkeys(kinds_table(cores)))
+    kinds = list(dict.fromkeys(u.kind for core in cores for u in core_figures.port_uses(core)))
     for core in cores:
         yield drawing(
             plots.port_map(core, kinds),
             f"{core.id}-ports",
             f"{core.name}: a square where a kind of uops runs, a column a port",
             "the table below has the same",
-            {},
         )
 
 
@@ -223,7 +195,6 @@ def _places(
                 f"{core.id}, {kernel}: slowdown of main loops over code offsets; a dot marks more "
                 "than 2 % above the best",
                 f"loops that some offset slows down: {', '.join(slow['variant'])}",
-                {},
             )
 
 
@@ -237,5 +208,4 @@ def _calls(cores: Sequence[Microarch]) -> Iterator[Drawing]:
                 f"{spec.replace('/', '-')}-calls",
                 f"{spec}: predicted cycles a call over its size, by variant",
                 "loopwright predict --sizes gives the numbers",
-                {},
             )

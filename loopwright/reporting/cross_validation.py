@@ -9,6 +9,7 @@ from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
 from loopwright.judging.study import MEASURED
+from loopwright.kernels import Kernel
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
 from loopwright.predicting import calls
@@ -33,19 +34,24 @@ def loops_here() -> pd.DataFrame:
     Rows are as compare returns them, of loops alone: quicker than to compare every kernel.
     InputError where no core.toml describes this machine.
     """
+    core, every = _here()
+    parts = []
+    for kernel in every:
+        guess = predict(kernel.id, microarch=core, model="all", notion="loop")
+        real = measure(kernel.id, sizes=(_ONE_CALL,))
+        real = real[(real["quantity"] == "loop") & (real["status"] != "refused")]
+        notes = [user_space_note(kernel.variants[name]) for name in real["variant"]]
+        real = real.assign(source=MEASURED, note=notes)
+        parts += [guess.rename(columns={"model": "source"}), real]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _here() -> tuple[str, list[Kernel]]:
+    """Return this machine's core and the kernels that it can run; InputError without a core."""
     core = hosts.microarch()
     if core is None:
         raise InputError("no core.toml describes this machine: models cannot be held against it")
-    parts = []
-    for kernel in kernels.every():
-        if kernel.isa == toolchain.host_isa():
-            guess = predict(kernel.id, microarch=core, model="all", notion="loop")
-            real = measure(kernel.id, sizes=(_ONE_CALL,))
-            real = real[(real["quantity"] == "loop") & (real["status"] != "refused")]
-            notes = [user_space_note(kernel.variants[name]) for name in real["variant"]]
-            real = real.assign(source=MEASURED, note=notes)
-            parts += [guess.rename(columns={"model": "source"}), real]
-    return pd.concat(parts, ignore_index=True)
+    return core, [kernel for kernel in kernels.every() if kernel.isa == toolchain.host_isa()]
 
 
 def pairs(table: pd.DataFrame) -> pd.DataFrame:
@@ -127,13 +133,10 @@ def calls_here(
     sizes are bytes, records what calls of variants that count records take. Calls that were refused
     are left out. InputError where no core.toml describes this machine.
     """
-    if hosts.microarch() is None:
-        raise InputError("no core.toml describes this machine: models cannot be held against it")
-    parts = []
-    for kernel in kernels.every():
-        if kernel.isa == toolchain.host_isa():
-            wanted = sizes_of(kernel.id, sizes, records)
-            parts.append(measure(kernel.id, sizes=wanted, alignments=alignments))
+    parts = [
+        measure(k.id, sizes=sizes_of(k.id, sizes, records), alignments=alignments)
+        for k in _here()[1]
+    ]
     rows = pd.concat(parts, ignore_index=True)
     return rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
 

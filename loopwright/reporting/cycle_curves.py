@@ -72,7 +72,7 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
         cycles, offsets = mine["cycles_per_iteration"], mine["offset_bytes"].to_list()
         limit = cycles.min() * (1 + SLOW)
         slow = [o for o, value in zip(offsets, cycles, strict=True) if value > limit]
-        kernel, variant, core = map(str, key)
+        core = str(key[-1])
         loop = bool(mine["notion"].eq("loop").all())
         code = decode(microarchs.load(core).isa, bytes.fromhex(mine["code"].iloc[0]))
         boundary, why = _explain(slow, offsets, code) if loop else (None, "of a call, not a loop")
@@ -83,20 +83,8 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
             else f"{high:.2f} against {low:.2f} cycles at offset{'s' if len(slow) > 1 else ''} "
             f"{ranges(slow)}: {why}"
         )
-        found.append(
-            {
-                "kernel": kernel,
-                "variant": variant,
-                "microarch": core,
-                "best_cycles": low,
-                "best_offset_bytes": offsets[int(cycles.argmin())],
-                "worst_cycles": high,
-                "worst_offset_bytes": offsets[int(cycles.argmax())],
-                "slow_offsets": ranges(slow),
-                "boundary_bytes": boundary,
-                "words": words,
-            }
-        )
+        first = (offsets[int(cycles.argmin())], offsets[int(cycles.argmax())])
+        found.append([*key, low, first[0], high, first[1], ranges(slow), boundary, words])
     return pd.DataFrame(found, columns=columns).astype({"boundary_bytes": "Int64"})
 
 

@@ -1,11 +1,13 @@
 """Pages that need no network: their template, tables with cells that sort, figures as SVG."""
 
 import io
+import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -19,6 +21,7 @@ from loopwright import files, kernels
 from loopwright.errors import InputError
 from loopwright.judging.study import MEASURED
 from loopwright.machine import hosts
+from loopwright.predicting.explain import STEPS
 from loopwright.predicting.models import MODELS
 
 INK = "#1b1f24"
@@ -148,11 +151,15 @@ class Cell:
     command: bool = False
 
 
+Row = Mapping[Any, Any]
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column: its head (with the unit), and whether it holds numbers, or sentences."""
+    """A column: head (with the unit), cell of a row, and whether it holds numbers or sentences."""
 
     head: str
+    cell: Callable[[Row], Cell]
     number: bool = False
     wide: bool = False
 
@@ -162,7 +169,7 @@ class GridRow:
     """A row; facets are what filters know it by: core, model, variant, notion."""
 
     cells: Sequence[Cell]
-    facets: dict[str, str] = field(default_factory=dict)
+    facets: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -175,28 +182,62 @@ class Grid:
     rows: Sequence[GridRow]
 
 
-def filled(
-    columns: Sequence[Column], rows: Sequence[GridRow]
-) -> tuple[list[Column], list[GridRow]]:
-    """Return columns and rows without the columns that are empty in every row."""
+def grid(
+    name: str,
+    caption: str,
+    rows: pd.DataFrame | Iterable[Row],
+    columns: Sequence[Column],
+    facets: Callable[[Row], Mapping[str, str]] = lambda _: {},
+) -> Grid:
+    """Return rows as a table, without the columns that are empty in all of them."""
+    records: Iterable[Row] = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    cells = [([column.cell(row) for column in columns], facets(row)) for row in records]
     kept = [
         n
         for n in range(len(columns))
-        if not rows or any(row.cells[n].text not in ("", NONE) for row in rows)
+        if not cells or any(of_row[n].text not in ("", NONE) for of_row, _ in cells)
     ]
-    return [columns[n] for n in kept], [
-        GridRow([row.cells[n] for n in kept], row.facets) for row in rows
-    ]
+    shown = [GridRow([of_row[n] for n in kept], known) for of_row, known in cells]
+    return Grid(name, caption, [columns[n] for n in kept], shown)
+
+
+def column(
+    head: str,
+    of: str | Callable[[Row], Any] = "",
+    digits: int | None = None,
+    *,
+    sign: bool = False,
+    wide: bool = False,
+) -> Column:
+    """Return a column of texts, or of numbers with so many digits behind the point.
+
+    of is the key of its values in a row (the head where left out), or returns a row's value or
+    cell. sign shows that of positive numbers; wide is for sentences.
+    """
+    value: Callable[[Row], Any] = of if callable(of) else itemgetter(of or head)
+
+    def cell(row: Row) -> Cell:
+        found = value(row)
+        if isinstance(found, Cell):
+            return found
+        return text(found) if digits is None else number(found, digits, sign=sign)
+
+    return Column(head, cell, digits is not None, wide)
+
+
+def core_column(of: str = "microarch") -> Column:
+    """Return a column of cores' ids, each marked where it is this machine's."""
+    return column("core", lambda row: hosts.marked(str(row[of])))
+
+
+def again_column(command: Callable[[Row], str]) -> Column:
+    """Return a column of the commands that give each row's figures again."""
+    return Column("again by", lambda row: Cell(command(row), command=True))
 
 
 def text(value: Any) -> Cell:
     """Return a cell of text, empty where the value is missing."""
     return Cell("" if value is None or value is pd.NA or value != value else str(value))
-
-
-def marked(name: Any) -> Cell:
-    """Return a cell of a core's id, marked where it is this machine's."""
-    return text(hosts.marked(str(name)))
 
 
 def number(
@@ -217,14 +258,43 @@ def number(
     return Cell(shown + mark, float(value))
 
 
-def command(line: str) -> Cell:
-    """Return a cell of a command."""
-    return Cell(line, command=True)
-
-
 def variant_facet(kernel: str, variant: Any) -> str:
     """Return what a filter knows a variant by: variants of two kernels may share a name."""
     return f"{kernel}/{variant}"
+
+
+class Words:
+    """Numbers of texts, in the order in which they were first asked for; the empty one is 0."""
+
+    def __init__(self) -> None:
+        self._of = {"": 0}
+
+    def number(self, text: str) -> int:
+        """Return the number of a text."""
+        return self._of.setdefault(text, len(self._of))
+
+    @property
+    def all(self) -> Sequence[str]:
+        """Return all texts, by number."""
+        return list(self._of)
+
+
+def uop(row: Row, words: Words) -> list[int | None]:
+    """Return a row of a timeline as the scripts of a page read it.
+
+    Iteration and instruction, the numbers of what the uop does, its port and what it waited for,
+    then the cycle of each step (None: skipped).
+    """
+    what = ", ".join(filter(None, (row["role"], row["how"])))
+    texts = (what, row["port"] or "", row["waited_for"] or "")
+    cycles = (row[f"{step}_cycle"] for step in STEPS)
+    return [row["iteration"], row["instruction"], *map(words.number, texts), *cycles]
+
+
+def script_data(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that may stand in a script element."""
+    # "</script>" in a text must not end the element.
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 _THEMED = (*ON_DARK, "#ffffff")  # white is the page, behind bars and between cells

@@ -1,28 +1,29 @@
 """The section of one kernel on the page: its figures and tables."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from loopwright import microarchs
 from loopwright.histogram import Histogram
-from loopwright.judging.study import MEASURED
+from loopwright.judging.study import HERE, MEASURED
+from loopwright.machine import hosts
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, cycle_curves, findings, html, plots
 from loopwright.reporting.findings import Asked, Finding
 from loopwright.reporting.html import (
+    Cell,
     Column,
     Grid,
-    GridRow,
-    command,
-    filled,
-    marked,
+    Row,
+    again_column,
+    column,
+    core_column,
+    grid,
     number,
-    text,
     variant_facet,
 )
 
@@ -35,7 +36,7 @@ class Drawing:
 
     svg: str
     caption: str
-    facets: dict[str, str] = field(default_factory=dict)
+    facets: dict[str, str]
 
 
 def throughput_bars(found: Finding, name: str) -> Iterator[Drawing]:
@@ -47,7 +48,7 @@ def throughput_bars(found: Finding, name: str) -> Iterator[Drawing]:
             f"{name}-{core}-throughput",
             f"{core}: cycles by variant and source, for as many bytes of each variant",
             "the table below has the same numbers",
-            {"core": core},
+            core=core,
         )
 
 
@@ -63,7 +64,8 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
             f"{core}: slowdown over code offsets. A dot marks more than 2 % above the variant's "
             "best; dashed lines are 32-byte boundaries, dotted ones 16-byte",
             f"variants that some offset slows down: {slow}; the table below says which",
-            {"core": str(core), "model": SIMULATOR},
+            core=str(core),
+            model=SIMULATOR,
         )
 
 
@@ -103,7 +105,8 @@ def curves(
             f"{name}-{routine}-{core}-{source}-sizes",
             f"{'. '.join(parts)}{weights}",
             "the table below names the cheapest variant by size",
-            {"core": str(core), "model": str(source)},
+            core=core,
+            model=source,
         )
 
 
@@ -127,11 +130,11 @@ def scatters(findings: list[Finding]) -> Iterator[Drawing]:
             f"scatter-{core}",
             f"{core}: predicted over measured cycles; the band is 10 % to either side",
             "the table below has MAPE and Kendall's tau",
-            {"core": str(core)},
+            core=str(core),
         )
 
 
-def drawing(figure: Figure, name: str, caption: str, aside: str, facets: dict[str, str]) -> Drawing:
+def drawing(figure: Figure, name: str, caption: str, aside: str, **facets: str) -> Drawing:
     """Return a figure as the page has it; aside is for who cannot see it."""
     return Drawing(html.inline(figure, name, f"{caption}; {aside}"), caption, facets)
 
@@ -147,273 +150,271 @@ def strips(found: Finding, name: str) -> Iterator[Drawing]:
             f"{routine}: the best variant by size of a call. Filled: it beats the baseline "
             "whatever is not known; hatched: it may; empty: the baseline as it is",
             "the table below has the same bands",
-            {},
         )
 
 
-def bands(found: Finding, name: str) -> Grid | None:
-    """Return the bands with their speeds, None where there are none."""
-    if found.bands.empty:
-        return None
-    columns = (
-        Column("routine"), Column("core"), Column("where", wide=True), Column("from, B", True),
-        Column("to, B", True), Column("best"), Column("verdict"),
-        Column("against baseline at least, %", True), Column("at most, %", True),
-        Column("evidence", wide=True),
-    )  # fmt: skip
-    rows = [
-        GridRow(
-            [text(row["routine"]), marked(row["microarch"]), text(row["condition"]),
-             number(row["from_bytes"], 0), number(row["to_bytes"], 0), text(row["variant"]),
-             text(row["status"]), number(100 * (row["speed_low"] - 1), 1, sign=True),
-             number(100 * (row["speed_high"] - 1), 1, sign=True), text(row["evidence"])],
-            {"core": str(row["microarch"])},
-        )
-        for row in found.bands.to_dict("records")
-    ]  # fmt: skip
-    caption = (
+_SHARED = (column("variant"), core_column())
+
+
+def bands(found: Finding, name: str) -> Grid:
+    """Return the bands with their speeds."""
+    return grid(
+        f"{name}-bands",
         f"{found.kernel.id}: which variant is best from which size to which. wins: whatever is not "
         "known; open: what is not known, or the error of the evidence, decides; keeps: none beats "
-        "the baseline"
-    )
-    return Grid(f"{name}-bands", caption, *filled(columns, rows))
+        "the baseline",
+        found.bands,
+        [
+            column("routine"), core_column(), column("where", "condition", wide=True),
+            column("from, B", "from_bytes", 0), column("to, B", "to_bytes", 0),
+            column("best", "variant"), column("verdict", "status"),
+            _gain("against baseline at least, %", "speed_low"), _gain("at most, %", "speed_high"),
+            column("evidence", wide=True),
+        ],
+        lambda row: {"core": str(row["microarch"])},
+    )  # fmt: skip
 
 
-_ASKED = {"source": "model", "microarch": "core", "variant": "variants"}
-_ORIGIN = Column("origin", wide=True)
-_HOW = Column("again by")
-_SHARED = (Column("variant"), Column("core"))
+def _gain(head: str, of: str) -> Column:
+    """Return a column of speeds as their excess over 1 in percent."""
+    return column(head, lambda row: 100 * (row[of] - 1), 1, sign=True)
 
 
 def throughput_table(found: Finding, asked: Asked, name: str) -> Grid:
     """Return the comparison: a row for each variant, core and source that has a number."""
-    columns = (
-        *_SHARED, Column("source"), Column("notion"), Column("offset, B", True),
-        Column("cycles", True), Column("for"), Column("against baseline, %", True),
-        Column("error, %", True), Column("bytes an iteration", True),
-        Column("limited by", wide=True), Column("remark", wide=True), _ORIGIN, _HOW,
-    )  # fmt: skip
     limits = found.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()
-    rows = []
-    for row in found.table[found.table["cycles"].notna()].to_dict("records"):
-        key = (str(row["variant"]), str(row["microarch"]), str(row["source"]))
+
+    def cycles(row: Row) -> Cell:
         measured = row["source"] == MEASURED
-        place = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
         doubt = row["uncertainty"] * row["cycles_per_unit"] / row["cycles"] if measured else None
         mark = "!" * bool(row["excluded"]) + "*" * bool(row["note"])
-        cells = [
-            text(row["variant"]), marked(row["microarch"]), text(row["source"]),
-            text(row["notion"]), number(row["offset"], 0),
-            number(row["cycles_per_unit"], doubt=doubt, mark=mark),
-            text(row["unit"]), number(100 * (row["vs_baseline"] - 1), 1, sign=True),
-            number(row["error_percent"], 1, sign=True), number(row["bytes_per_iteration"], 0),
-            text(limit_of.get(key, "")), text(_remark(row)),
-            text(findings.origin_of(str(row["source"]), str(row["machine"]), str(row["clock"]))),
-            command(asked.figure(found.kernel.id, *key, place=place)),
-        ]  # fmt: skip
-        rows.append(GridRow(cells, _facets(found, row, str(row["source"]))))
-    caption = (
+        return number(row["cycles_per_unit"], doubt=doubt, mark=mark)
+
+    def again(row: Row) -> str:
+        measured = row["source"] == MEASURED
+        place = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
+        return asked.figure(found.kernel.id, *_key(row), place=place)
+
+    return grid(
+        f"{name}-throughput",
         f"{found.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for as "
         "many bytes of each variant, speed against the baseline, and each model's error where this "
-        "was measured. A figure with ! or * is in no comparison: its remark says why"
+        "was measured. A figure with ! or * is in no comparison: its remark says why",
+        found.table[found.table["cycles"].notna()],
+        [
+            *_SHARED, column("source"), column("notion"), column("offset, B", "offset", 0),
+            column("cycles", cycles, 2), column("for", "unit"),
+            _gain("against baseline, %", "vs_baseline"),
+            column("error, %", "error_percent", 1, sign=True),
+            column("bytes an iteration", "bytes_per_iteration", 0),
+            column("limited by", lambda row: limit_of.get(_key(row), ""), wide=True),
+            column("remark", _remark, wide=True), _origin(), again_column(again),
+        ],
+        lambda row: _facets(found, row, str(row["source"])),
+    )  # fmt: skip
+
+
+def _key(row: Row) -> tuple[str, str, str]:
+    return str(row["variant"]), str(row["microarch"]), str(row["source"])
+
+
+def _origin(source: str = "") -> Column:
+    """Return the column that says where each row's figures come from: its source, or this one."""
+    return column(
+        "origin",
+        lambda row: findings.origin_of(
+            source or str(row["source"]), str(row.get("machine", "")), str(row.get("clock", ""))
+        ),
+        wide=True,
     )
-    return Grid(f"{name}-throughput", caption, *filled(columns, rows))
 
 
-def _remark(row: dict[Any, Any]) -> str:
+def _remark(row: Row) -> str:
     """Return what a reader of a figure must know: why it is not used, which loop it is of."""
     partial = f"measured {row['note']}" if row["note"] else ""
     several = row["main_loop"] if " loops: " in str(row["main_loop"]) else ""
-    parts = (row["excluded"], partial, row["caveat"], several)
-    return "; ".join(part for part in parts if part)
+    return _joined(row["excluded"], partial, row["caveat"], several)
 
 
-def steps(found: Finding, name: str) -> Grid | None:
-    """Return what each step gained on the way to the variants that improve found, None if none."""
-    columns = (
-        Column("variant"), Column("transformation", wide=True), Column("bytes", True),
-        Column("core"), Column("cycles a call", True), Column("times as fast as before", True),
-    )  # fmt: skip
-    rows = [
-        GridRow(
-            [text(variant.name), text(step.name), number(step.bytes, 0), marked(core),
-             number(cycles), number(before.cycles[core] / cycles)],
-            {"core": core, "variant": variant_facet(found.kernel.id, variant.name)},
-        )
-        for variant in found.kernel.variants.values()
-        for before, step in zip(variant.steps[:1] + variant.steps, variant.steps, strict=False)
-        for core, cycles in step.cycles.items()
-    ]  # fmt: skip
-    caption = (
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def steps(found: Finding, name: str) -> Grid:
+    """Return what each step gained on the way to the variants that improve found."""
+    return grid(
+        f"{name}-steps",
         f"{found.kernel.id}: cycles by pipeline of the variants that `improve` found, as it "
-        "predicted them, from the one that it began with on, step by step"
-    )
-    return Grid(f"{name}-steps", caption, columns, rows) if rows else None
-
-
-def silent(found: Finding, name: str) -> Grid | None:
-    """Return why there is no number, each reason once; None where all sources answer."""
-    missing = found.table[found.table["cycles"].isna() & found.table["error"].fillna("").ne("")]
-    if missing.empty:
-        return None
-    rows = [
-        GridRow(
-            [text(error), *(text(", ".join(mine[c].unique())) for c in _ASKED)],
-            {
-                _ASKED[k]: str(mine[k].iloc[0])
-                for k in ("source", "microarch")
-                if mine[k].nunique() == 1
-            },
-        )
-        for error, mine in missing.groupby("error", sort=False)
-    ]
-    columns = (Column("reason", wide=True), *(Column(c) for c in _ASKED.values()))
-    return Grid(f"{name}-silent", f"{found.kernel.id}: no number, and why", columns, rows)
-
-
-def assumed(found: Finding, name: str) -> Grid | None:
-    """Return the unmeasured parameters that the simulator's figures follow, None without any."""
-    if found.assumed.empty:
-        return None
-    columns = (
-        *_SHARED, Column("parameter"), Column("taken as"), Column("cycles, from", True),
-        Column("cycles, to", True), Column("why", wide=True), _HOW,
+        "predicted them, from the one that it began with on, step by step",
+        [
+            {"variant": variant.name, "step": step, "microarch": core, "cycles": cycles,
+             "faster": before.cycles[core] / cycles}
+            for variant in found.kernel.variants.values()
+            for before, step in zip(variant.steps[:1] + variant.steps, variant.steps, strict=False)
+            for core, cycles in step.cycles.items()
+        ],
+        [
+            column("variant"), column("transformation", lambda row: row["step"].name, wide=True),
+            column("bytes", lambda row: row["step"].bytes, 0), core_column(),
+            column("cycles a call", "cycles", 2), column("times as fast as before", "faster", 2),
+        ],
+        lambda row: {
+            "core": row["microarch"], "variant": variant_facet(found.kernel.id, row["variant"])
+        },
     )  # fmt: skip
-    rows = [
-        GridRow(
-            [
-                text(row["variant"]), marked(row["microarch"]), text(row["of"]),
-                text(row["figure"]), number(row["least_cycles"]), number(row["most_cycles"]),
-                text(row["source"]),
-                command(f"loopwright predict {found.kernel.id}/{row['variant']} "
-                        f"--microarch {row['microarch']} --sources"),
-            ],
-            _facets(found, row, SIMULATOR),
-        )
-        for row in found.assumed.to_dict("records")
-    ]  # fmt: skip
-    caption = (
-        f"{found.kernel.id}: cycles of an iteration, or of 64 bytes and the start of a string "
-        "instruction, as a parameter varies over what is known of it, or by a step"
+
+
+_SILENT = {"source": "model", "microarch": "core", "variant": "variants"}
+
+
+def silent(found: Finding, name: str) -> Grid:
+    """Return why there is no number, each reason once."""
+    missing = found.table[found.table["cycles"].isna() & found.table["error"].fillna("").ne("")]
+    return grid(
+        f"{name}-silent",
+        f"{found.kernel.id}: no number, and why",
+        [
+            {"reason": error, **{key: mine[key].unique() for key in _SILENT}}
+            for error, mine in missing.groupby("error", sort=False)
+        ],
+        [column("reason", wide=True), *(_listed(head, key) for key, head in _SILENT.items())],
+        lambda row: {
+            _SILENT[key]: str(row[key][0]) for key in ("source", "microarch") if len(row[key]) == 1
+        },
     )
-    return Grid(f"{name}-assumed", caption, columns, rows)
+
+
+def _listed(head: str, of: str) -> Column:
+    return column(head, lambda row: ", ".join(row[of]))
+
+
+def assumed(found: Finding, name: str) -> Grid:
+    """Return the unmeasured parameters that the simulator's figures follow."""
+    return grid(
+        f"{name}-assumed",
+        f"{found.kernel.id}: cycles of an iteration, or of 64 bytes and the start of a string "
+        "instruction, as a parameter varies over what is known of it, or by a step",
+        found.assumed,
+        [
+            *_SHARED, column("parameter", "of"), column("taken as", "figure"),
+            column("cycles, from", "least_cycles", 2), column("cycles, to", "most_cycles", 2),
+            column("why", "source", wide=True),
+            again_column(
+                lambda row: f"loopwright predict {found.kernel.id}/{row['variant']} "
+                f"--microarch {row['microarch']} --sources"
+            ),
+        ],
+        lambda row: _facets(found, row, SIMULATOR),
+    )  # fmt: skip
 
 
 def ports(cores: Sequence[str]) -> Grid:
     """Return which ports of the cores run what."""
-    rows = [
-        GridRow([text(core.name), text(use.kind), text(" ".join(use.ports))], {"core": core.id})
-        for core in map(microarchs.load, cores)
-        for use in core_figures.port_uses(core)
-    ]
-    columns = (Column("core"), Column("what"), Column("ports"))
-    return Grid("ports", "Which ports of each core run what", columns, rows)
+    return grid(
+        "ports",
+        "Which ports of each core run what",
+        [
+            {"core": core.name, "what": use.kind, "ports": " ".join(use.ports), "id": core.id}
+            for core in map(microarchs.load, cores)
+            for use in core_figures.port_uses(core)
+        ],
+        [column("core"), column("what"), column("ports")],
+        lambda row: {"core": row["id"]},
+    )
+
+
+OFFSET_COSTS = (
+    column("best, cycles", "best_cycles", 2), column("worst, cycles", "worst_cycles", 2),
+    column("boundary, B", "boundary_bytes", 0), column("in words", "words", wide=True),
+)  # fmt: skip
 
 
 def boundaries(found: Finding, asked: Asked, name: str) -> Grid:
     """Return what code alignment costs, in words."""
-    columns = (
-        *_SHARED, Column("best, cycles", True), Column("worst, cycles", True),
-        Column("boundary, B", True), Column("in words", wide=True), _ORIGIN, _HOW,
-    )  # fmt: skip
-    rows = [
-        GridRow(
-            [
-                text(row["variant"]), marked(row["microarch"]), number(row["best_cycles"]),
-                number(row["worst_cycles"]), number(row["boundary_bytes"], 0), text(row["words"]),
-                text(findings.origin_of(SIMULATOR, "", "")),
-                command(asked.figure(found.kernel.id, row["variant"], row["microarch"],
-                                     SIMULATOR, "all")),
-            ],
-            _facets(found, row, SIMULATOR),
-        )
-        for row in found.boundaries.to_dict("records")
-    ]  # fmt: skip
-    caption = f"{found.kernel.id}: cycles an iteration over the code offsets 0 to 63, simulated"
-    return Grid(f"{name}-boundaries", caption, columns, rows)
+
+    def again(row: Row) -> str:
+        return asked.figure(found.kernel.id, row["variant"], row["microarch"], SIMULATOR, "all")
+
+    return grid(
+        f"{name}-boundaries",
+        f"{found.kernel.id}: cycles an iteration over the code offsets 0 to 63, simulated",
+        found.boundaries,
+        [*_SHARED, *OFFSET_COSTS, _origin(SIMULATOR), again_column(again)],
+        lambda row: _facets(found, row, SIMULATOR),
+    )
 
 
-def calls(found: Finding, asked: Asked, name: str) -> Grid | None:
-    """Return the measured costs of calls, None where nothing was measured."""
+def calls(found: Finding, asked: Asked, name: str) -> Grid:
+    """Return the measured costs of calls."""
     measured = found.study.measurements
-    measured = measured[measured["quantity"] == "call"] if len(measured) else measured
-    if measured.empty:
-        return None
-    columns = (
-        *_SHARED, Column("size, B", True), Column("destination, source align, B"),
-        Column("offset, B", True), Column("cycles a call", True), Column("p10", True),
-        Column("p90", True), Column("samples", True), Column("remark", wide=True), _ORIGIN, _HOW,
+    rows = measured[measured["quantity"] == "call"] if len(measured) else measured
+
+    def again(row: Row) -> str:
+        said = asked.figure(found.kernel.id, row["variant"], row["microarch"], MEASURED)
+        if " measure " in said and found.kernel.routines:
+            said += f" --sizes {row['size_bytes']:.0f}"
+        return said
+
+    return grid(
+        f"{name}-calls",
+        f"{found.kernel.id}: measured cycles a call",
+        rows,
+        [
+            column("variant"), column("core", lambda row: hosts.marked(row["microarch"] or HERE)),
+            column("size, B", "size_bytes", 0),
+            column("destination, source align, B",
+                   lambda row: f"{row['dst_align']:.0f}, {row['src_align']:.0f}"),
+            column("offset, B", "offset", 0),
+            column("cycles a call", lambda row: number(row["cycles"], doubt=row["uncertainty"]), 2),
+            column("p10", digits=2), column("p90", digits=2), column("samples", digits=0),
+            column("remark", lambda row: _joined(row["reason"], row["note"]), wide=True),
+            _origin(MEASURED), again_column(again),
+        ],
+        lambda row: _facets(found, {**row, "microarch": row["microarch"] or HERE}, MEASURED),
     )  # fmt: skip
-    rows = []
-    for row in measured.to_dict("records"):
-        again = asked.figure(found.kernel.id, row["variant"], row["microarch"], MEASURED)
-        if " measure " in again and found.kernel.routines:
-            again += f" --sizes {row['size_bytes']:.0f}"
-        core = row["microarch"] or "this host"
-        cells = [
-            text(row["variant"]), marked(core), number(row["size_bytes"], 0),
-            text(f"{row['dst_align']:.0f}, {row['src_align']:.0f}"), number(row["offset"], 0),
-            number(row["cycles"], doubt=row["uncertainty"]), number(row["p10"]),
-            number(row["p90"]), number(row["samples"], 0),
-            text("; ".join(part for part in (row["reason"], row["note"]) if part)),
-            text(findings.origin_of(MEASURED, str(row["machine"]), str(row["clock"]))),
-            command(again),
-        ]  # fmt: skip
-        rows.append(GridRow(cells, _facets(found, {**row, "microarch": core}, MEASURED)))
-    caption = f"{found.kernel.id}: measured cycles a call"
-    return Grid(f"{name}-calls", caption, columns, rows)
 
 
 def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
     """Return which variant is cheapest in which stretch of sizes, by routine, core, source."""
-    columns = (
-        Column("routine"), Column("core"), Column("source"), Column("from, B", True),
-        Column("to, B", True), Column("cheapest"), Column("no cost known of", wide=True),
-        Column("remark", wide=True),
+    return grid(
+        f"{name}-cheapest",
+        f"{found.kernel.id}: the cheapest variant by size, with the crossover points",
+        [
+            {**row, **dict(zip(CURVE, key, strict=True)), "remark": _joined(*mine["note"].unique())}
+            for key, mine in costs.groupby(CURVE, sort=False)
+            for row in cycle_curves.crossovers(mine).to_dict("records")
+        ],
+        [
+            column("routine"), core_column(), column("source"),
+            column("from, B", "from_bytes", 0), column("to, B", "to_bytes", 0),
+            column("cheapest"), column("no cost known of", "lacking", wide=True),
+            column("remark", wide=True),
+        ],
+        lambda row: {"core": str(row["microarch"]), "model": str(row["source"])},
     )  # fmt: skip
-    rows = [
-        GridRow(
-            [text(routine), marked(core), text(source), number(row["from_bytes"], 0),
-             number(row["to_bytes"], 0), text(row["cheapest"]), text(row["lacking"]),
-             text("; ".join(note for note in mine["note"].unique() if note))],
-            {"core": str(core), "model": str(source)},
-        )
-        for (routine, core, source), mine in costs.groupby(CURVE, sort=False)
-        for row in cycle_curves.crossovers(mine).to_dict("records")
-    ]  # fmt: skip
-    caption = f"{found.kernel.id}: the cheapest variant by size, with the crossover points"
-    return Grid(f"{name}-cheapest", caption, *filled(columns, rows))
 
 
 def contract(found: Finding, name: str) -> Grid:
     """Return how each variant fared against its contract."""
-    columns = (
-        Column("variant"), Column("holds"), Column("cases", True),
-        Column("reported beyond need, B", True), Column("failure, or note", wide=True), _HOW,
-    )  # fmt: skip
-    rows = [
-        GridRow(
-            [text(row["variant"]), text("yes" if row["passed"] else "no"), number(row["cases"], 0),
-             number(row["over_report_bytes"], 0), text(row["failure"] or row["note"]),
-             command(f"loopwright check {found.kernel.id}/{row['variant']}")],
-            {"variant": variant_facet(found.kernel.id, row["variant"])},
-        )
-        for row in found.study.checks.to_dict("records")
-    ]  # fmt: skip
-    caption = (
+    return grid(
+        f"{name}-contract",
         f"{found.kernel.id}: calls made to hold variants to their contract: results, faults at "
-        "every position, bounds, registers"
+        "every position, bounds, registers",
+        found.study.checks,
+        [
+            column("variant"),
+            column("holds", lambda row: "yes" if row["passed"] else "no"),
+            column("cases", digits=0),
+            column("reported beyond need, B", "over_report_bytes", 0),
+            column("failure, or note", lambda row: row["failure"] or row["note"], wide=True),
+            again_column(lambda row: f"loopwright check {found.kernel.id}/{row['variant']}"),
+        ],
+        lambda row: {"variant": variant_facet(found.kernel.id, row["variant"])},
     )
-    return Grid(f"{name}-contract", caption, columns, rows)
 
 
-def _facets(found: Finding, row: dict[Any, Any], model: str) -> dict[str, str]:
-    out = {
-        "core": str(row["microarch"]),
-        "model": model,
-        "variant": variant_facet(found.kernel.id, row["variant"]),
-    }
-    return (
-        {**out, "notion": str(row["notion"])} if row.get("notion") in ("loop", "unrolled") else out
-    )
+def _facets(found: Finding, row: Row, model: str) -> dict[str, str]:
+    variant = variant_facet(found.kernel.id, row["variant"])
+    out = {"core": str(row["microarch"]), "model": model, "variant": variant}
+    return out | ({"notion": row["notion"]} if row.get("notion") in ("loop", "unrolled") else {})

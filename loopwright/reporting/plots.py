@@ -109,31 +109,19 @@ def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes],
     return figure, tops, lower if feet else []
 
 
-def apart(width: float, height: float, ratios: tuple[int, ...]) -> tuple[Figure, list[Axes]]:
-    """Return a figure whose axes stand on top of each other, each with a horizontal one."""
-    figure, rows = plt.subplots(
-        len(ratios),
-        1,
-        figsize=(width, height),
-        squeeze=False,
-        height_ratios=ratios,
-        layout="constrained",
-    )
-    return figure, [row[0] for row in rows]
-
-
 def beside(axes: Axes) -> None:
     """Put the legend at the right of the axes."""
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def beneath(figure: Figure, *every: Axes) -> None:
-    """Put the legend of axes below the figure, what several of them have once."""
+def beneath(figure: Figure, *every: Axes, order: Sequence[str] = ()) -> None:
+    """Put the legend of axes below the figure, what several of them have once; in order if any."""
     shown: dict[str, Artist] = {}
     for axes in every:
         handles, labels = axes.get_legend_handles_labels()
         shown |= dict(zip(labels, handles, strict=True))
-    figure.legend([*shown.values()], [*shown], loc="outside lower center", ncols=3)
+    labels = [label for label in order or shown if label in shown]
+    figure.legend([shown[n] for n in labels], labels, loc="outside lower center", ncols=3)
 
 
 def nothing(why: str) -> Figure:
@@ -163,18 +151,16 @@ def cycles(table: pd.DataFrame, microarch: str) -> Figure:
     units = list(rows["unit"].unique())
     counts = [rows.loc[rows["unit"] == unit, "variant"].nunique() for unit in units]
     tall = 0.6 + 0.5 * len(units) + 0.14 * sum(counts) * (len(sources) + 1)
-    figure, every = apart(5.8, tall, tuple(counts))
+    figure, grid = plt.subplots(
+        len(units), 1, figsize=(5.8, tall), squeeze=False, height_ratios=counts,
+        layout="constrained",
+    )  # fmt: skip
+    every = [*grid[:, 0]]
     for axes, unit in zip(every, units, strict=True):
         _panel(axes, rows[rows["unit"] == unit], sources)
         axes.set_xlabel(f"cycles for {unit} (less is faster)")
     every[0].set_title(hosts.marked(microarch))
-    drawn = {
-        label: handle
-        for axes in every
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    order = [s for s in sources if s in drawn]
-    figure.legend([drawn[s] for s in order], order, loc="outside lower center", ncols=3)
+    beneath(figure, *every, order=sources)
     return figure
 
 
@@ -343,22 +329,14 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
     for (kernel, variant), mine in rows.groupby(["kernel", "variant"], sort=False):
         style = html.variant(str(variant), str(kernel))
         mine = mine.sort_values("size_bytes")
-        sizes = mine["size_bytes"].astype(float)
-        axes.plot(
-            sizes,
-            mine["percent"],
-            label=f"{variant}, published",
-            color=style.colour,
-            marker=style.marker,
-            linestyle="none",
-        )
-        axes.plot(
-            sizes,
-            mine["predicted"],
-            label=f"{variant}, predicted",
-            color=style.colour,
-            linestyle=style.line,
-        )
+        for said, figures, marker, line in (
+            ("published", mine["percent"], style.marker, "none"),
+            ("predicted", mine["predicted"], None, style.line),
+        ):
+            axes.plot(
+                mine["size_bytes"].astype(float), figures, label=f"{variant}, {said}",
+                color=style.colour, marker=marker, linestyle=line,
+            )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_xlabel("size of the call, bytes")

@@ -1,7 +1,6 @@
 """The report as one HTML page that needs no network: the answers first, details folded."""
 
-import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,24 +11,33 @@ from loopwright.histogram import Histogram
 from loopwright.judging.published import published
 from loopwright.judging.recommend import Kind
 from loopwright.judging.verdicts import CONTESTED, EVERY, OPEN, WINS
-from loopwright.kernels import Kernel
 from loopwright.machine import hosts
-from loopwright.predicting.explain import STEPS
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, kernel_section
 from loopwright.reporting.findings import (
     ITERATIONS,
     Asked,
     Finding,
+    Moment,
     ThreadAnswer,
     model_versions,
     origin_of,
     span,
     threads,
 )
-from loopwright.reporting.html import Column, Grid, GridRow, made, marked, number, text
-from loopwright.reporting.kernel_section import Drawing
-from loopwright.rows import statements
+from loopwright.reporting.html import (
+    Grid,
+    Row,
+    Words,
+    column,
+    core_column,
+    grid,
+    made,
+    script_data,
+    uop,
+)
+from loopwright.reporting.text import SAID_OF
+from loopwright.rows import Rows, statements
 from loopwright.version import VERSION
 
 HERE = "*"  # follows this machine's core in the verdicts
@@ -204,26 +212,13 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     )
 
 
-_STEPS = tuple(f"{step}_cycle" for step in STEPS)
-
-
-class _Words:
-    """Texts by number: those of uops repeat."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, int] = {}
-
-    def number(self, text: Any) -> int:
-        return self.of.setdefault(" ".join(str(text).split()), len(self.of))
-
-
 def data(findings: list[Finding], asked: Asked) -> str:
     """Return the timelines as JSON that may stand in a script element.
 
-    words holds every text; a timeline's rows are iteration, instruction, word of its text, of what
-    it does, of its port and of what it waited for, then the cycles of the steps (null: skipped).
+    words holds every text; a timeline's rows are those of html.uop, with the number of the
+    instruction's text behind that of the instruction.
     """
-    words = _Words()
+    words = Words()
     timelines = []
     for found in findings:
         for moment in found.moments:
@@ -241,59 +236,17 @@ def data(findings: list[Finding], asked: Asked) -> str:
                     "why": moment.why,
                     "cycles": round(moment.cycles, 2),
                     "again": command,
-                    "rows": [_row(row, words) for row in moment.rows.to_dict("records")],
+                    "rows": list(_uops(moment, words)),
                 }
             )
-    whole = {"origin": model_versions()[SIMULATOR], "words": list(words.of), "timelines": timelines}
-    # "</script>" in a text must not end the element.
-    return json.dumps(whole, separators=(",", ":")).replace("<", "\\u003c")
+    origin = model_versions()[SIMULATOR]
+    return script_data({"origin": origin, "words": words.all, "timelines": timelines})
 
 
-def _row(row: dict[Any, Any], words: _Words) -> list[int | None]:
-    what = ", ".join(part for part in (row["role"], row["how"]) if part)
-    cycles = [None if pd.isna(row[step]) else int(row[step]) for step in _STEPS]
-    named = [words.number(row[key]) for key in ("port", "waited_for")]
-    return [
-        int(row["iteration"]),
-        int(row["instruction"]),
-        words.number(row["text"]),
-        words.number(what),
-        *named,
-        *cycles,
-    ]
-
-
-# What a recommendation says beside its winner: heads, and columns of recommend.
-_SAID_OF = {
-    "Confidence": "confidence", "Models": "models", "Slower on": "slower_on",
-    "Only where": "only_where", "Without a patch": "without_patch", "Basis": "basis",
-    "Stored runs": "stored", "Evidence": "evidence", "Published": "published",
-    "What would decide": "break_even", "Measure first": "measure_first",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class KernelSection:
-    """Section of the page about one kernel."""
-
-    name: str
-    kernel: Kernel
-    finding: Finding
-    verdicts: list[RoutineVerdict]
-    judged: list[dict[str, object]]
-    strips: list[Drawing]
-    bands: Grid | None
-    throughput: list[Drawing]
-    throughput_table: Grid
-    steps: Grid | None
-    silent: Grid | None
-    assumed: Grid | None
-    heat_maps: list[Drawing]
-    boundaries: Grid
-    curves: list[Drawing]
-    cheapest: Grid | None
-    calls: Grid | None
-    contract: Grid
+def _uops(moment: Moment, words: Words) -> Iterator[list[int | None]]:
+    for row in Rows.of_frame(moment.rows).records():
+        iteration, instruction, *rest = uop(row, words)
+        yield [iteration, instruction, words.number(" ".join(row["text"].split())), *rest]
 
 
 def render(
@@ -319,9 +272,9 @@ def render(
         here=HERE if any(HERE in core for one in every for core, _ in one.cores) else "",
         pairs=pairs(findings, published(), answers),
         ticks=[(tick, at(tick)) for tick in TICKS],
-        said_of=_SAID_OF,
+        said_of={head: key for head, key in SAID_OF.items() if key != "bands"},
         statements=statements,
-        parts=[_part(f, every, asked, histogram) for f in findings],
+        parts=[_part(f, asked, histogram) for f in findings],
         scatters=list(kernel_section.scatters(findings)),
         accuracy=_accuracy(findings),
         facets=(facets := _facets(findings)),
@@ -335,35 +288,29 @@ def _in_order(answers: list[ThreadAnswer]) -> list[ThreadAnswer]:
     return sorted(answers, key=lambda answer: order.index(answer.thread.id))
 
 
-def _part(
-    found: Finding, every: list[RoutineVerdict], asked: Asked, histogram: Histogram | None
-) -> KernelSection:
+def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> dict[str, Any]:
+    """Return the section of a kernel, as the template names what is in it."""
     name = kernel_name(found.kernel.id)
-    known = kernel_section.costs(found)
-    judged = [
-        {str(key): value for key, value in row.items()}
-        for row in found.recommendation.to_dict("records")
-    ]
-    return KernelSection(
-        name=name,
-        kernel=found.kernel,
-        finding=found,
-        verdicts=[one for one in every if one.kernel == found.kernel.id],
-        judged=judged,
-        strips=list(kernel_section.strips(found, name)),
-        bands=kernel_section.bands(found, name),
-        throughput=list(kernel_section.throughput_bars(found, name)),
-        throughput_table=kernel_section.throughput_table(found, asked, name),
-        steps=kernel_section.steps(found, name),
-        silent=kernel_section.silent(found, name),
-        assumed=kernel_section.assumed(found, name),
-        heat_maps=list(kernel_section.heat_maps(found, name)),
-        boundaries=kernel_section.boundaries(found, asked, name),
-        curves=list(kernel_section.curves(found, known, histogram, name)),
-        cheapest=kernel_section.cheapest(found, known, name) if len(known) else None,
-        calls=kernel_section.calls(found, asked, name),
-        contract=kernel_section.contract(found, name),
-    )
+    costs = kernel_section.costs(found)
+    return {
+        "name": name,
+        "kernel": found.kernel,
+        "finding": found,
+        "judged": found.recommendation.to_dict("records"),
+        "strips": list(kernel_section.strips(found, name)),
+        "bands": kernel_section.bands(found, name),
+        "throughput": list(kernel_section.throughput_bars(found, name)),
+        "throughput_table": kernel_section.throughput_table(found, asked, name),
+        "steps": kernel_section.steps(found, name),
+        "silent": kernel_section.silent(found, name),
+        "assumed": kernel_section.assumed(found, name),
+        "heat_maps": list(kernel_section.heat_maps(found, name)),
+        "boundaries": kernel_section.boundaries(found, asked, name),
+        "curves": list(kernel_section.curves(found, costs, histogram, name)),
+        "cheapest": kernel_section.cheapest(found, costs, name),
+        "calls": kernel_section.calls(found, asked, name),
+        "contract": kernel_section.contract(found, name),
+    }
 
 
 def _accuracy(findings: list[Finding]) -> Grid | None:
@@ -371,22 +318,23 @@ def _accuracy(findings: list[Finding]) -> Grid | None:
     pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
     if pairs.empty:
         return None
-    columns = (
-        Column("core"), Column("model"), Column("loops", True), Column("MAPE, %", True),
-        Column("Kendall's tau", True), Column("farthest off, %", True), Column("origin"),
-    )  # fmt: skip
     where = pairs.drop_duplicates("microarch").set_index("microarch")
-    rows = []
-    for row in cross_validation.summary(pairs).to_dict("records"):
+
+    def origin(row: Row) -> str:
         of = where.loc[row["microarch"]]
-        cells = [
-            marked(row["microarch"]), text(row["source"]), number(row["loops"], 0),
-            number(row["mape_percent"], 1), number(row["kendall_tau"]),
-            number(row["worst_percent"], 1, sign=True),
-            text(f"{origin_of(row['source'], '', '')} against {of['machine']}, {of['clock']}"),
-        ]  # fmt: skip
-        rows.append(GridRow(cells, {"core": row["microarch"], "model": row["source"]}))
-    return Grid("accuracy", "How far the models are from what was measured", columns, rows)
+        return f"{origin_of(row['source'], '', '')} against {of['machine']}, {of['clock']}"
+
+    return grid(
+        "accuracy",
+        "How far the models are from what was measured",
+        cross_validation.summary(pairs),
+        [
+            core_column(), column("model", "source"), column("loops", digits=0),
+            column("MAPE, %", "mape_percent", 1), column("Kendall's tau", "kendall_tau", 2),
+            column("farthest off, %", "worst_percent", 1, sign=True), column("origin", origin),
+        ],
+        lambda row: {"core": row["microarch"], "model": row["source"]},
+    )  # fmt: skip
 
 
 def _facets(findings: list[Finding]) -> dict[str, list[str]]:

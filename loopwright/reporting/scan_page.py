@@ -5,16 +5,15 @@ import gzip
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from loopwright.errors import InputError
-from loopwright.predicting.explain import STEPS
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import findings
-from loopwright.reporting.html import Column, Grid, GridRow, filled, made, number, text
+from loopwright.reporting.html import Grid, Words, column, grid, made, script_data, uop
 from loopwright.rows import Rows
 from loopwright.scanning import binary_loops, scan
 from loopwright.scanning import builds as builds_module
@@ -89,30 +88,12 @@ def changes(builds: Between, most: int) -> Changes:
     )
 
 
-class Words:
-    """Numbers of texts, in the order in which they were first asked for."""
-
-    def __init__(self) -> None:
-        """Know none; the empty text is number 0."""
-        self._of = {"": 0}
-
-    def number(self, text: str) -> int:
-        """Return the number of a text."""
-        return self._of.setdefault(text, len(self._of))
-
-    @property
-    def all(self) -> Sequence[str]:
-        """Return all texts, by number."""
-        return list(self._of)
-
-
 ITERATIONS = 4  # of a timeline
 MOST_CODE = 2_000_000  # bytes of packed instructions and fixes in a page
 MOST_TIMELINES = 1_500_000  # bytes of packed timelines
 TOGETHER = 64  # loops that are packed together
 _ROWS = 160  # uops of one timeline
 _APART = 1.02  # cycles whose ratio is below are alike
-_CYCLES = tuple(f"{step}_cycle" for step in STEPS)
 
 
 def code(scan: Scan, numbers: Sequence[int], share: float = 1.0) -> tuple[list[str], list[int]]:
@@ -185,7 +166,7 @@ def _timelines(
     )
     out: list[list[list[Any]]] = [[] for _ in numbers]
     for (m, at), rows in zip(asked, found, strict=True):
-        out[m].append([at, [list(_row(row, words)) for row in rows[:_ROWS]]])
+        out[m].append([at, [uop(row, words) for row in rows[:_ROWS]]])
     return out
 
 
@@ -198,42 +179,23 @@ def _offsets(costs: CoreCosts, number: int, loop: ScannedLoop) -> Iterator[int]:
         yield best_offset(row)
 
 
-def _row(row: dict[str, Any], words: Words) -> Iterator[int | None]:
-    """Yield iteration, instruction, the texts of what, port and reason, and cycles by step."""
-    yield row["iteration"]
-    yield row["instruction"]
-    what = (row["role"], row["how"])
-    yield words.number(", ".join(part for part in what if part))
-    yield words.number(row["port"] or "")
-    yield words.number(row["waited_for"])
-    for step in _CYCLES:
-        yield row[step]
-
-
-# Columns of rows, with their heads; of which some are numbers.
-_HEADS = {
-    "address": "address", "function": "function", "into": "bytes into it", "change": "change",
-    "microarch": "core", "offset": "code offset, B", "offset_a": "A: code offset, B",
-    "offset_b": "B: code offset, B", "cycles": "cycles/iteration", "best": "at best",
-    "worst": "at worst", "cycles_a": "A: cycles/iteration", "cycles_b": "B: cycles/iteration",
-    "percent": "slower by, %", "share": "share of all cycles, %", "saved": "would save, %",
-    "limit": "limit", "fix": "fix", "error": "error",
-}  # fmt: skip
-_NUMBERS = {
-    "into": 0, "offset": 0, "offset_a": 0, "offset_b": 0, "cycles": 2, "best": 2, "worst": 2,
-    "cycles_a": 2, "cycles_b": 2, "percent": 1, "share": 2, "saved": 2,
+# Columns of rows, their heads, and of numbers their digits.
+_COLUMNS = {
+    "address": ("address", None), "function": ("function", None), "into": ("bytes into it", 0),
+    "change": ("change", None), "microarch": ("core", None), "offset": ("code offset, B", 0),
+    "offset_a": ("A: code offset, B", 0), "offset_b": ("B: code offset, B", 0),
+    "cycles": ("cycles/iteration", 2), "best": ("at best", 2), "worst": ("at worst", 2),
+    "cycles_a": ("A: cycles/iteration", 2), "cycles_b": ("B: cycles/iteration", 2),
+    "percent": ("slower by, %", 1), "share": ("share of all cycles, %", 2),
+    "saved": ("would save, %", 2), "limit": ("limit", None), "fix": ("fix", None),
+    "error": ("error", None),
 }  # fmt: skip
 
 
-def grid(rows: Rows, caption: str) -> Grid:
-    """Return rows as a table, without columns that say nothing in any of them."""
-    names = [name for name in _HEADS if name in rows.columns]
-    columns = [Column(_HEADS[name], name in _NUMBERS) for name in names]
-    shown = [
-        GridRow([number(r[n], _NUMBERS[n]) if n in _NUMBERS else text(r[n]) for n in names])
-        for r in rows.records()
-    ]
-    return Grid("first", caption, *filled(columns, shown))
+def _first(rows: Rows, caption: str) -> Grid:
+    """Return the rows that are there without scripts."""
+    columns = [column(h, n, digits) for n, (h, digits) in _COLUMNS.items() if n in rows.columns]
+    return grid("first", caption, rows.records()[:_FIRST], columns)
 
 
 HURT, DEPENDS, INDIFFERENT, NONE = "hdi-"  # states of a loop on a core
@@ -377,7 +339,7 @@ def of_scan(scan: Scan, again: str) -> str:
     words, numbers = Words(), sorted(ranked)
     side = Side(scan, numbers, words).data() | _details(scan, ranked, numbers)
     left_out = len(scan.found.loops) - len(numbers)
-    first = grid(scan.rows(_FIRST), "The loops that lose most")
+    first = _first(scan.rows(_FIRST), "The loops that lose most")
     summary = list(scan.summary())
     return _page("scan", [scan], [side], None, words, left_out, again, first, summary)
 
@@ -390,8 +352,7 @@ def of_builds(builds: Between, again: str) -> str:
         numbers = found.listed(side)
         own = _details(build, found.changed(side), numbers, share=0.5)
         sides.append(Side(build, numbers, words).data() | own)
-    rows = builds.rows(changed=True)
-    first = grid(replace(rows, values=rows.values[:_FIRST]), "What changed most")
+    first = _first(builds.rows(changed=True), "What changed most")
     pairs, summary = found.data(), list(builds.summary())
     return _page("builds", scans, sides, pairs, words, found.left_out, again, first, summary)
 
@@ -454,6 +415,5 @@ def _page(
         command=again,
         summary=summary,
         first=first,
-        # "</script>" in a name must not end the element.
-        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        data=script_data(data),
     )

@@ -261,6 +261,14 @@ def _errors(rows: pd.DataFrame) -> list[str]:
     return out
 
 
+# What a recommendation says beside its answer: heads, and columns of recommend.
+SAID_OF = {
+    "Confidence": "confidence", "Models": "models", "Slower on": "slower_on",
+    "Faster, but only where a condition holds": "only_where",
+    "Faster, but no patch can be made": "without_patch", "Basis": "basis",
+    "Stored runs": "stored", "Evidence": "evidence", "By size": "bands", "Published": "published",
+    "What would decide": "break_even", "Measure first": "measure_first",
+}  # fmt: skip
 _SHOWN_SIZES = (8, 64, 256, 1024, 4096, 8192)
 
 
@@ -306,20 +314,7 @@ def _kernel(finding: Finding) -> str:
         out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['said']}.")
         if more := str(row["reason"]).removeprefix(str(row["said"])).lstrip("; "):
             out += wrapped(f"{more}.", "  ")
-        for key, label in (
-            ("confidence", "Confidence"),
-            ("models", "Models"),
-            ("slower_on", "Slower on"),
-            ("only_where", "Faster, but only where a condition holds"),
-            ("without_patch", "Faster, but no patch can be made"),
-            ("basis", "Basis"),
-            ("stored", "Stored runs"),
-            ("evidence", "Evidence"),
-            ("bands", "By size"),
-            ("published", "Published"),
-            ("break_even", "What would decide"),
-            ("measure_first", "Measure first"),
-        ):
+        for label, key in SAID_OF.items():
             if row[key]:
                 out += wrapped(f"{label}: {row[key]}", "  ")
         if routine in finding.baselines:

@@ -114,7 +114,7 @@ def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path,
 
 def test_a_page_without_found_variants_has_no_steps():
     kernel, _ = kernels.select(PLAIN)
-    assert kernel_section.steps(SimpleNamespace(kernel=kernel), "page") is None
+    assert not kernel_section.steps(SimpleNamespace(kernel=kernel), "page").rows
 
 
 @pytest.mark.parametrize(
