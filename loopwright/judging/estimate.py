@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ def alignments(parameter: str) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True)
-class _Call:
+class MeasuredCall:
     """A measured call: its variant, where it ran, its size in bytes or records, its cycles."""
 
     variant: Variant
@@ -50,8 +51,16 @@ class _Call:
     src: int
     cycles: float
 
+    @classmethod
+    def of(cls, variant: Variant, row: Mapping[Any, Any]) -> Self:
+        """Return the call of a row of measure, which ran in user space."""
+        size = int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes
+        place = int(row["dst_align"]), int(row["src_align"])
+        return cls(variant, False, size, *place, float(row["cycles"]))
+
     @property
     def alike(self) -> tuple[str, int]:
+        """Return what calls that differ by their alignment alone have in common."""
         return self.variant.id, self.size
 
 
@@ -84,27 +93,20 @@ def unmeasured_here(parameter: str) -> tuple[str, Range]:
 
 def _measured(
     variants: Sequence[Variant], parameter: str, rows: pd.DataFrame
-) -> Mapping[tuple[str, str], list[_Call]]:
+) -> Mapping[tuple[str, str], list[MeasuredCall]]:
     core, _ = unmeasured_here(parameter)
     by_name = {v.name: v for v in variants}
     mine = rows[(rows["quantity"] == "call") & (rows["cache"] == "hot") & (rows["cycles"] > 0)]
     calls = [
-        _Call(
-            variant,
-            False,
-            int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes,
-            int(row["dst_align"]),
-            int(row["src_align"]),
-            float(row["cycles"]),
-        )
+        MeasuredCall.of(variant, row)
         for row in mine.to_dict("records")
         if (variant := by_name.get(row["variant"]))
     ]
     return {(core, hosts.machine()): calls} if calls else {}
 
 
-def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[_Call]]:
-    found: dict[tuple[str, str], list[_Call]] = {}
+def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[MeasuredCall]]:
+    found: dict[tuple[str, str], list[MeasuredCall]] = {}
     with closing(Store.open()) as store:
         for run, core, facts in used_runs(store):
             if calls := [c for v in variants for c in _recorded(store, run, v)]:
@@ -112,7 +114,7 @@ def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[_Call]
     return found
 
 
-def _recorded(store: Store, run: Run, variant: Variant) -> Iterator[_Call]:
+def _recorded(store: Store, run: Run, variant: Variant) -> Iterator[MeasuredCall]:
     code = assemble.code_hash(variant)
     own_gate = not kernels.contract_of(variant).faulting or PRIVILEGED & {*variant.alternatives}
     for record in store.records(run, variant.kernel):
@@ -121,25 +123,24 @@ def _recorded(store: Store, run: Run, variant: Variant) -> Iterator[_Call]:
             continue
         # Where its caller has stac and clac, a figure of the kernel holds what is not simulated.
         if record.object == code or (record.object == f"kernel:{code}" and own_gate):
-            yield _Call(
-                variant,
-                record.object != code,
-                answer["count"],
-                answer["dst_align"],
-                answer["src_align"],
-                answer["cycles"],
-            )
+            size, dst, src = (answer[key] for key in ("count", "dst_align", "src_align"))
+            yield MeasuredCall(variant, record.object != code, size, dst, src, answer["cycles"])
 
 
 def _row(
-    spec: str, parameter: str, core_id: str, machine: str, calls: Sequence[_Call]
+    spec: str, parameter: str, core_id: str, machine: str, calls: Sequence[MeasuredCall]
 ) -> list[object]:
     core = microarchs.load(core_id)
     one = _range(core, parameter)
     texts = [*dict.fromkeys(one.text(n / (_SAMPLES - 1)) for n in range(_SAMPLES))]
     if not one.numeric:
         texts = [*one.values]
-    found = [_simulated(core, {parameter: text}, calls) for text in texts]
+    rest = {
+        other.name: other.text(0.0)
+        for other in core.ranges
+        if other.varied and other.likely is None and other.name != parameter
+    }
+    found = [simulated(core, {**rest, parameter: text}, calls) for text in texts]
     costs = np.array(
         [[c.cycles if isinstance(c, CallCost) else np.nan for c in of] for of in found]
     )
@@ -187,15 +188,13 @@ def _range(core: Microarch, parameter: str) -> Range:
     return known[parameter]
 
 
-def _simulated(
-    core: Microarch, given: Mapping[str, str], calls: Sequence[_Call]
+def simulated(
+    core: Microarch, given: Mapping[str, str], calls: Sequence[MeasuredCall]
 ) -> list[CallCost | InputError]:
-    """Return simulated costs of calls, or why there is none."""
-    rest = {
-        one.name: one.text(0.0)
-        for one in core.ranges
-        if one.varied and one.likely is None and one.name not in given
-    }
+    """Return what measured calls cost on a core by the simulator, or why there is no cost.
+
+    given are values of its parameters.
+    """
     of_code: dict[tuple[str, bool], list[int]] = {}
     for n, call in enumerate(calls):
         of_code.setdefault((call.variant.id, call.in_kernel), []).append(n)
@@ -204,7 +203,7 @@ def _simulated(
             calls[some[0]].variant,
             core,
             [(calls[n].size, calls[n].dst, calls[n].src) for n in some],
-            {**rest, **given},
+            given,
             in_user_space=not calls[some[0]].in_kernel,
         )
         for some in of_code.values()
@@ -216,7 +215,7 @@ def _simulated(
 
 
 def _excess(
-    calls: Sequence[_Call],
+    calls: Sequence[MeasuredCall],
     costs: NDArray[np.float64],
     cycles: NDArray[np.float64],
     steady: NDArray[np.bool_],

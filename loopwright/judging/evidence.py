@@ -229,7 +229,7 @@ def _of_calls(core: str, calls: Simulated) -> Verdict:
 
 def _of_models(opinion: Opinion) -> Verdict:
     ends = opinion.ratios.values()
-    doubts = [opinion.doubt(model) for model in opinion.ratios]
+    doubts = [standing.doubt for standing in opinion.standings.values()]
     return Verdict(
         core=opinion.core,
         rank=Rank.MODELS,

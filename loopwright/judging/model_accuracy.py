@@ -29,6 +29,8 @@ GOOD_PERCENT = 15.0
 LEAST_ROWS = 30  # fewer are too few to say how right a model is
 # What nobody has held to loops of a core is taken to be off by at least this.
 UNVALIDATED_PERCENT = 20.0
+# A difference that is smaller than this no model is asked to tell.
+LEAST_DIFFERENCE = 0.05
 _ABOUT = {
     "call": ("calls", "loops", "unrolled"),
     "loop": ("loops", "unrolled"),
@@ -60,6 +62,12 @@ class ModelAccuracy:
     def wrong(self) -> bool:
         """Say whether it was held to measurements of the core, and was not right."""
         return self.error_percent is not None and not self.validated
+
+    @property
+    def doubt(self) -> float:
+        """Return the difference of speeds, relative, up to which its figures tell nothing."""
+        error = UNVALIDATED_PERCENT if self.error_percent is None else self.error_percent
+        return max(LEAST_DIFFERENCE, error / 100)
 
 
 def records() -> pd.DataFrame:
@@ -240,12 +248,6 @@ class Accuracy:
         return cls(len(pairs), 100 * error, pairs["said"].corr(pairs["real"], method="kendall"))
 
 
-# A difference that is smaller than this no model is asked to tell.
-LEAST_DIFFERENCE = 0.05
-# Models that nobody has held to measurements of a core must show more, and be at least two.
-UNVALIDATED = UNVALIDATED_PERCENT / 100
-
-
 @dataclass(frozen=True)
 class Opinion:
     """The verdict of the models that count on a variant against its baseline on one core.
@@ -278,21 +280,17 @@ class Opinion:
     def gain(self) -> bool:
         """Say whether all of them show a gain that is more than they are off by.
 
-        Those that were never held to measurements must be two, and show more than UNVALIDATED.
+        Those that were never held to measurements must be two, and show more than
+        UNVALIDATED_PERCENT.
         """
         if not self.validated and len(self.ratios) < 2:
             return False
-        return all(ratio > 1 + self.doubt(model) for model, ratio in self.ratios.items())
+        return all(ratio > 1 + self.standings[model].doubt for model, ratio in self.ratios.items())
 
     @property
     def loss(self) -> bool:
         """Say whether they show a loss; it takes no proof to be careful."""
         return not self.contested and self.ratio < 1 - LEAST_DIFFERENCE
-
-    def doubt(self, model: str) -> float:
-        """Return the difference, relative, up to which a model's figure tells nothing."""
-        error = self.standings[model].error_percent
-        return max(LEAST_DIFFERENCE, UNVALIDATED if error is None else error / 100)
 
     @property
     def unproven(self) -> str:
@@ -301,7 +299,7 @@ class Opinion:
             return ""
         if not self.validated and len(self.ratios) < 2:
             return "one model alone, and not validated there"
-        most = max(self.doubt(model) for model in self.ratios)
+        most = max(s.doubt for s in self.standings.values())
         return f"models may be off by {100 * most:.0f} % there"
 
     @property

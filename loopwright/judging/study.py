@@ -306,13 +306,14 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
     """Say whether what is stored of this core tells more than what was measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
-    known, fresh = (call_costs.measured_coverage(rows, contracts) for rows in (stored, now))
-    return known > fresh or (known == fresh and _counted(stored) and not _counted(now))
-
-
-def _counted(rows: pd.DataFrame) -> bool:
-    """Say whether rows have figures that a PMU counted."""
-    return bool((rows["cycles"].notna() & (rows["clock"] == hosts.PMU)).any())
+    known, fresh = (
+        (
+            call_costs.measured_coverage(rows, contracts),
+            bool((rows["cycles"].notna() & (rows["clock"] == hosts.PMU)).any()),
+        )
+        for rows in (stored, now)
+    )
+    return known > fresh
 
 
 def _measure_now(
@@ -338,7 +339,8 @@ def _measure_now(
     if not parts:
         return nothing, "no variant honours its contract"
     rows = pd.concat(parts, ignore_index=True)
-    return rows, _refusal(rows)
+    refused = rows["cycles"].isna().all()
+    return rows, f"{REFUSED}{rows['reason'].iloc[0]}" if refused else ""
 
 
 def _measure(
@@ -367,11 +369,6 @@ def _measure(
         if not any(known) or all(asked <= calls for calls in known):
             break
     return rows
-
-
-def _refusal(rows: pd.DataFrame) -> str:
-    """Say why nothing could be measured, if it was so."""
-    return "" if rows["cycles"].notna().any() else f"{REFUSED}{rows['reason'].iloc[0]}"
 
 
 MEASURED = "measured"

@@ -38,7 +38,7 @@ class Validation:
     @property
     def doubt(self) -> float:
         """Return the difference, relative, up to which a speed tells nothing."""
-        return max(LEAST_DIFFERENCE, (self.accuracy.error_percent or 0.0) / 100)
+        return self.accuracy.doubt
 
 
 def simulator_validation(

@@ -23,7 +23,7 @@ def measured(spec, parameter, value, *, slower=1.0, in_kernel=False):
     question = CallQuestion(variant, zen2, places, given, in_user_space=not in_kernel)
     [costs] = of_variants([question])
     return [
-        estimate._Call(variant, in_kernel, *place, slower * cost.cycles)
+        estimate.MeasuredCall(variant, in_kernel, *place, slower * cost.cycles)
         for place, cost in zip(places, costs, strict=True)
     ]
 
