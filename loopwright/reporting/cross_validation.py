@@ -8,12 +8,12 @@ import pandas as pd
 from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
+from loopwright.judging.estimate import MeasuredCall, simulated
 from loopwright.judging.study import MEASURED
 from loopwright.kernels import Kernel
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
-from loopwright.predicting import calls
-from loopwright.predicting.calls import CallCost, CallQuestion
+from loopwright.predicting.calls import CallCost
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 
@@ -158,19 +158,11 @@ def paired_calls(rows: pd.DataFrame, core: str) -> pd.DataFrame:
     outside_percent: how far measured lies from what is between them, 0 where it lies there; and
     why there is no prediction. The code is predicted as user space runs it.
     """
-    groups, questions = [], []
-    for (kernel, name), mine in rows.groupby(["kernel", "variant"], sort=False):
-        variant = kernels.load(str(kernel)).variants[str(name)]
-        record = kernels.contract_of(variant).count_bytes
-        counts = mine["size_bytes"] // record
-        places = zip(counts, mine["dst_align"], mine["src_align"], strict=True)
-        asked = [(int(size), int(dst), int(src)) for size, dst, src in places]
-        groups.append(mine)
-        questions.append(
-            CallQuestion(variant, microarchs.load(core), asked, {}, in_user_space=True)
-        )
-    found = [one for answers in calls.of_variants(questions) for one in answers]
-    out = pd.concat([*groups, rows.iloc[:0]], ignore_index=True)
+    ids = zip(rows["kernel"], rows["variant"], strict=True)
+    variants = [kernels.load(kernel).variants[name] for kernel, name in ids]
+    measured = map(MeasuredCall.of, variants, rows.to_dict("records"))
+    found = simulated(microarchs.load(core), {}, list(measured))
+    out = rows.reset_index(drop=True)
     known = [one if isinstance(one, CallCost) else None for one in found]
     out["source"] = SIMULATOR
     out["predicted_cycles"] = [one.cycles if one else np.nan for one in known]

@@ -265,6 +265,12 @@ class Finding:
         return [str(core) for core in self.table["microarch"].unique()]
 
 
+def clocks(findings: Sequence[Finding]) -> list[str]:
+    """Return the clocks of all that was measured."""
+    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
+    return sorted({str(c) for rows in measured for c in rows["clock"].dropna() if c})
+
+
 @cache
 def model_versions() -> dict[str, str]:
     """Return each model's version by its id, or why it is not here."""

@@ -20,6 +20,7 @@ from loopwright.reporting.findings import (
     Finding,
     Moment,
     ThreadAnswer,
+    clocks,
     model_versions,
     origin_of,
     span,
@@ -253,8 +254,6 @@ def render(
     findings: list[Finding], host: dict[str, object], asked: Asked, histogram: Histogram | None
 ) -> str:
     """Return the page. host is what hosts.describe returns."""
-    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
-    clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
     answers = _in_order([answer for found in findings for answer in found.answers])
     every = verdicts(findings)
     return made(
@@ -263,7 +262,7 @@ def render(
         version=VERSION,
         asked=asked,
         host=host,
-        clocks=clocks,
+        clocks=clocks(findings),
         unmeasured=sorted({f.study.unmeasured for f in findings} - {""}),
         sources=sorted({str(s) for f in findings for s in f.study.sources}),
         versions=model_versions(),

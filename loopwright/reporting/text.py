@@ -15,7 +15,7 @@ from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
 from loopwright.machine import hosts
 from loopwright.measuring.readings import SAME
 from loopwright.predicting.models import MODELS, SIMULATOR
-from loopwright.reporting.findings import Finding, PatchedTree, model_versions
+from loopwright.reporting.findings import Finding, PatchedTree, clocks, model_versions
 
 WIDTH = 72
 _BETWEEN = 3  # blanks between the columns of a table
@@ -281,13 +281,11 @@ def plain_report(findings: list[Finding], host: dict[str, object], tree: Patched
 
 def _head(findings: list[Finding], host: dict[str, object], tree: PatchedTree | None) -> str:
     core = findings[0].study.host if findings else ""
-    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
-    clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
     lines = ["loopwright report", "=" * 17, ""]
     lines += wrapped(
         f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core.toml describes it'})"
     )
-    lines += wrapped(f"Clock: {', '.join(clocks) or 'nothing was measured'}")
+    lines += wrapped(f"Clock: {', '.join(clocks(findings)) or 'nothing was measured'}")
     known = (f"{model} ({said})" for model, said in model_versions().items())
     lines += wrapped(f"Models: {'; '.join(known)}")
     if tree:
