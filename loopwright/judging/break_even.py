@@ -47,7 +47,7 @@ class BreakEven:
     @cached_property
     def sure(self) -> tuple[Course, Course]:
         """The courses of the speed that is more than the simulator may be off by."""
-        return _courses(self.simulated, self.unknown.name, 1 + self.simulated.validation.doubt)
+        return _courses(self.simulated, self.unknown.name, 1 + self.simulated.accuracy.doubt)
 
     @property
     def moves(self) -> float:
@@ -151,7 +151,7 @@ def _by_value(found: BreakEven) -> str:
 
 def _surely(found: BreakEven) -> str:
     """Say from where on the difference is more than the simulator may be off by."""
-    doubt = 100 * found.simulated.validation.doubt
+    doubt = 100 * found.simulated.accuracy.doubt
     known = _values(found, found.values(found.sure))
     unit = _WORDS.get(found.unknown.name, ("", ""))[1]
     if known:

@@ -284,11 +284,8 @@ class Asked(NamedTuple):
 Answers = Sequence[Sequence[CallCost | InputError]]
 
 
-class Costs(NamedTuple):
-    """Cycles of a variant's calls by place: exits predicted, and mispredicted."""
-
-    predicted: Mapping[Place, float]
-    mispredicted: Mapping[Place, float]
+Costs = Mapping[Place, tuple[float, float]]
+"""Cycles of a variant's calls by place: exits predicted, and mispredicted."""
 
 
 @dataclass
@@ -348,15 +345,12 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
 
 def _costs(places: Sequence[Place], answers: Sequence[CallCost | InputError]) -> Costs | str:
     """Return costs by place, or the first reason why there is one missing."""
-    costs: dict[Place, CallCost] = {}
+    costs: dict[Place, tuple[float, float]] = {}
     for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, InputError):
             return str(answer)
-        costs[place] = answer
-    return Costs(
-        {place: cost.cycles for place, cost in costs.items()},
-        {place: max(cost.cycles, cost.mispredicted) for place, cost in costs.items()},
-    )
+        costs[place] = (answer.cycles, max(answer.cycles, answer.mispredicted))
+    return costs
 
 
 def percent(ratio: float) -> str:

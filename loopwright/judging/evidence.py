@@ -10,7 +10,7 @@ from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.judging import call_costs, model_accuracy, published, verdicts
+from loopwright.judging import call_costs, model_accuracy, published
 from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Gap, Place, Row
 from loopwright.judging.margins import SIZES, Margins, Speed
 from loopwright.judging.model_accuracy import LEAST_DIFFERENCE, Opinion, Rank
@@ -103,10 +103,10 @@ class Simulations:
         if margins is None or not margins.answers(variant, against):
             return None
         both = self.found.kernel.variants[variant], self.found.kernel.variants[against]
-        validation = verdicts.simulator_validation(
-            margins.core, model_accuracy.records(), strings=_strings(both)
+        accuracy = model_accuracy.simulator_accuracy(
+            margins.core.id, model_accuracy.records(), strings=_strings(both)
         )
-        return Simulated(margins, validation, variant, against, self.sizes) if validation else None
+        return Simulated(margins, accuracy, variant, against, self.sizes) if accuracy else None
 
 
 def sound(found: Study, variant: str) -> bool:
@@ -129,7 +129,8 @@ def cases(
     models of the main loop. A run in the store counts with all of its points or not at all. A core
     that was to be measured now and lacks points has no verdict by models.
     """
-    panel = model_accuracy.Panel.of(rows, routine, sizes)
+    by_models = rows[rows["source"] != MEASURED]
+    panel = model_accuracy.Panel(by_models, routine, sizes, model_accuracy.records())
     asked = call_costs.judged_places(routine.contract, sizes, found.alignments)
     out = []
     for variant in found.kernel.of_routine(routine.name):
@@ -172,7 +173,7 @@ def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simu
     of_core = {
         core.id: Margins(found.calls, core, variants, places, record, found.alignments)
         for core in found.judged
-        if verdicts.simulator_validation(core, known)
+        if model_accuracy.simulator_accuracy(core.id, known)
     }
     return Simulations(found, of_core, sizes)
 
@@ -218,9 +219,9 @@ def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict 
 def _of_calls(core: str, calls: Simulated) -> Verdict:
     return Verdict(
         core=core,
-        rank=calls.validation.rank,
+        rank=Rank.SIMULATED if calls.accuracy.validated else Rank.BOUNDED,
         speed=calls.speed,
-        doubt=calls.validation.doubt,
+        doubt=calls.accuracy.doubt,
         sources=("simulated calls",),
         sizes=calls.margins.at_sizes(calls.variant, calls.against),
         simulated=calls,

@@ -327,10 +327,7 @@ class Margins:
 
     def _by_size(self, found: Sequence[Costs]) -> NDArray[np.float64]:
         """Return the mean over alignments of each cost, by exits predicted and not, and size."""
-        every = {
-            place: [[cost.predicted[place], cost.mispredicted[place]] for cost in found]
-            for place in self.places
-        }
+        every = {place: [cost[place] for cost in found] for place in self.places}
         return np.stack([*mean(every, self.alignments).values()], axis=-1)
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:

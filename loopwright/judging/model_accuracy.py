@@ -13,7 +13,6 @@ from loopwright import microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs
-from loopwright.judging.study import MEASURED
 from loopwright.kernels import Routine
 from loopwright.predicting.models import MODELS, SIMULATOR
 
@@ -180,6 +179,19 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
     return ModelAccuracy(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
 
 
+def simulator_accuracy(
+    core: str, known: pd.DataFrame, *, strings: bool = False
+) -> ModelAccuracy | None:
+    """Return the accuracy of the simulator's whole calls on a core; None where it has none.
+
+    strings asks about calls that move their data by string instructions, whose error is their own.
+    """
+    held = accuracy_of(SIMULATOR, core, "strings" if strings else "call", known)
+    if held.validated or (strings and held.wrong):
+        return held
+    return None if held.wrong else bounded_accuracy(SIMULATOR, core, known)
+
+
 def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, float]:
     """Return how many rows records have together, and their mean error in percent.
 
@@ -315,18 +327,13 @@ class Opinion:
 class Panel:
     """The models' figures of one routine, of which opinions are made.
 
-    rows is the comparison table, known what models have been held to.
+    rows is the comparison table without measurements, known what models have been held to.
     """
 
     rows: pd.DataFrame
     routine: Routine
     sizes: Histogram | None
     known: pd.DataFrame
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame, routine: Routine, sizes: Histogram | None) -> "Panel":
-        """Return the panel for a comparison table, with what models have been held to."""
-        return cls(rows[rows["source"] != MEASURED], routine, sizes, records())
 
     def opinion(self, variant: str, core: str) -> Opinion | None:
         """Return what the models say that have figures of both the variant and the baseline.

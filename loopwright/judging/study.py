@@ -50,30 +50,11 @@ class Source:
     started: int
 
     def __str__(self) -> str:
-        return f"{self.core} ({self.machine}, {self.clock}, {day(self.started)})"
+        day = f"{datetime.fromtimestamp(self.started, UTC):%Y-%m-%d}"
+        return f"{self.core} ({self.machine}, {self.clock}, {day})"
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A run on a core, with its records of today's code by one clock, by variant."""
-
-    run: Run
-    source: Source
-    records: dict[str, list[Record]]
-    tested: str
-
-    def rank(self, points: int) -> tuple[int, bool, int, int]:
-        """Return what the best run has most of: points that judgements rest on, then the rest.
-
-        A PMU goes before other clocks, what covers more variants before what covers fewer, and the
-        newest before older ones.
-        """
-        return points, self.source.clock == hosts.PMU, len(self.records), self.run.started
-
-
-def day(started: int) -> str:
-    """Return a day as 2026-11-21 (UTC)."""
-    return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d}"
+_Records = Mapping[str, Sequence[Record]]  # of today's code by one clock, by variant
 
 
 def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
@@ -86,13 +67,15 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
     """
     contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
     best: dict[str, tuple[tuple[int, bool, int, int], Source, pd.DataFrame]] = {}
-    for candidate in _candidates(kernel, store):
-        rows = pd.DataFrame(_rows(kernel, candidate), columns=RESULT_COLUMNS)
-        if len(rows):
-            rank = candidate.rank(call_costs.measured_coverage(rows, contracts))
-            core = candidate.source.core
-            if core not in best or rank > best[core][0]:
-                best[core] = (rank, candidate.source, rows)
+    for source, records, tested in _candidates(kernel, store):
+        rows = pd.DataFrame(_rows(kernel, source, records, tested), columns=RESULT_COLUMNS)
+        if rows.empty:
+            continue
+        # A PMU goes before other clocks, then what covers more variants, then the newest.
+        points = call_costs.measured_coverage(rows, contracts)
+        rank = (points, source.clock == hosts.PMU, len(records), source.started)
+        if source.core not in best or rank > best[source.core][0]:
+            best[source.core] = (rank, source, rows)
     found = sorted(best.values(), key=lambda one: one[0], reverse=True)
     bases = readings.bases(list(kernel.variants.values()))
     nothing = pd.DataFrame(columns=RESULT_COLUMNS)
@@ -115,7 +98,8 @@ def used_runs(store: Store) -> Iterator[tuple[Run, str, hosts.Facts]]:
             yield run, found.core, facts
 
 
-def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
+def _candidates(kernel: Kernel, store: Store) -> Iterator[tuple[Source, _Records, str]]:
+    """Yield the runs of a kernel by one clock each: source, records and span of self-tests."""
     for run, core, facts in used_runs(store):
         if facts.isa != kernel.isa:
             continue
@@ -128,26 +112,25 @@ def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
             if any(not r.answer["refused"] for of in records.values() for r in of):
                 source = Source(core, hosts.machine(facts), clock, run.started)
                 tests = [p["self_test"] for p in store.processes(run).values()]
-                yield _Candidate(run, source, records, self_test_span(tests))
+                yield source, records, self_test_span(tests)
 
 
-def _rows(kernel: Kernel, candidate: _Candidate) -> Iterator[dict[str, object]]:
-    source = candidate.source
+def _rows(
+    kernel: Kernel, source: Source, records: _Records, tested: str
+) -> Iterator[dict[str, object]]:
     for variant in kernel.variants.values():
-        if variant.name not in candidate.records:
+        if variant.name not in records:
             continue
         code = assemble.user_code(variant)
         place = Placement.of(code, contract_of(variant), None)
         readings: dict[Point, list[Reading]] = defaultdict(list)
-        for record in candidate.records[variant.name]:
+        for record in records[variant.name]:
             if record.answer["offset"] == place.shift:
                 readings[Point.of(record.answer)].append(Reading.of(record.answer))
         if not readings:  # a run at other offsets alone
             continue
         for result in _results(variant, code, readings):
-            yield result_row(
-                variant, place.offset, result, source.core, source.machine, candidate.tested
-            )
+            yield result_row(variant, place.offset, result, source.core, source.machine, tested)
 
 
 def _results(

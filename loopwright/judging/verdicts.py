@@ -7,21 +7,18 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
 from loopwright import microarchs
 from loopwright.code import assemble, binding
 from loopwright.histogram import Histogram
-from loopwright.judging import margins, model_accuracy
+from loopwright.judging import margins
 from loopwright.judging.call_costs import Gap
 from loopwright.judging.margins import Margins, Speed
 from loopwright.judging.model_accuracy import LEAST_DIFFERENCE, ModelAccuracy, Opinion, Rank
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import Study
 from loopwright.kernels import Routine, Variant
-from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
-from loopwright.predicting.models import SIMULATOR
 
 _COMPILERS = ("llvm-19",)  # sources that are models, not measurements
 _HARDLY = 0.005  # of a speed
@@ -29,44 +26,15 @@ _LISTED = 16  # code offsets that are named one by one, at most
 
 
 @dataclass(frozen=True)
-class Validation:
-    """The measured accuracy of the simulator's whole calls on a core."""
-
-    rank: Rank
-    accuracy: ModelAccuracy
-
-    @property
-    def doubt(self) -> float:
-        """Return the difference, relative, up to which a speed tells nothing."""
-        return self.accuracy.doubt
-
-
-def simulator_validation(
-    core: Microarch, known: pd.DataFrame, *, strings: bool = False
-) -> Validation | None:
-    """Return the accuracy of the simulator's whole calls on a core; None where it has none.
-
-    strings asks about calls that move their data by string instructions, whose error is their own.
-    """
-    held = model_accuracy.accuracy_of(SIMULATOR, core.id, "strings" if strings else "call", known)
-    if held.validated:
-        return Validation(Rank.SIMULATED, held)
-    if strings and held.wrong:
-        return Validation(Rank.BOUNDED, held)
-    bound = None if held.wrong else model_accuracy.bounded_accuracy(SIMULATOR, core.id, known)
-    return Validation(Rank.BOUNDED, bound) if bound else None
-
-
-@dataclass(frozen=True)
 class Simulated:
     """Whole calls of a variant against another on a core, simulated over all that is not known.
 
-    low to high is what the speed is between by that alone; what the simulator may be off by comes
-    on top of it.
+    low to high is what the speed is between by that alone; what the simulator may be off by (its
+    accuracy there) comes on top of it.
     """
 
     margins: Margins
-    validation: Validation
+    accuracy: ModelAccuracy
     variant: str
     against: str
     sizes: Histogram | None
@@ -127,7 +95,7 @@ class Simulated:
     def alignment(self) -> str:
         """Say at which code offsets it gains where it does not at all of them, or nothing."""
         least = self.margins.by_offset(self.variant, self.against, self.sizes)
-        wins = [offset for offset, speed in least.items() if speed > 1 + self.validation.doubt]
+        wins = [offset for offset, speed in least.items() if speed > 1 + self.accuracy.doubt]
         if not wins or len(wins) == len(least):
             return ""
         return (

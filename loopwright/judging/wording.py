@@ -273,7 +273,7 @@ def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, st
         for rank in ranks:
             of_rank = {variant: v for variant, v in known if v.rank is rank}
             validations = dict.fromkeys(
-                v.simulated.validation.accuracy.described for v in of_rank.values() if v.simulated
+                v.simulated.accuracy.described for v in of_rank.values() if v.simulated
             )
             said = WORDS[rank] if rank is Rank.MODELS else f"whole calls {WORDS[rank]}"
             of = f" of {names(of_rank)}" if len(ranks) > 1 else ""

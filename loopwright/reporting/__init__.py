@@ -18,10 +18,8 @@ from loopwright.reporting import report_page, text
 from loopwright.reporting.findings import (
     Asked,
     Finding,
-    PatchedTree,
     cores_of,
     examine,
-    find_tree,
     with_patches,
 )
 
@@ -50,18 +48,14 @@ def report(
     """
     histogram = read(sizes) if sizes else None
     every = _selected(kernel_ids, microarch)
-    linux = find_tree(tree, said) if patch else None
+    linux = trees.find(tree) if patch else None
+    if linux:
+        said(f"Linux tree: {linux.note}")
     findings = []
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
             said(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
-            own = linux.root if linux else None
-            beside: AbstractContextManager[tuple[Kernel, dict[str, str]]] = nullcontext(
-                (kernel, {})
-            )
-            if own:
-                beside = against(kernel, trees.read(own))
-            with beside as (seen, baselines):
+            with _beside_tree(kernel, linux) as (seen, baselines):
                 finding = examine(
                     seen,
                     histogram,
@@ -78,7 +72,7 @@ def report(
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(text.plain_report(findings, host, linux))
         said("drawing the page")
-        asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.name if linux else "", tree)
+        asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.note if linux else "", tree)
         (folder / "index.html").write_text(report_page.render(findings, host, asked, histogram))
     said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
@@ -103,12 +97,12 @@ def _selected(kernel_ids: Sequence[str], microarch: str | None) -> list[Kernel]:
 
 
 def _beside_tree(
-    kernel: Kernel, linux: PatchedTree | None
+    kernel: Kernel, linux: trees.Found | None
 ) -> AbstractContextManager[tuple[Kernel, dict[str, str]]]:
     """Return a kernel with the tree's own functions, and by routine what they are."""
-    if linux is None or linux.root is None:
+    if linux is None or linux.path is None:
         return nullcontext((kernel, {}))
-    return against(kernel, trees.read(linux.root))
+    return against(kernel, trees.read(linux.path))
 
 
 def _tables(findings: list[Finding], folder: Path) -> None:

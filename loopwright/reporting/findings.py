@@ -20,9 +20,9 @@ from loopwright.judging.recommend import conclude
 from loopwright.judging.study import MEASURED, Study, comparison, gather
 from loopwright.judging.verdicts import Status, Verdict
 from loopwright.kernels import Kernel
-from loopwright.linux import trees as linux_tree
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence, make
+from loopwright.linux.trees import Found
 from loopwright.predicting.explain import sources, timeline
 from loopwright.predicting.models import MODELS, SIMULATOR
 from loopwright.predicting.predict import predict
@@ -290,25 +290,8 @@ def origin_of(source: str, machine: str, clock: str) -> str:
     return model_versions().get(source, source)
 
 
-@dataclass(frozen=True)
-class PatchedTree:
-    """The Linux tree that patches are made against; root is None where there is none, name says
-    which it is, or why there is none and how to get one.
-    """
-
-    root: Path | None
-    name: str
-
-
-def find_tree(spec: str | None, said: Callable[[str], None]) -> PatchedTree:
-    """Return the tree that spec names, or Debian's package; its absence is said, no error."""
-    found = linux_tree.find(spec)
-    said(f"Linux tree: {found.note}")
-    return PatchedTree(found.path, found.note)
-
-
 def with_patches(
-    finding: Finding, tree: PatchedTree, folder: Path, said: Callable[[str], None]
+    finding: Finding, tree: Found, folder: Path, said: Callable[[str], None]
 ) -> Finding:
     """Write a patch for each winner below folder/patches and return the finding with notes."""
     notes: dict[str, str] = {}
@@ -322,21 +305,21 @@ def with_patches(
     return replace(finding, patches=notes, texts=texts)
 
 
-def _one(finding: Finding, winner: str, tree: PatchedTree, folder: Path) -> tuple[str, list[Path]]:
+def _one(finding: Finding, winner: str, tree: Found, folder: Path) -> tuple[str, list[Path]]:
     """Return what became of a winner's patch, in a line, and the files."""
     # Not the studied kernel's: with a tree's own code beside them its variants are copies.
     variant = kernels.load(finding.kernel.id).variants[winner]
-    if tree.root is None:
-        return tree.name, []
+    if tree.path is None:
+        return tree.note, []
     if variant.unpatchable:
         return f"none: {variant.unpatchable}", []
     out = folder / "patches" / finding.kernel.id.replace("/", "-")
     try:
-        made = make(variant, tree.root, out, finding.evidence)
+        made = make(variant, tree.path, out, finding.evidence)
     except InputError as error:
         return f"none: {error}", []
     if made.status != "written":
-        return f"{made.status} in {tree.name}", []
+        return f"{made.status} in {tree.note}", []
     return ", ".join(str(path.relative_to(folder)) for path in made.files), list(made.files)
 
 

@@ -12,10 +12,11 @@ from rich.table import Table
 from loopwright.judging.model_accuracy import LEAST_PAIRS, Accuracy
 from loopwright.judging.study import HERE, MEASURED
 from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
+from loopwright.linux.trees import Found
 from loopwright.machine import hosts
 from loopwright.measuring.readings import SAME
 from loopwright.predicting.models import MODELS, SIMULATOR
-from loopwright.reporting.findings import Finding, PatchedTree, clocks, model_versions
+from loopwright.reporting.findings import Finding, clocks, model_versions
 
 WIDTH = 72
 _BETWEEN = 3  # blanks between the columns of a table
@@ -272,14 +273,14 @@ SAID_OF = {
 _SHOWN_SIZES = (8, 64, 256, 1024, 4096, 8192)
 
 
-def plain_report(findings: list[Finding], host: dict[str, object], tree: PatchedTree | None) -> str:
+def plain_report(findings: list[Finding], host: dict[str, object], tree: Found | None) -> str:
     """Return the whole report."""
     parts = [_head(findings, host, tree), _summary(findings)]
     parts += [_kernel(f) for f in findings]
     return "\n".join([*parts, _reading()])
 
 
-def _head(findings: list[Finding], host: dict[str, object], tree: PatchedTree | None) -> str:
+def _head(findings: list[Finding], host: dict[str, object], tree: Found | None) -> str:
     core = findings[0].study.host if findings else ""
     lines = ["loopwright report", "=" * 17, ""]
     lines += wrapped(
@@ -289,7 +290,7 @@ def _head(findings: list[Finding], host: dict[str, object], tree: PatchedTree | 
     known = (f"{model} ({said})" for model, said in model_versions().items())
     lines += wrapped(f"Models: {'; '.join(known)}")
     if tree:
-        lines += wrapped(f"Linux tree: {tree.name}")
+        lines += wrapped(f"Linux tree: {tree.note}")
     return "\n".join(lines) + "\n"
 
 

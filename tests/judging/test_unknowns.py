@@ -7,6 +7,7 @@ from loopwright.judging import evidence, model_accuracy, verdicts
 from loopwright.judging import margins as margins_module
 from loopwright.judging.call_costs import Calls, code_offsets
 from loopwright.judging.margins import Margins, Unmeasured
+from loopwright.judging.model_accuracy import Rank
 from loopwright.microarchs import Range
 from loopwright.predicting.calls import of_variants
 
@@ -125,16 +126,16 @@ def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corne
 
 
 def pair(found, name, against):
-    """Return the calls of a variant against another, with the simulator's validation on zen2."""
-    validation = verdicts.simulator_validation(found.core, model_accuracy.records())
-    assert validation
-    return verdicts.Simulated(found, validation, name, against, None)
+    """Return the calls of a variant against another, with the simulator's accuracy on zen2."""
+    accuracy = model_accuracy.simulator_accuracy(found.core.id, model_accuracy.records())
+    assert accuracy
+    return verdicts.Simulated(found, accuracy, name, against, None)
 
 
 def gains(found):
     """Say whether it is faster by more than the simulator may be off by."""
-    of = found.validation
-    return verdicts.status(found.speed, of.rank, of.doubt) is verdicts.Status.FASTER
+    status = verdicts.status(found.speed, Rank.SIMULATED, found.accuracy.doubt)
+    return status is verdicts.Status.FASTER
 
 
 def test_what_was_varied_is_named_and_what_was_not():
