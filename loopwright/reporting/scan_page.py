@@ -96,34 +96,14 @@ _ROWS = 160  # uops of one timeline
 _APART = 1.02  # cycles whose ratio is below are alike
 
 
-def code(scan: Scan, numbers: Sequence[int], share: float = 1.0) -> tuple[list[str], list[int]]:
-    """Return instructions and fixes of as many of some loops as fit, and the numbers of these.
-
-    They are packed in the order given: texts of base64 that hold JSON packed by gzip, each of up to
-    64 loops, and the texts that these name by numbers. share is that of the room of a page.
-    """
-
-    def of(some: Sequence[int], words: Words) -> list[Any]:
-        return [_loop(scan, n, words) for n in some]
-
-    return _packed(numbers, of, share * MOST_CODE)
-
-
-def timelines(
-    scan: Scan, numbers: Sequence[int], share: float = 1.0
-) -> tuple[list[str], list[int]]:
-    """Return timelines in the same way: of each loop a list of them for each core."""
-
-    def of(some: Sequence[int], words: Words) -> list[Any]:
-        by_core = [_timelines(scan, costs, some, words) for costs in scan.costs]
-        return [list(of_loop) for of_loop in zip(*by_core, strict=True)]
-
-    return _packed(numbers, of, share * MOST_TIMELINES)
-
-
 def _packed(
     numbers: Sequence[int], of: Callable[[Sequence[int], Words], list[Any]], most: float
 ) -> tuple[list[str], list[int]]:
+    """Return what is said of as many of some loops as fit, and the numbers of these.
+
+    It is packed in the order given: texts of base64 that hold JSON packed by gzip, each of up to
+    64 loops, and the texts that these name by numbers.
+    """
     packs: list[str] = []
     for at in range(0, len(numbers), TOGETHER):
         words = Words()
@@ -360,12 +340,24 @@ def of_builds(builds: Between, again: str) -> str:
 def _details(
     scan: Scan, chosen: Sequence[int], listed: Sequence[int], share: float = 1.0
 ) -> dict[str, Any]:
-    """Return packs of details, and which of the loops listed they hold, in their order."""
+    """Return packs of details, and which of the loops listed they hold, in their order.
+
+    They are instructions and fixes of loops, and of each a list of timelines for each core. share
+    is that of the room of a page.
+    """
+
+    def code(some: Sequence[int], words: Words) -> list[Any]:
+        return [_loop(scan, n, words) for n in some]
+
+    def timelines(some: Sequence[int], words: Words) -> list[Any]:
+        by_core = [_timelines(scan, costs, some, words) for costs in scan.costs]
+        return [list(of_loop) for of_loop in zip(*by_core, strict=True)]
+
     at = {n: m for m, n in enumerate(listed)}
     out: dict[str, Any] = {"together": TOGETHER}
-    for name, pack in (("code", code), ("timelines", timelines)):
-        packs, held = pack(scan, chosen, share)
-        out[name] = {"packs": packs, "held": [at[n] for n in held]}
+    for of, most in ((code, MOST_CODE), (timelines, MOST_TIMELINES)):
+        packs, held = _packed(chosen, of, share * most)
+        out[of.__name__] = {"packs": packs, "held": [at[n] for n in held]}
     return out
 
 

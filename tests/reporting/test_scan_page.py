@@ -130,13 +130,13 @@ def test_what_has_no_room_is_left_out_and_said(tmp_path, monkeypatch):
     monkeypatch.setattr(scan_page, "TOGETHER", 1)
     one = scanned(question)
     ranked = [place.loop for place in one.places]
-    whole = sum(map(len, scan_page.code(one, ranked)[0]))
+    whole = sum(map(len, scan_page._details(one, ranked, ranked)["code"]["packs"]))
     monkeypatch.setattr(scan_page, "MOST_CODE", whole - 1)
     monkeypatch.setattr(scan_page, "MOST_TIMELINES", 1)
-    _, held = scan_page.code(one, ranked)
-    assert held == ranked[:3]
     page = tmp_path / "page.html"
     write(scan_page.of_scan(one, "again"), page)
+    held = data_of(page)["sides"][0]["code"]
+    assert [sorted(ranked)[at] for at in held] == ranked[:3]
     text = " ".join(page.read_text().split())
     assert "3 of 4 also have their instructions, 0 their timelines" in text
     # All of them have their strips all the same.
