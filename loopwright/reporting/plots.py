@@ -82,25 +82,19 @@ def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes],
     """
     columns = min(count, abreast)
     lines = -(-count // columns)
-    heights = (4.0, 1.0) if feet else (4.0,)
-    figure, grid = plt.subplots(
-        lines * len(heights),
-        columns,
-        figsize=(6.4 if columns == 1 else 5.0 * columns, (sum(heights) + 0.2) * lines),
-        sharex="all",
-        squeeze=False,
-        height_ratios=heights * lines,
+    heights = {"top": 4.0, "foot": 1.0} if feet else {"top": 4.0}
+    figure, every = plt.subplot_mosaic(
+        [
+            [f"{part}{n}" if n < count else "." for n in range(first, first + columns)]
+            for first in range(0, lines * columns, columns)
+            for part in heights
+        ],
+        figsize=(6.4 if columns == 1 else 5.0 * columns, (sum(heights.values()) + 0.2) * lines),
+        sharex=True,
+        height_ratios=[*heights.values()] * lines,
         layout="constrained",
     )
-    every = [
-        [grid[len(heights) * line + part][column] for part in range(len(heights))]
-        for line in range(lines)
-        for column in range(columns)
-    ]
-    for unused in every[count:]:
-        for axes in unused:
-            axes.remove()
-    tops, lower = ([parts[n] for parts in every[:count]] for n in (0, -1))
+    tops, lower = ([every[f"{part}{n}"] for n in range(count)] for part in ("top", [*heights][-1]))
     for alike in (tops, lower):
         for axes in alike[1:]:
             axes.sharey(alike[0])
