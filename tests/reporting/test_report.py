@@ -20,7 +20,7 @@ from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.files import staged
 from loopwright.judging.study import Study
-from loopwright.reporting import findings, report
+from loopwright.reporting import findings, html, report
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
@@ -169,3 +169,12 @@ def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same
     assert not (tmp_path / "alignment.csv").exists()
     assert "no figures for stac" in (tmp_path / "index.html").read_text()
     assert pd.read_csv(tmp_path / "calls.csv")["low"].notna().any()
+
+
+def test_a_table_has_no_column_that_is_empty_in_every_row():
+    rows = [{"cycles": 1.5, "note": None, "core": "x"}, {"cycles": None, "note": "", "core": "y"}]
+    columns = [html.column("core"), html.column("note"), html.column("cycles", digits=2)]
+    table = html.grid("name", "caption", rows, columns, lambda row: {"core": row["core"]})
+    assert [column.head for column in table.columns] == ["core", "cycles"]
+    shown = [([cell.text for cell in row.cells], row.facets) for row in table.rows]
+    assert shown == [(["x", "1.50"], {"core": "x"}), (["y", html.NONE], {"core": "y"})]
