@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable
 
+import x87
 import zen_halves
 import zen_wide
 from corrections import corrected
@@ -29,6 +30,8 @@ PAIR = 2
 # Results that are put into the rest of a register, and what converting an integer takes.
 SCALAR = re.compile(r"(round|cvts[ids]2?|cvtsi2s|rcps|rsqrts|sqrts|movl?)(s|sd|ss|ps|pd)$")
 CONVERSION = 3
+# Cycles of a load for vectors, as core.toml has them (memory.load_vector_cycles).
+LOADED = 7
 BRANCHES = re.compile(r"^(j|call$|ret$|loop)")
 MEMORY = re.compile(r"m\d+")
 COUNT_IN_CL = re.compile(r"^(sh[lr]d?|sal|sar|ro[lr]|rc[lr])$")
@@ -59,6 +62,8 @@ def table(core: str) -> Table:
             rows.setdefault(kind.form, row)
     # uops.info has no endbr64, which is a nop where its extension is off or unknown.
     rows[Form("endbr64", "")] = rows[Form("nop", "r32")]
+    store = f"{c.address}+{c.vector_store_data}"
+    rows |= x87.rows(core, rows, c.vector_load, store, LOADED)
     return corrected(core, rows)
 
 

@@ -59,6 +59,14 @@ def test_a_model_that_would_have_to_guess_gives_no_number(code, model, word):
     assert word in row["error"]
 
 
+@pytest.mark.parametrize(("core", "product", "quotient"), [("zen2", 5, 15), ("zen4", 7, 15)])
+def test_x87_takes_what_its_chains_were_measured_to_take(core, product, quotient):
+    exchanged = "d9c9d8cad9c9d8ca"  # fxch and fmul st, st(2), twice: two chains by turns
+    for code, cycles in (("d8c9", product), (exchanged, product), ("d8f1", quotient)):
+        rows = predict(hex=code, microarch=core, model="pipeline", notion="unrolled")
+        assert _cycles(rows, "pipeline") == pytest.approx(cycles, rel=0.02), code
+
+
 def test_one_bad_block_costs_only_its_own_row(tmp_path):
     blocks = tmp_path / "blocks.csv"
     blocks.write_text(
