@@ -23,6 +23,7 @@ from loopwright.improving.listing import (
 from loopwright.improving.turning import turning_loops
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
+_MOST_ALONE = 4  # of many places alike, such as those of an unrolled loop
 Change = Mapping[int, Sequence[str]]
 """By the position of a statement, the instructions in its place."""
 
@@ -34,7 +35,7 @@ class Rewrite(ABC):
     condition: str
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such places of its loops changed, then with each one alone."""
+        """Yield the listing with all such places of its loops changed, and a few with one alone."""
         if listing.isa != "x86_64":
             return
         loops = [x for x in turning_loops(listing) if listing.head in ("", x.head)]
@@ -44,7 +45,7 @@ class Rewrite(ABC):
                 single.append(edited(listing, change))
             if change := self.change(every, at):
                 every = edited(every, change)
-        for made in [*([every] if len(single) > 1 else []), *reversed(single)]:
+        for made in [*([every] if len(single) > 1 else []), *single[: -_MOST_ALONE - 1 : -1]]:
             yield listing.with_lines(made.lines, self.name)
 
     @abstractmethod
