@@ -67,7 +67,15 @@ impl Builder<'_> {
             let absorbed =
                 operation.and_then(|_| x86::absorb::fused_with((&d, row, case), source.known(at + 1), self.params));
             let expansion = absorbed.as_ref().unwrap_or(&expansion);
+            let first = self.block.uops.len();
             self.instruction(&d, row, expansion, Before { sync, merges });
+            let taken = source.path.jumps[at + usize::from(pair.is_some())];
+            if pair.is_some_and(|_| d.compares || !taken) || d.branch != Branch::No {
+                let mut uops = self.block.uops[first..].iter_mut().rev();
+                if let Some(uop) = uops.find(|uop| uop.role == Role::Compute) {
+                    uop.branch = true;
+                }
+            }
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = source.path.jumps[at];
             if let Some(branch) = pair {

@@ -94,6 +94,8 @@ pub struct Uop {
     pub vector: bool,
     /// Computes with vectors of 512 bits.
     pub wide: bool,
+    /// Branches, and is not taken or part of no instruction that writes a register.
+    pub branch: bool,
 }
 
 impl Uop {
@@ -111,6 +113,7 @@ impl Uop {
             read: None,
             vector: false,
             wide: false,
+            branch: false,
         }
     }
 

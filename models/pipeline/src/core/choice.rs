@@ -159,19 +159,19 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Choices of the four dispatch slots from their letters.
+    /// Choices of the dispatch slots of a cycle from their letters; further slots repeat them.
     ///
     /// # Errors
-    /// There are not four letters, or one is unknown.
-    pub fn of_slots(name: &str, letters: &str) -> Result<[Choice; 4], Error> {
+    /// There are none or more than eight letters, or one is unknown.
+    pub fn of_slots(name: &str, letters: &str) -> Result<Vec<Choice>, Error> {
         let one = |c| match c {
-            '0'..='2' => Some(Choice::Rank(c as usize - '0' as usize)),
+            '0'..='4' => Some(Choice::Rank(c as usize - '0' as usize)),
             'h' => Some(Choice::Highest),
             'l' => Some(Choice::Lowest),
             _ => None,
         };
         let all: Option<Vec<Choice>> = letters.chars().map(one).collect();
-        all.and_then(|c| c.try_into().ok())
-            .ok_or_else(|| Error::Parameter(format!("{name} = {letters}: four of 0, 1, 2, h and l")))
+        all.filter(|c| (1..=8).contains(&c.len()))
+            .ok_or_else(|| Error::Parameter(format!("{name} = {letters}: one to eight of 0, 1, 2, 3, 4, h and l")))
     }
 }

@@ -13,7 +13,11 @@ impl Params {
         self.inert_by_isa(table, key)
             .or_else(|| self.inert_front_end(table, key))
             .or_else(|| match (table, key) {
-                ("ports", "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age") => because(
+                (
+                    "ports",
+                    "imbalance" | "neighbours" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age"
+                    | "counts_late",
+                ) => because(
                     self.ports.assign != Assign::DispatchSlots,
                     "ports.assign is not dispatch_slots",
                 ),

@@ -230,6 +230,37 @@ impl WideVectors {
     }
 }
 
+/// What the dispatch slots of a cycle hold, for which each choice depends on the slots before it.
+#[derive(Debug)]
+struct Neighbours {
+    /// Slots before one that count.
+    most: usize,
+    /// Ports of the uops in each slot of this cycle, the present one last.
+    slots: SmallVec<[SmallVec<[u32; 4]>; 8]>,
+}
+
+impl Neighbours {
+    fn begin(&mut self) {
+        self.slots.clear();
+    }
+
+    fn slot(&mut self) {
+        if self.most > 0 {
+            self.slots.push(SmallVec::new());
+        }
+    }
+
+    /// The slots that hold no uop for these ports, of those right before the present one, which has one now.
+    fn others(&mut self, ports: u32) -> u32 {
+        let Some((present, before)) = self.slots.split_last_mut() else {
+            return 0;
+        };
+        present.push(ports);
+        let counted = before.iter().rev().take(self.most);
+        counted.filter(|slot| !slot.contains(&ports)).count() as u32
+    }
+}
+
 /// How rename gives uops their ports, by what it knows of those that wait.
 #[derive(Debug)]
 pub struct PortChoice<'a> {
@@ -240,13 +271,16 @@ pub struct PortChoice<'a> {
     seen: [u32; PORTS],
     /// Uops that started on each port in the last cycle.
     started: [u32; PORTS],
+    /// Uops given to each port in the last cycle of rename, where it does not see them.
+    given: [u32; PORTS],
     /// Choice that each dispatch slot takes, among more than two ports and among two.
-    choices: [[Choice; 4]; 2],
+    choices: [Vec<Choice>; 2],
     /// Ties go to the highest port.
     high: bool,
     turns: Turns,
     rotation: Rotation,
     wide: WideVectors,
+    neighbours: Neighbours,
 }
 
 impl<'a> PortChoice<'a> {
@@ -258,18 +292,24 @@ impl<'a> PortChoice<'a> {
             load: [0; PORTS],
             seen: [0; PORTS],
             started: [0; PORTS],
+            given: [0; PORTS],
             choices: [&p.slots, &p.slots_of_two]
-                .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
+                .map(|letters| Choice::of_slots("", letters).unwrap_or_else(|_| vec![Choice::Rank(0)])),
             high: p.tie == Tie::High,
             turns: Turns::new(params),
             rotation: Rotation::new(params),
             wide: WideVectors::new(params),
+            neighbours: Neighbours {
+                most: p.neighbours as usize,
+                slots: SmallVec::new(),
+            },
         }
     }
 
     /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
     pub fn slot(&mut self, wide: bool) {
         self.wide.slot(wide);
+        self.neighbours.slot();
     }
 
     /// Whether a uop for these ports gets one of them at rename.
@@ -279,6 +319,7 @@ impl<'a> PortChoice<'a> {
 
     /// A cycle of rename begins, with uops for these ports next.
     pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+        self.neighbours.begin();
         self.rotation.begin(&self.load, coming);
     }
 
@@ -292,6 +333,7 @@ impl<'a> PortChoice<'a> {
     pub fn choose(&mut self, uop: &Uop, position: u32) -> u8 {
         self.wide.waits(uop);
         let ports = self.wide.open(uop);
+        let position = position + self.neighbours.others(ports);
         if !self.binds(ports) {
             return NO_PORT;
         }
@@ -303,10 +345,12 @@ impl<'a> PortChoice<'a> {
             }
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             _ if self.turns.applies(ports) => self.turns.next(ports),
+            _ if uop.branch && self.p.branches_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
             Assign::DispatchSlots => self.by_dispatch_slot(ports, position),
         };
         self.load[usize::from(port)] += 1;
+        self.given[usize::from(port)] += u32::from(self.p.counts_late);
         port
     }
 
@@ -319,6 +363,9 @@ impl<'a> PortChoice<'a> {
             for (seen, started) in self.seen.iter_mut().zip(&mut self.started) {
                 *seen += std::mem::take(started);
             }
+        }
+        if self.p.counts_age > 0 {
+            self.forget_given();
         }
     }
 
@@ -334,6 +381,14 @@ impl<'a> PortChoice<'a> {
     pub fn after_issue(&mut self) {
         if self.p.counts_age == 0 {
             self.seen = self.load;
+            self.forget_given();
+        }
+    }
+
+    /// What rename gave ports in its last cycle it does not see.
+    fn forget_given(&mut self) {
+        for (seen, given) in self.seen.iter_mut().zip(&mut self.given) {
+            *seen = seen.saturating_sub(std::mem::take(given));
         }
     }
 
@@ -365,7 +420,8 @@ impl<'a> PortChoice<'a> {
         let order = &order[..count];
         let tie_of = |key: &u32| key & 31;
         let others = || order[1..].iter().copied();
-        let (chosen, against) = match self.choices[usize::from(count == 2)][position as usize % 4] {
+        let choices = &self.choices[usize::from(count == 2)];
+        let (chosen, against) = match choices[position as usize % choices.len()] {
             Choice::Rank(rank) => (order[rank.min(count - 1)], order[rank.min(count - 1)]),
             Choice::Highest => (
                 others().max_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
@@ -390,6 +446,9 @@ impl<'a> PortChoice<'a> {
     pub fn fingerprint(&self, ports: usize, into: &mut Fingerprint) {
         for (load, started) in self.load.iter().zip(&self.started).take(ports) {
             into.add_ports(u64::from(*load) << 32 | u64::from(*started));
+        }
+        for given in self.given.iter().take(ports) {
+            into.add_ports(u64::from(*given));
         }
         self.turns.fingerprint(into);
         into.add_ports(u64::from(self.rotation.next));

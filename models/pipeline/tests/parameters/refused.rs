@@ -26,7 +26,12 @@ fn what_is_wrong_is_said_with_the_mend() {
             "at least 6, as decode.width and uop_cache.width",
         ),
         ("skylake", "ports.names", "\"01234566\"", "6 stands twice"),
-        ("skylake", "ports.slots", "0191", "four of 0, 1, 2, h and l"),
+        (
+            "skylake",
+            "ports.slots",
+            "0191",
+            "one to eight of 0, 1, 2, 3, 4, h and l",
+        ),
         ("skylake", "memory.forward_cycles", "1", "must be from 2 to 1000"),
         (
             "redwoodcove",

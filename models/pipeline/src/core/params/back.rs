@@ -48,7 +48,9 @@ tables! {
         assign: word[Assign] = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int[0..=1000] = Some(3),
-        /// Which port each of four dispatch slots takes: `0` the least loaded one, `1` the second, `2` the third; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
+        /// Slots before one in its cycle of which each that holds no uop for the same ports moves it on to the next choice.
+        neighbours: int[0..=5] = Some(0),
+        /// Which port each dispatch slot of a cycle takes, over again from the end: `0` the least loaded one, `1` the second, up to `4`; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
         slots: text = Some("0101"),
         /// The same where there are two ports to choose from.
         slots_of_two: text = Some("0101"),
@@ -58,6 +60,10 @@ tables! {
         position: word[Counted] = Some(Counted::Slots),
         /// Cycles by which what rename knows of uops that started is old.
         counts_age: int[0..=2] = Some(0),
+        /// Whether rename does not know yet of the uops that it gave ports in the cycle before.
+        counts_late: flag = Some(false),
+        /// Whether a branch that is not taken, or that is fused with nothing that writes a register, gets the port with the fewest waiting uops in any slot.
+        branches_balanced: flag = Some(false),
         /// Ports that load.
         load: text = None,
         /// Ports that compute store addresses.
