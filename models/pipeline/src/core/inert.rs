@@ -16,7 +16,7 @@ impl Params {
                 (
                     "ports",
                     "imbalance" | "neighbours" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age"
-                    | "counts_late",
+                    | "counts_late" | "branches_balanced",
                 ) => because(
                     self.ports.assign != Assign::DispatchSlots,
                     "ports.assign is not dispatch_slots",
