@@ -190,7 +190,12 @@ fn x87_registers_are_told_by_the_top_of_their_stack() {
         fmul,\"other,other\",1,1,0,,1,*:7,,,,test\n\
         fmulp,\"other,other\",1,1,0,,1,*:7,,,,test\n\
         fxch,\"other,other\",1,1,0,,,*:0,elim,,,test\n";
-    let table = format!("{}{rows}", text("zen2", "instructions.csv"));
+    let others = text("zen2", "instructions.csv");
+    let others: String = others
+        .split_inclusive('\n')
+        .filter(|row| !row.starts_with('f'))
+        .collect();
+    let table = format!("{others}{rows}");
     let known = Core::new(&text("zen2", "core.toml"), &table, &[]).unwrap();
     for (hex, cycles) in [
         ("d9e8dec9", 7.0),         // fld1; fmulp: a chain in what is st(0) between two of them
