@@ -26,6 +26,7 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
     ("held-out", 0.0, 330, 0.0),
 )
 _TELLING = 400  # answers by which their rate is known
+_STEADY = 2000  # answers by which the last few of a step, which are repeated often, do not tell
 _RECENT = 60.0  # seconds whose pace is taken to last: other work comes and goes
 
 
@@ -58,11 +59,16 @@ class TimeLeft:
         self._timed += seconds
         now = time.monotonic()
         self._marks.append((now, asked, self._timed))
-        while len(self._marks) > 2 and now - self._marks[1][0] >= _RECENT:
+        while len(self._marks) > 2 and self._tells(self._marks[1]):
             self._marks.popleft()
         if self._progress:
             done = self._kept + asked
             self._progress(done, done + self._left(), f"{self._doing}{self}")
+
+    def _tells(self, mark: tuple[float, int, float]) -> bool:
+        """Return whether the pace is known by what came since."""
+        now, asked, _ = self._marks[-1]
+        return now - mark[0] >= _RECENT and asked - mark[1] >= _STEADY
 
     def _left(self) -> int:
         """Return the answers that are still needed.

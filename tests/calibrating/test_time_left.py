@@ -50,6 +50,20 @@ def test_the_time_left_is_right_within_a_third(monkeypatch, needed, changes, fir
         assert seconds == pytest.approx(true, rel=1 / 3, abs=30)
 
 
+def test_a_few_answers_that_take_long_do_not_set_the_pace(monkeypatch):
+    clock = Clock(monkeypatch)
+    left = TimeLeft(FORMS)
+    left.step("throughput")
+    for asked in range(BATCH, 2000, BATCH):
+        clock.now += BATCH * QUIET
+        left.answered(asked, BATCH * QUIET)
+    before = left.seconds()
+    for more in range(1, 4):  # repeated many times each
+        clock.now += 30
+        left.answered(asked + more, 30)
+    assert left.seconds() < 10 * before
+
+
 def test_answers_that_an_earlier_run_left_are_of_the_first_steps():
     seen = []
     left = TimeLeft(100, lambda *said: seen.append(said))
