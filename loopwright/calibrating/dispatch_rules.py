@@ -50,9 +50,7 @@ _DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
 _COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
 _PAIRS = range(1, 5)  # of a test and a branch that is not taken
-_STARTS = 1.05  # cycles of an instance beside which dispatch can bind: one, and noise
 _CHEAP = 0.6  # cycles of an instance
-_CHANGED = 12  # places of a loop that changes memory
 _STEP = 8  # bytes
 """A displacement with an index, where memory holds pointers."""
 
@@ -114,16 +112,12 @@ def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreMo
 
 @dataclass(frozen=True)
 class _Kind:
-    """The way in which forms access memory.
-
-    operands are those besides: whether a form reads its result, or flags, decides on Intel cores
-    from Haswell on whether an index takes a slot more (uops.info).
-    """
+    """The way in which forms access memory."""
 
     read: bool
     written: bool
     computing: int  # uops that neither load nor store
-    operands: Sequence[tuple[str, bool, bool]]  # kind, read, written
+    vector: bool
     places: int
 
 
@@ -164,15 +158,14 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
 def _kind(learned: CoreModel, form: Form) -> _Kind | None:
     """Return the way in which a form accesses memory, if dispatch can bind loops of it."""
     uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
-    if memory is None or uops.busy or not rate.clean or rate.cycles > _STARTS or uops.places > 2:
+    if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.places > 2:
         return None
     if memory.reach is not None or memory.moves:
         return None
-    kept = [one for one in form.operands if one.kind != "flags" or one.read]
-    operands = tuple(sorted((one.kind, one.read, one.written) for one in kept))
+    vector = any(operand.kind == "vector" for operand in form.operands)
     computing = len(learned.core.computing(uops.ports or ()))
     changed = int(memory.read and memory.written)
-    return _Kind(memory.read, memory.written, max(computing, changed), operands, uops.places)
+    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.places)
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
@@ -188,24 +181,14 @@ def _with_slots(learned: CoreModel, forms: Sequence[Form], places: int, *, more:
 
 
 def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle.
-
-    What changes memory stands there several times, at places of its own: one place is changed again
-    only after the latency of a load and a store, which dispatch has to exceed.
-    """
+    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle."""
     for form in forms:
         index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
-        memory = form.memory
-        changed = memory is not None and memory.read and memory.written
         for said, more in (("", {}), (" with an index", index)):
             for slots in (1, 2):
                 # The branch that closes the loop takes a slot, too.
-                moves = learned.width.instructions - slots - (not changed)
-                places = [{**more, DISPLACEMENT: n * _STEP} for n in range(_CHANGED)]
-                body = b"".join(
-                    _instance(form, one) + form.kit.MOVE * moves
-                    for one in (places if changed else [more])
-                )
+                moves = learned.width.instructions - 1 - slots
+                body = _instance(form, more) + form.kit.MOVE * moves
                 yield f"{form.name}{said} beside {moves} moves", body
 
 
@@ -323,7 +306,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
     draw = random.Random(_SEED)
     for number in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
-        body = b"".join(form_instances.at_random(form, draw) for form in some)
+        body = b"".join(_random_instance(form, draw) for form in some)
         yield f"{_DRAWN} {number} of {len(some)} cheap instructions", body
 
 
@@ -333,6 +316,18 @@ def _cheap(learned: CoreModel, form: Form) -> bool:
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
     memory = form.memory is None or (not form.memory.written and not form.memory.moves)
     return memory and gpr and rate.clean and rate.cycles <= _CHEAP
+
+
+def _random_instance(form: Form, draw: random.Random) -> bytes:
+    pool = form.kit.POOLS["gpr"]
+    given = {
+        one.label: draw.choice(pool.others if one.written else (*pool.others, *pool.constant))
+        for one in form.chosen
+    }
+    if form.memory:
+        given[BASE] = pool.constant[0]
+        given |= {INDEX: pool.constant[1]} if INDEX in given else {}
+    return form.encode(given)
 
 
 def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:

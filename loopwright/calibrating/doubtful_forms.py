@@ -30,7 +30,6 @@ _ALIKE, _LISTED = 3, 5  # candidates of forms like it, and of what its throughpu
 _LATER = 1  # cycles that a high byte may take longer: the merge uop that Intel cores insert
 _HALVES = {"y": "x", "m256": "m128"}  # operands of vectors, and the halves of them
 _FULL = re.compile(r"\b(?:y|m256)\b")
-_SLOW = 2.0  # times as long as its ports say: what makes instances independent takes less
 _WITHIN = 0.03  # relative: by how much a figure may miss the kernel that it bounds
 
 
@@ -114,43 +113,18 @@ def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixtur
 def _candidates(
     learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Listed
 ) -> Iterator[Uops]:
-    """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone.
-
-    A uop has one result, at one time: results of different latencies need two.
-    """
+    """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone."""
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
-    apart = _results(form, learned.latencies[form.name]) > 1
-    for number, (places, ports) in enumerate(_ports(learned, form, named, listed)):
-        for more in _second(core, ports) if apart and number < _ALIKE else ((),):
-            uops, slots = (*ports, *more), places + len(more)
-            narrow = min(map(len, core.computing(uops)), default=0)
-            alone = max(bound_cycles(Counter(uops)), slots / core.width)
-            slow = rate.cycles > alone * (1 if rate.clean else _SLOW)
-            busy = round(rate.cycles * narrow) if slow else 0
-            for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
-                key = slots, tuple(sorted(tuple(sorted(p)) for p in uops)), one
-                if key not in seen:
-                    seen.add(key)
-                    yield Uops(slots, uops, one)
-
-
-def _second(core: Core, ports: Sequence[Ports]) -> Sequence[tuple[Ports, ...]]:
-    """Return the ports that a second result may need, where one uop alone computes."""
-    computing = core.computing(ports)
-    if len(computing) != 1:
-        return ((),)
-    classes = [one for form, one in zip(core.classes, core.ports, strict=True)
-               if not form.blocker.memory]  # fmt: skip
-    return [(one,) for one in dict.fromkeys([*computing, *classes])]
-
-
-def _results(form: Form, latencies: Sequence[Latency]) -> int:
-    """Return how many times there are at which registers of a form are known to be written."""
-    labels = {one.label for one in form.operands if one.written and one.kind != "flags"}
-    known = [one for one in latencies if one.plain and one.target in labels]
-    times = [{x.target: x.cycles for x in known if x.source == one.source} for one in known]
-    return max((len(set(some.values())) for some in times), default=0)
+    for places, ports in _ports(learned, form, named, listed):
+        narrow = min(map(len, core.computing(ports)), default=0)
+        alone = max(bound_cycles(Counter(ports)), places / core.width)
+        busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > alone else 0
+        for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
+            key = places, tuple(sorted(tuple(sorted(p)) for p in ports)), one
+            if key not in seen:
+                seen.add(key)
+                yield Uops(places, ports, one)
 
 
 def _ports(

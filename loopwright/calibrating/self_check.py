@@ -11,7 +11,7 @@ import io
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -22,7 +22,6 @@ from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
 from loopwright.measuring import block
 from loopwright.microbench import kits
-from loopwright.microbench.form_instances import at_random
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import COUNTER, Known, Trial
@@ -36,7 +35,6 @@ _SEED = 97
 _BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
 _CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
-_PLACES = 4  # in memory that a block's loads and stores of one width share
 _USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
 _NEAR = 0.05  # relative: a prediction that is as measured
@@ -162,7 +160,7 @@ def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut])
 
 
 def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str, Trial]]:
-    """Yield loops of random forms, of every other one in random registers and a few places."""
+    """Yield loops of random forms."""
     usage = kits.per_million()
     weights = [max(usage.get(form.name, 0.0), _USAGE) for form in forms]
     draw = random.Random(_SEED)
@@ -172,35 +170,15 @@ def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str
 def _drawn(
     laboratory: Laboratory, forms: Sequence[Form], weights: Sequence[float], draw: random.Random
 ) -> Iterator[tuple[str, Trial]]:
-    chained = [form for form in forms if _in_any_register(form)]
-    usage = [weight for form, weight in zip(forms, weights, strict=True) if _in_any_register(form)]
-    for number in count():
-        free = number % 2 or not chained
-        some = draw.choices(*((forms, weights) if free else (chained, usage)), k=_number(draw))
+    while True:
+        some = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
         if not _may_meet(some):
             continue
-        parts = [(one, draw.randint(1, _INSTANCES)) for one in some]
-        if free:
-            kernel = port_classes.mixture(parts)
-        else:
-            kernel = [at_random(one, draw, _PLACES) for one, times in parts for _ in range(times)]
+        kernel = port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
         draw.shuffle(kernel)
         body = b"".join(kernel)
         if len(body) <= _BYTES:
             yield BLOCKS, _loop(laboratory.isa, body, 0)
-
-
-def _number(draw: random.Random) -> int:
-    return draw.randint(2, _FORMS)
-
-
-def _in_any_register(form: Form) -> bool:
-    """Say whether a form writes nothing but registers that can be chosen, flags and memory."""
-    memory = form.memory
-    reached = memory is None or (memory.reach is None and not memory.moves)
-    return reached and all(
-        one.kind == "flags" or one.fixed is None or not one.written for one in form.operands
-    )
 
 
 def _loops(

@@ -1,12 +1,11 @@
 """Instances of forms: which registers they take, so that they depend on what is wanted alone."""
 
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Kit, Memory, Operand
+from loopwright.microbench.forms import Form, Kit, Memory, Operand
 
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE, _WORD = 64, 8  # bytes
@@ -93,28 +92,6 @@ def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
     """Return the registers that instances beside each other write, or instances alone."""
     pool = form.kit.POOLS[kind]
     return (*pool.others, *pool.own) if alone else pool.others
-
-
-def at_random(form: Form, draw: random.Random, places: int = 0) -> bytes:
-    """Return an instance in random registers, so that many wait for each other.
-
-    places: loads and stores of a width share so many places; none stands for where the base points.
-    """
-    given = {}
-    for operand in form.chosen:
-        pool = form.kit.POOLS[operand.kind]
-        most = max(pool.constant)  # some operands of AArch64 have no vector register beyond
-        read = [one for one in pool.others if one <= most or operand.kind != "vector"]
-        some = pool.others if operand.written else (*read, *pool.constant)
-        given[operand.label] = draw.choice(some)
-    if form.memory:
-        constant = form.kit.POOLS["gpr"].constant
-        given[BASE] = constant[0]
-        given |= {INDEX: constant[1]} if INDEX in given else {}
-        size = max(form.memory.bits // 8, 1)
-        at = size * places + draw.randrange(places) * size if places else 0
-        given |= {DISPLACEMENT: at} if at else {}
-    return form.encode(given)
 
 
 class Instances:

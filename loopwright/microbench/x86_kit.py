@@ -216,8 +216,7 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
             code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
         )
     elif (source, target) == ("gpr", "flags"):
-        # Redwood Cove takes 1 to 3 cycles from a test to what reads its flags, and 1 from this.
-        ins = create(code.CMP_RM64_R64, _gpr(read), constant)
+        ins = create(code.TEST_RM64_R64, _gpr(read), _gpr(read))
     elif (source, target) == ("flags", "gpr"):
         ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
     else:

@@ -42,17 +42,6 @@ def uops(text):
     return Counter(out)
 
 
-def test_an_index_takes_a_slot_by_what_a_form_does_with_its_operands(learned):
-    shown = {
-        f"{row['mnemonic']} {operands}".strip(): row["indexed"]
-        for row in rows(learned / "simulated-skylake" / "instructions.csv")
-        for operands in row["operands"].split(";")
-    }
-    more = {"cmp r64,m64", "test m8,r8", "add m64,r64", "xor m32,r32", "sub m8,r8", "add m32,i8"}
-    none = {"add r64,m64", "sub r32,m32", "xor r64,m64", "mov r64,m64", "paddd x,m128"}
-    assert {name for name in more | none if shown[name]} == more
-
-
 def test_ports_are_found_again_but_for_their_names(learned):
     true = table("skylake")
     shown = {
