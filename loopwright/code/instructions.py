@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import iced_x86 as iced
 
@@ -13,6 +13,10 @@ from loopwright.errors import InputError
 
 if TYPE_CHECKING:
     import capstone
+    import numpy as np
+    from numpy.typing import NDArray
+
+_Words = TypeVar("_Words", int, "NDArray[np.int64]")
 
 
 class Flow(Enum):
@@ -392,11 +396,11 @@ def _arm64(code: bytes, address: int) -> list[FlowStep]:
         here, flow, target = address + at, Flow.NEXT, None
         if word & 0x7C000000 == 0x14000000:
             flow = Flow.CALL if word >> 31 else Flow.JUMP
-            target = here + 4 * _signed(word, 0, 26)
+            target = here + 4 * signed_field(word, 0, 26)
         elif word & 0xFE000000 == 0x54000000 or word & 0x7E000000 == 0x34000000:
-            flow, target = Flow.BRANCH, here + 4 * _signed(word, 5, 19)
+            flow, target = Flow.BRANCH, here + 4 * signed_field(word, 5, 19)
         elif word & 0x7E000000 == 0x36000000:
-            flow, target = Flow.BRANCH, here + 4 * _signed(word, 5, 14)
+            flow, target = Flow.BRANCH, here + 4 * signed_field(word, 5, 14)
         elif word & 0xFE000000 == 0xD6000000:
             kind = word >> 21 & 7
             flow = {1: Flow.CALL, 2: Flow.RETURN, 4: Flow.RETURN}.get(kind, Flow.INDIRECT)
@@ -404,18 +408,21 @@ def _arm64(code: bytes, address: int) -> list[FlowStep]:
     return out
 
 
-def _signed(word: int, low: int, width: int) -> int:
-    value = word >> low & ((1 << width) - 1)
-    return value - (1 << width) if value >> (width - 1) else value
-
-
 # Branches (Arm ARM, C4.1): mask and value that tell them, lowest bit and width of their distance.
-_BRANCHES = (
+ARM64_BRANCHES = (
     (0x7C000000, 0x14000000, 0, 26),  # b, bl
     (0xFF000000, 0x54000000, 5, 19),  # b.cond
     (0x7E000000, 0x34000000, 5, 19),  # cbz, cbnz
     (0x7E000000, 0x36000000, 5, 14),  # tbz, tbnz
 )
+
+
+def signed_field(word: _Words, low: int, width: int) -> _Words:
+    """Return the signed number in a field of a word, or of each word of an array."""
+    value = word >> low & (1 << width) - 1
+    return value - (value >> width - 1 << width)
+
+
 _ADRP = (0x9F000000, 0x90000000)  # its distance in pages: 19 bits from bit 5, above 2 from bit 29
 _PAGE = 12
 
@@ -453,19 +460,15 @@ def _moved_arm64(code: bytes, old: int, new: int) -> bytes:
 
 def _word(word: int, old: int, new: int, inside: range) -> int:
     if word & _ADRP[0] == _ADRP[1]:
-        pages = _sign_extended((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
+        pages = signed_field((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 0, 21)
         moved = (old >> _PAGE) + pages - (new >> _PAGE)
         return word & 0x9F00001F | (moved & 3) << 29 | (moved >> 2 & 0x7FFFF) << 5
-    for mask, value, low, width in _BRANCHES:
+    for mask, value, low, width in ARM64_BRANCHES:
         if word & mask != value:
             continue
         field = ((1 << width) - 1) << low
-        target = old + 4 * _sign_extended((word & field) >> low, width)
+        target = old + 4 * signed_field(word, low, width)
         if target in inside:
             return word
         return word & ~field | ((target - new) // 4 << low) & field
     return word
-
-
-def _sign_extended(value: int, width: int) -> int:
-    return value - (value >> (width - 1) << width)

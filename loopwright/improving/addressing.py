@@ -1,6 +1,5 @@
 """Addressing: the registers that a loop's accesses and its counter use."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from loopwright.improving.edits import (
     behind_transfer,
     entered,
     implicit,
+    named,
     shifted,
     stepped,
     whole,
@@ -133,9 +133,9 @@ def _indexed(loop: Counted, index: str) -> list[str]:
             place = address(operand)
             if place and place.base and whole(place.indexed) == index and place.scale == 1:
                 bases += [place.base] if place.base not in bases else []
-            elif index in {whole(r) for r in re.findall(r"%\w+", operand)}:
+            elif index in named(operand):
                 return []
-        if index in implicit(loop, at):
+        if index in implicit(loop.listing, at):
             return []
     changed = loop.written() | loop.updates.keys()
     if any(whole(base) in changed for base in bases):
@@ -143,8 +143,8 @@ def _indexed(loop: Counted, index: str) -> list[str]:
     for at in loop.body:  # a base without the index would need its old value
         for operand in loop.listing.lines[at].operands:
             place = address(operand)
-            used = {whole(r) for r in re.findall(r"%\w+", operand)}
-            if used & {whole(b) for b in bases} and not (place and place.indexed):
+            used = {whole(b) for b in bases}.intersection(named(operand))
+            if used and not (place and place.indexed):
                 return []
     return bases
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from loopwright.code import elf
 from loopwright.code.elf import Piece, Section
-from loopwright.code.instructions import Flow, Instruction, near_target
+from loopwright.code.instructions import (
+    ARM64_BRANCHES,
+    Flow,
+    Instruction,
+    near_target,
+    signed_field,
+)
 from loopwright.errors import InputError
 from loopwright.improving.listing import (
     CARRY,
@@ -370,11 +376,6 @@ def _jumps(section: Section, inside: range, routine: range) -> set[int]:
     return found
 
 
-# Branches of AArch64: the bits that tell one, and where its distance in words lies.
-_ARM64_BRANCHES = (
-    (0x7C000000, 0x14000000, 0, 26), (0xFF000000, 0x54000000, 5, 19),
-    (0x7E000000, 0x34000000, 5, 19), (0x7E000000, 0x36000000, 5, 14),
-)  # fmt: skip
 _ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
 
 
@@ -391,9 +392,8 @@ def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> 
             f"{piece.id}: its routine jumps by a register, which may lead into the loop"
         )
     found: set[int] = set()
-    for mask, value, shift, bits in _ARM64_BRANCHES:
-        distance = words >> shift & (1 << bits) - 1
-        target = at + 4 * (distance - (distance >> bits - 1 << bits))
+    for mask, value, low, width in ARM64_BRANCHES:
+        target = at + 4 * signed_field(words, low, width)
         enters = ((words & mask) == value) & (target > own.start) & (target < own.stop)
         outside = (at < own.start) | (at >= own.stop)
         found |= set(target[enters & outside].tolist())

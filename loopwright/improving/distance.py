@@ -9,6 +9,7 @@ from loopwright.improving.edits import (
     EVERY_FLAG,
     exit_label,
     half,
+    named,
     shifted,
     spliced,
     stepped,
@@ -259,10 +260,8 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
         if n in (update.at, loop.test) or effects is None or register not in effects.reads:
             continue
         line = listing.lines[n]
-        direct = [o for o in line.operands if address(o) is None]
-        named = {whole(r) for o in direct for r in re.findall(r"%\w+", o)}
-        places = {whole(r) for r in re.findall(r"%\w+", line.text)}
-        if register in named or register not in places or n in loop.turning.exits:
+        direct = any(register in named(o) for o in line.operands if address(o) is None)
+        if direct or register not in named(line.text) or n in loop.turning.exits:
             return False
     return True
 

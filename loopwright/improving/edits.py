@@ -126,23 +126,27 @@ def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
     for operand in line.operands:
         place = address(operand)
         if place is None:
-            direct |= {whole(r) for r in re.findall(r"%\w+", operand)}
+            direct.update(named(operand))
             operands.append(operand)
             continue
         more = ahead.get(whole(place.base), 0) + place.scale * ahead.get(whole(place.indexed), 0)
         operands.append(str(place._replace(disp=place.disp + more)))
     if any(ahead.get(register) for register in direct):
         return None
-    if any(ahead.get(register) for register in implicit(loop, at)):
+    if any(ahead.get(register) for register in implicit(loop.listing, at)):
         return None
     return f"{line.mnemonic} {','.join(operands)}" if operands else line.mnemonic
 
 
-def implicit(loop: Stretch, at: int) -> frozenset[str]:
+def implicit(listing: Listing, at: int) -> frozenset[str]:
     """Return the registers that a statement reads and its text does not name."""
-    effects = loop.listing.effects[at]
-    named = {whole(r) for r in re.findall(r"%\w+", loop.listing.lines[at].text)}
-    return (effects.reads if effects else frozenset()) - named
+    effects = listing.effects[at]
+    return (effects.reads if effects else frozenset()).difference(named(listing.lines[at].text))
+
+
+def named(text: str) -> list[str]:
+    """Return the whole registers that a text names, each as often as it does."""
+    return [whole(r) for r in re.findall(r"%\w+", text)]
 
 
 def whole(register: str) -> str:

@@ -4,8 +4,7 @@ import re
 
 from loopwright.improving.counted import immediate, update_of
 from loopwright.improving.edits import EVERY_FLAG, whole
-from loopwright.improving.listing import Address, Line, Listing, address, part, size_of
-from loopwright.improving.operands import LETTERS
+from loopwright.improving.listing import LETTERS, Address, Line, Listing, address, part, size_of
 from loopwright.improving.rewriting import Change, Rewrite, known, reader
 
 _COPY = re.compile(r"mov[lq]?|vmov(aps|apd|dqa|ups|upd|dqu)")

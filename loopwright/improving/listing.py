@@ -324,6 +324,10 @@ _PARTS = {
 }
 
 
+LETTERS = {1: "b", 2: "w", 4: "l", 8: "q"}
+"""Suffixes of mnemonics of x86-64 by the bytes of an operand."""
+
+
 def size_of(register: str) -> int:
     """Return the bytes of a register of x86-64, 0 of what is none."""
     return _SIZES.get(register.removeprefix("%"), 0) if register.startswith("%") else 0

@@ -4,19 +4,17 @@ import re
 from typing import NamedTuple
 
 from loopwright.improving.counted import immediate
-from loopwright.improving.edits import EVERY_FLAG, next_code, whole
-from loopwright.improving.listing import Line, Listing, part, size_of
+from loopwright.improving.edits import EVERY_FLAG, named, next_code, whole
+from loopwright.improving.listing import LETTERS, Line, Listing, part, size_of
 from loopwright.improving.rewriting import (
     Change,
     Rewrite,
     dead,
     free_register,
     known,
-    named,
     reader,
 )
 
-LETTERS = {1: "b", 2: "w", 4: "l", 8: "q"}
 _SIZES = {letter: size for size, letter in LETTERS.items()}
 _LOADS = {1: "movzbl", 2: "movzwl", 4: "movl", 8: "movq"}
 _OPERATION = re.compile(r"(add|sub|and|or|xor|adc|sbb|imul|cmp|test)([bwlq]?)")

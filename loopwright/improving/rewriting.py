@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
 from loopwright.improving.counted import immediate
-from loopwright.improving.edits import EVERY_FLAG, half, whole
+from loopwright.improving.edits import EVERY_FLAG, half, implicit, named, whole
 from loopwright.improving.listing import (
     GENERAL,
+    LETTERS,
     MEMORY,
     Effects,
     Line,
@@ -156,11 +157,6 @@ def reader(listing: Listing, at: int) -> int | None:
     return None
 
 
-def named(text: str) -> list[str]:
-    """Return the whole registers that a text names, each as often as it does."""
-    return [whole(r) for r in re.findall(r"%\w+", text)]
-
-
 _COUNTS = re.compile(r"(popcnt|lzcnt|tzcnt)[lq]?")
 _LOWEST = re.compile(r"(cvt(si|sd|ss)2s[sd][lq]?|sqrts[sd]|rcpss|rsqrtss|rounds[sd])")
 _MERGED = re.compile(r"movs[sd]")
@@ -210,7 +206,7 @@ class BreakDependencies(Rewrite):
             return None
         if kind.startswith("set"):
             return [f"movl $0,{half(register)}", line.text]
-        if kind in ("mov", f"mov{'bw'[size - 1]}"):
+        if kind in ("mov", f"mov{LETTERS[size]}"):
             [source] = sources
             if source.startswith("$"):
                 value = immediate(source)
@@ -219,7 +215,7 @@ class BreakDependencies(Rewrite):
                     if value is None
                     else [f"movl ${value & (1 << 8 * size) - 1},{half(register)}"]
                 )
-            return [f"movz{'bw'[size - 1]}l {source},{half(register)}"]
+            return [f"movz{LETTERS[size]}l {source},{half(register)}"]
         return None
 
 
@@ -271,7 +267,7 @@ class Rename(Rewrite):
             if register in effects.reads:
                 text = listing.lines[n].text
                 high = any(size_of(r) == 1 and r[-1] == "h" for r in re.findall(r"%\w+", text))
-                if high or register in _implicit(listing, n):
+                if high or register in implicit(listing, n):
                     return None
                 found.append(n)
             if not fixups_spare(listing, n, {register}):
@@ -293,13 +289,6 @@ class Rename(Rewrite):
         return dead(listing, uses[-1], source) and all(
             fixups_spare(listing, n, {source}) for n in range(uses[0], uses[-1] + 1)
         )
-
-
-def _implicit(listing: Listing, at: int) -> frozenset[str]:
-    """Return what an instruction uses and its text does not name."""
-    effects = listing.effects[at]
-    used = effects.reads | effects.writes if effects else frozenset()
-    return used - set(named(listing.lines[at].text))
 
 
 def renamed(text: str, register: str, other: str) -> str:

@@ -215,10 +215,10 @@ _ARM64_NOP = 0xD503201F
 # Of AArch64's instructions that name an address (Arm ARM, C4.1): the bits by which they are known,
 # those bits, and the bits of the address.
 _ARM64 = (
-    (0x7C000000, 0x14000000, 0x03FFFFFF),  # b, bl
-    (0xFF000000, 0x54000000, 0x00FFFFE0),  # b.cond, bc.cond
-    (0x7E000000, 0x34000000, 0x00FFFFE0),  # cbz, cbnz
-    (0x7E000000, 0x36000000, 0x0007FFE0),  # tbz, tbnz
+    *(
+        (mask, value, (1 << width) - 1 << low)
+        for mask, value, low, width in instructions.ARM64_BRANCHES
+    ),
     (0x1F000000, 0x10000000, 0x60FFFFE0),  # adr, adrp
     (0x3B000000, 0x18000000, 0x00FFFFE0),  # ldr of a literal
 )

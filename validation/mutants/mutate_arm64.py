@@ -6,16 +6,9 @@ from dataclasses import replace
 
 import capstone
 
-from loopwright.code.instructions import Code, ExceptionEntry
+from loopwright.code.instructions import ARM64_BRANCHES, Code, ExceptionEntry, signed_field
 
 _NOP = 0xD503201F
-# Branches and addresses relative to themselves: mask, value, lowest bit and width in words.
-_RELATIVE = (
-    (0x7C000000, 0x14000000, 0, 26),
-    (0xFF000000, 0x54000000, 5, 19),
-    (0x7E000000, 0x34000000, 5, 19),
-    (0x7E000000, 0x36000000, 5, 14),
-)
 # Fields by class of instruction: mask, value, then (kind, lowest bit, width, changes).
 _STEPS = (1, -1, 8, -8)
 _FIELDS: tuple[tuple[int, int, tuple[tuple[str, int, int], ...]], ...] = (
@@ -88,7 +81,7 @@ def _changed(word: int, pool: list[int]) -> Iterator[tuple[str, int]]:
         for bits in (1, 2, 4, 8):
             yield "condition", word ^ bits
         return
-    relative = any(word & mask == value for mask, value, _, _ in _RELATIVE)
+    relative = any(word & mask == value for mask, value, _, _ in ARM64_BRANCHES)
     for low in (0, *(() if relative else (5, 16, 10))):
         number = word >> low & 31
         if number in pool:
@@ -106,10 +99,9 @@ def _changed(word: int, pool: list[int]) -> Iterator[tuple[str, int]]:
 
 def _target(word: int) -> tuple[int, int, int] | None:
     """Return how far a branch goes, in words, and its field; nothing where it is none."""
-    for mask, value, low, width in _RELATIVE:
+    for mask, value, low, width in ARM64_BRANCHES:
         if word & mask == value:
-            distance = word >> low & (1 << width) - 1
-            return distance - (distance >> width - 1 << width), low, width
+            return signed_field(word, low, width), low, width
     return None
 
 

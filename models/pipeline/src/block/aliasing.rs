@@ -144,13 +144,13 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                 let found = newest.clone().find(|s| partial(s) || whole(s));
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
                 case.failed[n] = found.is_some_and(partial);
-                case.waits[n] = found.is_some_and(|s| {
+                case.waits[n] = found.filter(|s| partial(s)).is_some_and(|s| {
                     let rest = Key {
                         disp: wanted.disp + i64::from(s.3),
                         ..wanted
                     };
                     let others = newest.clone().any(|o| reaches(o, rest, mem.bytes.saturating_sub(s.3)));
-                    partial(s) && p.waits(s.0 == wanted, others)
+                    p.waits(s.0 == wanted, others)
                 });
                 case.exact[n] = found.is_some_and(exact);
                 case.lower[n] = found.is_some_and(|s| s.0 == wanted && mem.bytes <= s.3);
