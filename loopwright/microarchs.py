@@ -170,6 +170,11 @@ class Microarch:
     parameters: dict[str, Any]
     ranges: tuple[Range, ...] = ()
 
+    @property
+    def unvalidated(self) -> str:
+        """Return why no measurement speaks for this core's figures; "" where some do."""
+        return str(self.parameters.get("unvalidated", ""))
+
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Return each parameter's dotted name and its entry in core.toml."""
         return _entries(self.parameters)

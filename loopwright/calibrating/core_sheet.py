@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("part", "figure", "unit", "value", "beside", "source", "confidence")
-PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS, HELD_OUT = (
-    "parameter", "ports", "latency", "throughput", "uops", "strings", "held out",
+CORE, PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS, HELD_OUT = (
+    "core", "parameter", "ports", "latency", "throughput", "uops", "strings", "held out",
 )  # fmt: skip
 
 _SIMULATED = "instructions.csv, simulated"
@@ -59,10 +59,11 @@ class _Figure:
 def core(microarch: str, *, beside: str | None = None) -> "pd.DataFrame":
     """Return what is known of a core, and the same of another one beside it.
 
-    Rows have part ("parameter", "ports" of a kind of uops, "latency" and "throughput" in cycles and
-    "uops" by port of instructions that everybody knows; "held out", what a calibrated core predicts
-    of loops that it did not learn from; "strings", cycles of repeated ones by bytes
-    and offsets of both sides, where one of the cores was calibrated; of one that was not they are
+    Rows have part ("core", where no measurement speaks for it; "parameter", "ports" of a kind of
+    uops, "latency" and "throughput" in cycles and "uops" by port of instructions that everybody
+    knows; "held out", what a calibrated core predicts of loops that it did not learn from;
+    "strings", cycles of repeated ones by bytes and offsets of both sides, where one of the cores
+    was calibrated; of one that was not they are
     simulated), figure (the parameter, the kind, the form or what is repeated), unit, value, beside
     (the other core's), source and confidence. Latencies and throughputs are those that the
     simulator takes on this core; a latency is one number or the least and most over operands, a
@@ -111,6 +112,8 @@ def left_out(microarch: str) -> list[tuple[str, str]]:
 
 
 def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
+    if about.unvalidated:
+        yield (CORE, "unvalidated"), _Figure("", about.unvalidated)
     for name, entry in about.entries():
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))

@@ -31,7 +31,7 @@ def list_(kind: str) -> None:
     if kind not in LISTED:
         raise unknown("kind", kind, LISTED)
     made = dict(zip(LISTED, (_kernels, _variants, _microarchs, _models, _parameters), strict=True))
-    output.emit(made[kind](), hide=("features",))
+    output.emit(made[kind](), hide=("features",), spare=("merged",))
 
 
 def _kernels() -> Rows:
@@ -75,6 +75,7 @@ def _microarchs() -> Rows:
             "name": c.name,
             "isa": c.isa,
             "role": c.role,
+            "unvalidated": "yes" if c.unvalidated else "",
             "models": ", ".join(m.id for m in MODELS if not m.lacks(c)),
             "features": " ".join(sorted(c.features)),
         }

@@ -32,8 +32,31 @@ def check(spec: str) -> int:
     with output.progress("checking") as step:
         done = iter(range(1, len(variants) + 1))
         rows = run_checks(variants, lambda _: step(next(done), len(variants)))
-    output.emit(rows, hide=("kernel",))
+    output.emit(rows, _show_checks, on_terminal_alone=True, hide=("kernel",))
     return 0 if holds(rows, variants) else 1
+
+
+def _show_checks(rows: Rows) -> None:
+    """Print a line a variant, and below them what failed or is not proven, and why."""
+    lines = [
+        {
+            "variant": row["variant"],
+            "passed": row["passed"],
+            "cases": row["cases"],
+            "entries hit": f"{row['entries_hit']} of {row['entries']}" if row["entries"] else "",
+            "coverage": str(row["coverage"]).partition(":")[0],
+            "over-reported bytes": row["over_report_bytes"],
+            "seconds": row["seconds"],
+        }
+        for row in rows.records()
+    ]
+    output.draw(Rows.of(lines), spare=("seconds",))
+    for row in rows.records():
+        for said in (row["failure"], row["coverage"] if ":" in str(row["coverage"]) else ""):
+            if not output.blank(said):
+                output.say(f"{row['variant']}: {said}")
+    for note in dict.fromkeys(n for n in rows.column("note") if not output.blank(n)):
+        output.say(f"note: {note}")
 
 
 @click.command()
@@ -170,10 +193,14 @@ def self_test() -> int:
 
     with output.progress("measuring") as step:
         rows = measure_known(progress=step)
-    hidden = ("machine", "processes", "reason")
-    output.emit(rows, hide=hidden)
-    for row in rows[~rows["held"]].to_dict("records") if not output.row_format() else ():
-        output.say(f"{row['loop']} does not hold: {row['reason']}")
+    hidden = ("machine", "processes", "reason", "unit", "clock", "microarch")
+    output.emit(rows, hide=hidden, spare=("basis", "tolerance_percent"))
+    if not output.row_format():
+        for row in rows[~rows["held"]].to_dict("records"):
+            output.say(f"{row['loop']} does not hold: {row['reason']}")
+        clock, core, machine = rows.loc[0, ["clock", "microarch", "machine"]]
+        on = f"{machine}, {core or 'a core of no table'}"
+        output.say(f"cycles an instruction, measured on {on}; clock {clock}")
     return 0 if bool(rows["held"].all()) else 1
 
 

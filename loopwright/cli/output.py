@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _UNBROKEN = 10_000  # columns
 _FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
 _LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
-_LEAST_WORDS = (18, 12, 0)  # columns that a word keeps, and the heads of figures if any
+_LEAST_WORDS = (32, 18, 12, 0)  # columns that a word keeps, and the heads of figures if any
 
 # Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
 _CONTEXT = frozenset(

@@ -28,6 +28,7 @@ _OF_A_MODEL = (
 )  # fmt: skip
 _ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # of several models, on a terminal
 _OFFSETS = 64  # code offsets
+_PLAIN = 100  # cycles of a call from which fractions are not shown
 _FEW = 6  # lines up to which limits are told in full
 _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
 _LEAST_SHARE = 0.4  # of the cycles, that a limit must have to be shown
@@ -73,13 +74,23 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
     _say_startup(line[m] for line in lines.values() for m in models)
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
         output.say(f"note: {model}: {note}")
-    every = len(set(rows.column(subject)))
+    _say_missing(missing, models, len(set(rows.column(subject))))
+
+
+def _say_missing(
+    missing: Mapping[str, Sequence[tuple[str, str, str]]], models: list[str], every: int
+) -> None:
+    """Print each reason for missing figures once, with the cores, models and subjects it is of.
+
+    missing has (core, model, subject) by reason, models those that were asked; every is the number
+    of subjects in all.
+    """
     for error, cells in missing.items():
         asked: dict[str, dict[str, None]] = {}
         for core, model, _ in cells:
             asked.setdefault(core, {})[model] = None
         who = (
-            f"{'no model' if [*mine] == models else ', '.join(mine)} on {core}"
+            f"{'no figure' if [*mine] == models else ', '.join(mine)} on {core}"
             for core, mine in asked.items()
         )
         what = dict.fromkeys(name for *_, name in cells)
@@ -297,9 +308,68 @@ def _parsed(figures: str) -> dict[str, float]:
 
 def show_calls(rows: Rows) -> None:
     """Print predictions of whole calls, and what the mean call of a histogram costs."""
-    output.show_table(rows, (*_HIDDEN, "notion"))
+    if output.on_terminal():
+        _calls_for_people(rows.records())
+    else:
+        output.show_table(rows, (*_HIDDEN, "notion"))
     for line in _means(rows.records()):
         output.say(line)
+
+
+def _calls_for_people(rows: Sequence[Row]) -> None:
+    """Print a line for each call with a figure or a range, and the reasons of the others."""
+    asked = list(dict.fromkeys(row["model"] for row in rows))
+    answers = dict.fromkeys(row["model"] for row in rows if row["cycles"] or row["low"])
+    by = " and ".join(answers or asked)
+    kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows))
+    ranged = any(row["low"] is not None for row in rows)
+    brackets = "; in brackets where 95 % of measurements of such calls lie" if ranged else ""
+    output.say(
+        f"{kernels}: cycles a call, predicted by {by}, data in the L1 cache{brackets}", "dim"
+    )
+    found = [_call_line(row) for row in rows if row["cycles"] is not None or row["low"] is not None]
+    if found:
+        drawn = Rows.of(found)
+        alike = {c for c in ("offset", "align") if len(set(drawn.column(c))) == 1}
+        if all(_short(row["mispredicted"]) == _short(row["cycles"]) for row in rows):
+            alike.add("exits mispredicted")
+        output.draw(drawn.only(c for c in drawn.columns if c not in alike))
+        named = {"offset": "code offset", "align": "data alignment (destination:source)"}
+        same = [f"{name} {found[0][c]}" for c, name in named.items() if c in alike]
+        if same:
+            output.say("; ".join(same), "dim")
+    missing: dict[str, list[tuple[str, str, str]]] = {}
+    for row in rows:
+        if row["cycles"] is None:
+            missing.setdefault(row["error"], []).append(
+                (row["microarch"], row["model"], row["variant"])
+            )
+    _say_missing(missing, asked, len({row["variant"] for row in rows}))
+    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        output.say(f"note: {note}")
+
+
+def _call_line(row: Row) -> Row:
+    within = "" if row["low"] is None else f" ({_short(row['low'])} to {_short(row['high'])})"
+    ends = "" if row["cheap"] is None else f"{_short(row['cheap'])} to {_short(row['dear'])}"
+    return {
+        "variant": row["variant"],
+        "microarch": hosts.marked(row["microarch"]),
+        "offset": row["offset"],
+        "bytes": row["size_bytes"],
+        "align": f"{row['dst_align']}:{row['src_align']}",
+        "cycles": Figure(f"{_short(row['cycles'])}{within}"),
+        "by unmeasured parameters": Figure(ends),
+        "exits mispredicted": Figure(_short(row["mispredicted"])),
+        "one call alone": Figure(_short(row["alone"])),
+    }
+
+
+def _short(cycles: float | None) -> str:
+    """Return cycles of a call with three digits at the least, or a dash."""
+    if cycles is None:
+        return "-"
+    return f"{cycles:.0f}" if cycles >= _PLAIN or cycles == round(cycles) else f"{cycles:.1f}"
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -167,7 +167,7 @@ ANSWERS = {
     "a kernel": (("predict", "x86_64/clear_user", "--microarch", CORES), ("variant", "cycles")),
     "whole calls": (
         ("predict", "x86_64/clear_user/plain", "--sizes", "64", "--microarch", "zen2"),
-        ("size", "cycles"),
+        ("bytes", "cycles", "one call"),
     ),
     "a listing": (
         ("predict", "LOOP", "--microarch", "zen2", "--ports", "--offset", "60"),
@@ -180,7 +180,10 @@ ANSWERS = {
     "list of cores": (("list", "microarchs"), ("role", "zen2")),
     "core": (("core", "zen2"), ("figure", "value", "confidence")),
     "doctor": (("doctor",), ("part", "state", "detail")),
-    "check": (("check", "x86_64/put_event/masked"), ("passed",)),
+    "check": (
+        ("check", "x86_64/put_event/write_begin"),
+        ("passed", "\nwrite_begin: not proven: +0x53 branch never passed"),
+    ),
     "compare": (("compare", "x86_64/clear_user", "--no-measure"), ("pipeline",)),
     "trace of a loop": (("trace", "LOOP"), ("text", "rdi+0, 8 B", "rsi+8, 8 B")),
     "kmod": (("kmod", "source", "x86_64/put_event/masked", "-o", "kmod"), ("variant", "next")),
@@ -210,6 +213,26 @@ def test_each_verb_shows_its_answer_at_any_width(what, width, loop, capsys, monk
     text = rendered(capsys, monkeypatch, width, *given)
     for head in heads:
         assert head in text, text
+
+
+def test_whole_calls_are_a_line_each_and_reasons_stand_below(capsys, monkeypatch):
+    text = rendered(
+        capsys,
+        monkeypatch,
+        80,
+        "predict",
+        "x86_64/copy_user",
+        "--sizes",
+        "64",
+        "--microarch",
+        "zen2",
+    )
+    assert re.search(
+        r"^unrolled64 +zen2 +0 +64 +[\d.]+ \([\d.]+ to [\d.]+\) +[\d.]+$", text, re.M
+    ), text
+    assert re.search(r"^movsq_aligned +zen2 +\d+ +64 +- \([\d.]+ to ", text, re.M), text
+    assert "- no figure on zen2 (movsb): needs erms, which zen2 lacks" in text
+    assert "data alignment (destination:source) 0:0" in text
 
 
 # What would take long to find, or needs another machine, is made up with the columns it has.
