@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import avx512
+import icelake
 from corrections import corrected
 from inputs import Record, uops_info
 from table import Form, Row, Table, ports_text
@@ -13,7 +14,7 @@ from x86_latency import read, same_register, text
 
 CORES = {
     "sandybridge": "SNB", "ivybridge": "IVB", "haswell": "HSW", "broadwell": "BDW",
-    "skylake": "SKL",
+    "skylake": "SKL", "icelake": "SKL",
     "redwoodcove": "MTL-P", "goldencove": "MTL-P",
 }  # fmt: skip
 # The records hold Redwood Cove alone. Golden Cove has the same ports and widths and gets its
@@ -41,12 +42,15 @@ MOST_UOPS = 400
 
 def title(core: str) -> str:
     """Return the first line of a core's table."""
-    return f"Source: uops.info measurements ({CORES[core]}), Abel and Reineke, ASPLOS 2019"
+    arch = "SKL, changed to ICL's" if core == "icelake" else CORES[core]
+    return f"Source: uops.info measurements ({arch}), Abel and Reineke, ASPLOS 2019"
 
 
 def table(core: str) -> Table:
     """Return the table of one core."""
-    rows = table_of_records(core)
+    rows = table_of_records("skylake" if core == "icelake" else core)
+    if core == "icelake":
+        rows = icelake.table(rows)
     if core in COVES:
         rows |= avx512.rows(rows)
     return corrected(core, rows)

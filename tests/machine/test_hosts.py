@@ -44,6 +44,7 @@ ROME = {
         ("AuthenticAMD", 6, 0x2D, "", None),
         ("AuthenticAMD", 23, 0x01, "", "zen1"),
         ("GenuineIntel", 6, 0x4F, "", "broadwell"),
+        ("GenuineIntel", 6, 0x6A, "avx512f", "icelake"),
         ("HygonGenuine", 24, 0, "amx_fp16", None),
     ],
 )

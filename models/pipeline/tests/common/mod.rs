@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 16] = [
+pub const CORES: [&str; 17] = [
     "sandybridge",
     "ivybridge",
     "broadwell",
     "haswell",
     "skylake",
+    "icelake",
     "redwoodcove",
     "goldencove",
     "zen1",

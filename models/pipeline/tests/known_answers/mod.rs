@@ -4,5 +4,6 @@ mod arm64;
 mod execution;
 mod front_end;
 mod golden_cove;
+mod ice_lake;
 mod redwood_cove;
 mod zen2;
