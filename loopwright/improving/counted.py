@@ -1,7 +1,7 @@
 """Counted loops of a listing: what ends them, and what each iteration moves on."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -189,13 +189,15 @@ def _test(
 _BELOW = frozenset({"jb", "jnae", "jc"})
 
 
-def least_before(listing: Listing, at: int, register: str) -> int:
+def least_before(listing: Listing, at: int, register: str, *, negated: bool = False) -> int:
     """Return the least value that a register is known to have where control falls to a statement.
 
     It is told by the comparisons with constants on the one way that leads there; 0 where there are
-    several ways, or something but a subtraction of a constant writes the register.
+    several ways, or something writes the register but a subtraction of a constant, or an `and` that
+    rounds down to a power of two. If negated, it is the least that the register is below zero.
     """
-    moved, taken = 0, False
+    taken = False
+    later: list[tuple[str, int]] = []  # what is done to the value on the way, the last one first
     for _ in range(len(listing.lines)):
         at -= 1
         if at < 0:
@@ -210,19 +212,45 @@ def least_before(listing: Listing, at: int, register: str) -> int:
             continue
         if effects is None:
             continue
-        if effects.flow is Flow.RETURN or (effects.flow is Flow.JUMP and not taken):
+        passed = effects.flow is Flow.JUMP or line.mnemonic == "ALTERNATIVE"
+        if effects.flow is Flow.RETURN or (passed and not taken):
             return 0
         if effects.flow is Flow.BRANCH and line.mnemonic in (_ABOVE if taken else _BELOW):
             limit = _compared(listing, at, register)
-            if limit is not None:
-                return max(0, limit + moved)
-        taken = False
+            if limit is not None and not negated:
+                return _least(limit, reversed(later))
         if register in effects.writes:
-            update = update_of(line, at)
-            if update is None or update.suffix == "l" or update.step > 0:  # it may wrap
+            if negated:
+                if line.mnemonic not in ("neg", "negq") or line.operands != (f"%{register}",):
+                    return 0
+                negated = False
+            elif (change := _lowered(line, at, register)) is not None:
+                later.append(change)
+            else:
                 return 0
-            moved += update.step
+        taken = False
     return 0
+
+
+def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
+    """Return how an instruction makes all of a register less by a known amount at most."""
+    if not line.operands or line.operands[-1] != f"%{register}":  # a part of it may wrap
+        return None
+    if (update := update_of(line, at)) is not None:
+        return ("sub", -update.step) if update.step <= 0 else None
+    if line.mnemonic not in ("and", "andq"):
+        return None
+    unit = -(immediate(line.operands[0]) or 0)
+    return ("round", unit) if unit > 0 and unit & (unit - 1) == 0 else None
+
+
+def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
+    """Return the least value behind changes of one that is limit at the least; it may wrap to 0."""
+    for kind, amount in changes:
+        limit = limit - limit % amount if kind == "round" else limit - amount
+        if limit < 0:
+            return 0
+    return limit
 
 
 def _ways(listing: Listing, at: int) -> list[int]:

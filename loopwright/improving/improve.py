@@ -179,8 +179,7 @@ def _told(
     progress: Progress | None,
 ) -> Found:
     """Prove, measure and write the best candidates, and say what they are."""
-    better = [one for one in found.pareto() if max(found.robust(one).values()) > 1 + _LEAST_GAIN]
-    proven, refused = _proven(better, progress)
+    proven, refused = _proven(found, progress)
     name = question.variant.name
     labels = [f"{name}_improved{n if n > 1 else ''}" for n in range(1, len(proven) + 1)]
     named = dict(zip(labels, proven, strict=True))
@@ -220,16 +219,25 @@ def _told(
 
 
 _LEAST_GAIN = 0.01
+_MOST_REFUSED = 6
 
 
 def _proven(
-    better: Sequence[Candidate], progress: Progress | None
+    found: Search[Candidate], progress: Progress | None
 ) -> tuple[list[Candidate], list[str]]:
-    """Return the first candidates that honour the contract, and what the others broke."""
+    """Return the best candidates that honour the contract, and what others broke.
+
+    Where one is refused, the next best takes its place.
+    """
     proven: list[Candidate] = []
-    refused = []
-    for one in better:
-        if len(proven) == SHOWN:
+    refused: dict[str, str] = {}
+    while len(proven) < SHOWN and len(refused) < _MOST_REFUSED:
+        better = (
+            one
+            for one in found.pareto(refused)
+            if one not in proven and max(found.robust(one).values()) > 1 + _LEAST_GAIN
+        )
+        if (one := next(better, None)) is None:
             break
         if progress:
             progress(len(proven), SHOWN, "proving")
@@ -238,8 +246,8 @@ def _proven(
             proven.append(one)
         else:
             why = rows["failure"].iloc[0] or f"coverage: {rows['coverage'].iloc[0]}"
-            refused.append(f"{'; '.join(one.listing.steps)}: {why}")
-    return proven, refused
+            refused[one.digest] = f"{'; '.join(one.listing.steps)}: {why}"
+    return proven, list(refused.values())
 
 
 def _rows(

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -96,13 +96,17 @@ class Search(Generic[C]):
             for core, cost in one.costs.items()
         }
 
-    def ordered(self) -> list[C]:
+    def ordered(self, without: Collection[str] = ()) -> list[C]:
         """Return the candidates, the best first; of those alike the shortest speaks for all."""
-        return _spoken(sorted(self.found.values(), key=self.rank, reverse=True), self.robust)
+        left = (one for one in self.found.values() if one.digest not in without)
+        return _spoken(sorted(left, key=self.rank, reverse=True), self.robust)
 
-    def pareto(self) -> list[C]:
-        """Return the candidates that no other one beats on every core and in bytes of code."""
-        ordered = self.ordered()
+    def pareto(self, without: Collection[str] = ()) -> list[C]:
+        """Return the candidates that no other one beats on every core and in bytes of code.
+
+        without has the digests of those that do not count.
+        """
+        ordered = self.ordered(without)
         return [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
 
     def _beats(self, one: C, other: C) -> bool:

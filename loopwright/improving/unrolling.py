@@ -102,7 +102,8 @@ class AheadOfLoop(OfLoop):
             ends.append(code(f"cmp{counter.suffix} ${step},{counter.written}"))
         ends.append(code(f"{more} {loop.head}" if self.apart else f"{done} {behind.name}"))
         entry = listing.position[loop.head]
-        sure = down and 0 < amount <= least_before(listing, entry, counter.register)
+        least = least_before(listing, entry, counter.register, negated=not down)
+        sure = 0 < amount <= least
         big = [
             code(
                 operation(kinds[0], amount, counter),

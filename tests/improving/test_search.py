@@ -3,6 +3,7 @@
 from itertools import combinations
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 import loopwright as lw
@@ -10,7 +11,7 @@ from loopwright import kernels
 from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving import costs, family
+from loopwright.improving import costs, family, improve
 from loopwright.improving.costs import Cost, Question
 from loopwright.improving.improve import main_loop, read
 from loopwright.improving.search import ALIKE, Search, Settings, search
@@ -66,6 +67,26 @@ def test_what_is_best_on_a_core_is_not_spoken_for_by_shorter_code():
     found = Search(all_of[0], {one.digest: one for one in all_of})
     # As fast as the best one and shorter; and what is faster on one core.
     assert [one.digest for one in found.pareto()] == ["other", "same"]
+
+
+def test_the_next_best_takes_the_place_of_what_the_checker_refuses(question, base, monkeypatch):
+    found = search(question, base, FEW, Settings(tried=12, depth=2))
+    best = found.pareto()[0]
+    monkeypatch.setattr(improve.check, "run", lambda variants: pd.DataFrame({"of": [*variants]}))
+
+    def holds(rows, variants):
+        assert len(rows) == len(variants) == 1
+        rows["failure"], rows["coverage"] = "", "not proven: +0x8 branch never taken"
+        return variants != [best.variant]
+
+    monkeypatch.setattr(improve.check, "holds", holds)
+    proven, [refused] = improve._proven(found, None)
+    assert best not in proven
+    assert "; ".join(best.listing.steps) in refused
+    assert "branch never taken" in refused
+    assert proven == found.pareto([best.digest])[: improve.SHOWN]
+    monkeypatch.setattr(improve, "_MOST_REFUSED", 0)
+    assert improve._proven(found, None) == ([], [])
 
 
 def test_an_interrupt_leaves_the_best_so_far(question, base):

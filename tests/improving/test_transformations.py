@@ -197,7 +197,8 @@ def one_too_far(_, loop):
 DROPPED = {
     "iterations begin again": (unrolling, "restartable", yes, CARRIED, Unroll(2)),
     "no flags pass": (unrolling, "flags_pass", no, BORROWED, Unroll(2)),
-    "iterations are left": (unrolling, "least_before", lambda *_: 1 << 20, CLEAR, Unroll(8)),
+    "iterations are left": (unrolling, "least_before", lambda *_, **__: 1 << 20, CLEAR, Unroll(8)),
+    "an index is that far": (unrolling, "least_before", lambda *_, **__: 1 << 20, INDEX, Unroll(8)),
     "steps within a body": (Counted, "moved", lambda *_: 0, INDEX, Unroll(2)),
     "words of one stretch": (strings, "_words", no, COPY, StringInstruction(256)),
     "a head is fallen into": (addressing, "entered", no, "twice", PointersForIndex()),
@@ -298,3 +299,38 @@ def test_comparisons_tell_the_least_iterations():
     assert least_before(listing, head, "rsi") == 0
     _, plain = listing_of(CLEAR)
     assert least_before(plain, plain.position[".Lqwords"], "rcx") == 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "least"),
+    [
+        ((), 64),
+        ((("andq $-16", "andq $-128"),), 0),  # 64 rounded down to a multiple of 128
+        ((("andq $-16", "andq $-24"),), 0),  # no power of two
+        ((("andq $-16,%rcx", "andl $-16,%ecx"),), 0),
+        ((("negq %rcx", "negl %ecx"),), 0),
+        ((("negq %rcx\n", "\n"),), 0),
+        ((("negq %rcx", "negq %rcx\n\tsubq $16,%rcx"),), 0),
+        ((("andq $-16,%rcx", "andq $-16,%rcx\n\tsubq $16,%rcx"),), 48),
+        ((("andq $-16,%rcx", "addq $16,%rcx"),), 0),
+        ((("andq $-16,%rcx", "subq $80,%rcx"),), 0),
+        # What stands in the jump's place falls through.
+        ((('"jmp .Llarge_index", "rep movsb"', '"nop", "rep movsb"'), ("1:\tRET\n", "1:\n")), 0),
+    ],
+)
+def test_an_index_below_zero_is_as_far_as_the_comparison_says(pairs, least):
+    _, listing = changed_text(INDEX, *pairs)
+    head = listing.position[".Lpair"]
+    assert least_before(listing, head, "rcx", negated=True) == least
+
+
+@pytest.mark.usefixtures("few")
+def test_an_unrolled_index_without_a_test_that_is_never_taken_is_covered(tmp_path):
+    variant, listing = listing_of(INDEX)
+    [made] = Unroll(4).apply(listing)
+    assert "jg" not in {one.mnemonic for one in made.lines if one.kind == "code"}
+    code = assembled(made, variant, tmp_path)
+    access = coverage.access(code, frozenset(), frozenset(), switches_pan=False)
+    found = emulated.run(code, made.contract, access)
+    assert not found.failure
+    assert not [what for _, what in found.missing if "branch" in what]
