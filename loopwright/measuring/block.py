@@ -266,9 +266,7 @@ def job(isa: str, name: str, block: Block, turn: int) -> str:
     part = _PARTS[turn % len(_PARTS)]
     code, entry, lines = block.code, 0, []
     if block.settled:
-        from loopwright.measuring.block_starts import MOST_ITERATIONS
-
-        short = round(MOST_ITERATIONS / 3 * part)
+        short = int(block.settled.most / 3 * part)
         code, entry = block.settled.image.code, block.settled.image.entry
         lines = block.settled.lines()
     elif block.counter:

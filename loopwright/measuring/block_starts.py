@@ -2,9 +2,10 @@
 
 import random
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import iced_x86 as iced
 import unicorn
@@ -13,7 +14,15 @@ from unicorn.unicorn import Uc, UcError
 
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
-from loopwright.measuring.block_path import EVERY_X86, USER_SPACE, Image, Memory, Path, Step, signed
+from loopwright.measuring.block_ends import (
+    End,
+    change_of,
+    deciding,
+    own_ends,
+    replaced_ends,
+    setter,
+)
+from loopwright.measuring.block_path import EVERY_X86, USER_SPACE, Image, Memory, Path, Step
 
 # What the harness has in registers: general-purpose ones by name, each lane of 32 bits of vectors.
 _NUMBERS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in EVERY_X86}
@@ -216,189 +225,6 @@ def _leaves_vectors(step: Step) -> bool:
     return any(test(register) for register in registers for test in vectors)
 
 
-_STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
-_ADDS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
-_COMPARES = {iced.Mnemonic.CMP, iced.Mnemonic.TEST}
-_EQUAL, _UNEQUAL = 0x4, 0x5  # condition codes of jumps
-
-
-@dataclass(frozen=True)
-class End:
-    """A step of the path that ends the loop, by a register that counts.
-
-    The counter starts with the value that the register base has (nothing: 0), with constant and so
-    many bits of memory, and with step for each iteration. code is the loop's, in which said is what
-    was replaced, or nothing.
-    """
-
-    step_of_path: int
-    code: bytes
-    counter: str
-    step: int
-    base: str = ""
-    constant: int = 0
-    memory_bits: int = 0
-    said: str = ""
-
-    def start(self, values: Mapping[str, int], word: int) -> int:
-        """Return the counter's start for a run without an iteration."""
-        held = word & (1 << self.memory_bits) - 1
-        return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
-
-
-def ends_of_path(path: Path) -> Iterator[End]:
-    """Yield the ways to end a loop: first those that leave its code as it is."""
-    branches = [n for n, step in enumerate(path.steps) if step.branches]
-    branches.sort(key=lambda n: n != len(path.steps) - 1)
-    setters = [(n, found) for n in branches if (found := setter(path, n)) is not None]
-    for n, at in setters:
-        yield from _own(path, n, path.steps[at])
-    for n, at in setters:
-        if found_way := _replaced(path, n, path.steps[at]):
-            yield found_way
-
-
-def setter(path: Path, branch: int) -> int | None:
-    """Return the step that sets the flags which a branch goes by."""
-    wanted = path.steps[branch].ins.rflags_read
-    if not wanted:
-        return None
-    for n in range(branch - 1, -1, -1):
-        if path.steps[n].ins.rflags_modified & wanted:
-            return n
-    return None
-
-
-@cache
-def _change(path: Path, name: str) -> int | None:
-    """Return by how much an iteration changes a register; None where that is not one constant."""
-    writers = [step for step in path.steps if name in step.written]
-    if not writers:
-        return 0
-    ins = writers[0].ins
-    if len(writers) > 1 or iced.RegisterExt.size(ins.op0_register) < 4:
-        return None
-    if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
-        return _STEPS[ins.mnemonic]
-    if ins.mnemonic in _ADDS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
-        return _ADDS[ins.mnemonic] * signed(ins.immediate(1))
-    if ins.mnemonic == iced.Mnemonic.LEA and ins.memory_index == iced.Register.NONE:
-        same = block_path.full_name(ins.memory_base) == name
-        return signed(ins.memory_displacement) if same else None
-    return None
-
-
-def _is_immediate(kind: int) -> bool:
-    return kind not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
-
-
-@dataclass(frozen=True)
-class _Side:
-    """An operand of a comparison: a register, a constant, or some bits of memory."""
-
-    name: str = ""
-    constant: int = 0
-    bits: int = 0
-
-
-def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
-    """Yield the starts with which a loop's own comparison ends it after n iterations."""
-    ins = setter.ins
-    sides = _sides(setter)
-    if sides is None:
-        return
-    changes = []
-    for side in sides:
-        change = _change(path, side.name) if side.name else 0
-        if change is None:
-            return
-        changes.append(change)
-    relative = changes[0] - changes[1]
-    if relative == 0:
-        return
-    for mine, other in ((1, 0), (0, 1)):
-        counter, against = sides[mine], sides[other]
-        if not counter.name:
-            continue
-        if changes[mine] and against.name and not changes[other]:
-            continue  # the bound is to be set, not what runs up to it
-        step = changes[other] - changes[mine]
-        if ins.mnemonic == iced.Mnemonic.TEST or ins.mnemonic in _STEPS or ins.mnemonic in _ADDS:
-            yield End(branch, path.code, counter.name, step)
-        else:
-            yield End(
-                branch, path.code, counter.name, step, against.name, against.constant, against.bits
-            )
-
-
-def _sides(setter: Step) -> tuple[_Side, _Side] | None:
-    """Return the operands of a comparison, None of another step."""
-    ins = setter.ins
-    if ins.mnemonic == iced.Mnemonic.TEST:
-        if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
-            return None
-        return _Side(block_path.full_name(ins.op0_register)), _Side()
-    if ins.mnemonic in _STEPS or (ins.mnemonic in _ADDS and _is_immediate(ins.op1_kind)):
-        if ins.op0_kind != iced.OpKind.REGISTER:
-            return None
-        return _Side(block_path.full_name(ins.op0_register)), _Side()
-    if ins.mnemonic != iced.Mnemonic.CMP:
-        return None
-    sides = []
-    for n, kind in enumerate((ins.op0_kind, ins.op1_kind)):
-        if kind == iced.OpKind.REGISTER:
-            sides.append(_Side(block_path.full_name(ins.op_register(n))))
-        elif kind == iced.OpKind.MEMORY:
-            sides.append(_Side(bits=8 * iced.MemorySizeExt.size(ins.memory_size)))
-        else:
-            sides.append(_Side(constant=signed(ins.immediate(n))))
-    return sides[0], sides[1]
-
-
-def _replaced(path: Path, branch: int, setter: Step) -> End | None:
-    """Return the loop with a count in the place of a comparison, as long and where it was."""
-    if setter.ins.mnemonic not in _COMPARES or setter.memory:
-        return None
-    step = path.steps[branch]
-    if step.ins.is_loop or step.ins.is_loopcc or step.ins.is_jcx_short:
-        return None
-    free = [name for name in block_path.counters("x86_64") if name not in path.used]
-    length = len(setter.ins)
-    name = next((one for one in free if _count(one, length)), None)
-    if name is None:
-        return None
-    code = bytearray(path.code)
-    code[setter.at : setter.end] = _count(name, length)
-    condition = _UNEQUAL if step.taken else _EQUAL
-    at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
-    code[at] = code[at] & 0xF0 | condition
-    decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
-    shown = iced.Formatter(iced.FormatterSyntax.GAS).format(decoded)
-    jump = "jne" if step.taken else "je"
-    said = (
-        f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
-        f"{' '.join(shown.split())} and {jump}"
-    )
-    return End(branch, bytes(code), name, 1, said=said)
-
-
-def _count(name: str, length: int) -> bytes:
-    """Return an instruction of so many bytes that counts down in a register, or nothing."""
-    number = block_path.number(name)
-    low = number & 7
-    wide = bytes([0x48 | number >> 3])
-    legacy = number < 8
-    shapes = {
-        2: bytes([0xFF, 0xC8 | low]) if legacy else b"",
-        3: wide + bytes([0xFF, 0xC8 | low]),
-        4: wide + bytes([0x83, 0xE8 | low, 1]),
-        5: b"\x3e" + wide + bytes([0x83, 0xE8 | low, 1]),
-        6: bytes([0x81, 0xE8 | low, 1, 0, 0, 0]) if legacy else b"",
-        7: wide + bytes([0x81, 0xE8 | low, 1, 0, 0, 0]),
-    }
-    return shapes.get(length, b"")
-
-
 _WORDS = (0, (1 << 64) - 1, 1, 2, 0x0101010101010101, 0x6161616161616161, 0xFFFFFFFF)
 _VALUES = (0, 1, 2, 8, 64, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, (1 << 64) - 1, 1 << 62)
 _ALL = (1 << 64) - 1
@@ -439,7 +265,7 @@ class Guess:
         near = list(self._compared(state, at, seen))
         if tried < len(near):
             return near[tried]
-        names, loads = self._sources(at)
+        names, loads = self.sources(at)
         values, memory = dict(state.values), state.memory
         for _ in range(self._chance.choice((1, 1, 2))):
             places = [seen.reads[n] for n in loads if n in seen.reads]
@@ -508,7 +334,7 @@ class Guess:
                 if by.ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY):
                     yield by.ins.immediate(n)
 
-    def _sources(self, at: int) -> tuple[frozenset[str], frozenset[int]]:
+    def sources(self, at: int) -> tuple[frozenset[str], frozenset[int]]:
         """Return the start registers and the memory reads that a step depends on."""
         steps = self._path.steps
         names = steps[at].read
@@ -532,12 +358,16 @@ _FEW = 24  # iterations of a try
 
 @dataclass(frozen=True)
 class Settled:
-    """A loop that runs as it is to: its image, what it starts with, and what was replaced."""
+    """A loop that runs as it is to: its image, what it starts with, and what was replaced.
+
+    most is how many iterations it may run from there.
+    """
 
     path: Path
     image: Image
     start: Start
     said: str
+    most: int = MOST_ITERATIONS
 
     def lines(self) -> list[str]:
         """Return the lines of a job for registers and memory."""
@@ -568,8 +398,16 @@ def find_start(path: Path) -> Settled:
 
 @cache
 def _found(path: Path) -> Settled | str:
-    reasons = []
-    for end in ends_of_path(path):
+    reasons: list[str] = []
+    found = _by_register(path, own_ends(path), reasons)
+    found = found or _by_memory(path)
+    found = found or _by_register(path, replaced_ends(path), reasons)
+    return found or (reasons[0] if reasons else "nothing in it can count its iterations")
+
+
+def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> Settled | None:
+    """Return the first of some ways to end a loop that can be run, and add why others cannot."""
+    for end in ends:
         try:
             made = block_path.of_path(path, end.code, end.step_of_path)
         except InputError as error:
@@ -579,7 +417,159 @@ def _found(path: Path) -> Settled | str:
         if start := search.run():
             return Settled(path, made, start, end.said)
         reasons.append(search.reason)
-    return reasons[0] if reasons else "nothing in it can count its iterations"
+    return None
+
+
+def _outcome(
+    path: Path, image: Image, end: int, start: Start, most: int = MOST_ITERATIONS
+) -> Outcome | None:
+    """Return the failure of a start, None if it holds for so many iterations."""
+    core = Emulated(path, image, end, start.memory)
+    begun = []
+    for iterations in (_FEW, 2 * _FEW, most, _FEW):
+        found = core.run(start, iterations)
+        if not found.ended:
+            return found
+        begun.append(found.iterations)
+        if begun[-1] - begun[0] != iterations - _FEW:
+            return Outcome(found.iterations, left=end)
+    return None
+
+
+_ENOUGH_ITERATIONS = 500  # below it a predictor may know when the loop ends
+_FILLERS = (0x61, 0x01, 0x00, 0xFF, 0x20, 0x30, 0x80)  # bytes that memory may hold
+_MOST_ENDS = 600  # of one loop, by what memory holds
+
+
+class _Walked(NamedTuple):
+    """A load whose address an iteration moves on: its step and address, and what moves it."""
+
+    at: int
+    address: int
+    bytes: int
+    register: str
+    change: int
+
+
+def _by_memory(path: Path) -> Settled | None:
+    """Return a loop's start that ends it by what memory holds, where it only reads that.
+
+    A load that walks through memory finds another value after so many iterations; where a second
+    load takes its address from the first, as of a table, it finds another value, too.
+    """
+    reads = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
+    if any(used.access not in reads for step in path.steps for used in step.memory):
+        return None
+    guess = Guess(path)
+    values = guess.first().values
+    tried = 0
+    for branch, _ in deciding(path):
+        _, loads = guess.sources(branch)
+        try:
+            image = block_path.of_path(path, path.code, branch)
+        except InputError:
+            continue
+        for load in filter(None, (_walked(path, n, values) for n in sorted(loads))):
+            most = min(MOST_ITERATIONS, block_path.MEMORY_BYTES // abs(load.change) - 1)
+            if most < _ENOUGH_ITERATIONS:
+                continue
+            others = sorted(loads - {load.at})
+            for memory in _memories(path, branch, image, load, others, values):
+                base = values[load.register]
+                start = Start(values, memory, load.register, base, -load.change)
+                if _outcome(path, image, branch, start, most) is None:
+                    return Settled(path, image, start, "", most)
+                if (tried := tried + 1) == _MOST_ENDS:
+                    return None
+    return None
+
+
+def _walked(path: Path, at: int, values: Mapping[str, int]) -> _Walked | None:
+    """Return a step's load if each iteration moves its address on by a constant."""
+    [*several] = path.steps[at].memory
+    if len(several) != 1 or several[0].segment in _THREADS:
+        return None
+    memory, size = several[0], iced.MemorySizeExt.size(several[0].memory_size)
+    address, moves = memory.displacement, []
+    for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
+        if register == iced.Register.NONE:
+            continue
+        name = block_path.full_name(register)
+        change = change_of(path, name) if name else None
+        if change is None:
+            return None
+        address += values[name] * scale
+        if change:
+            moves.append((name, change * scale))
+    if len(moves) != 1 or not size:
+        return None
+    [(name, change)] = moves
+    return _Walked(at, address % (1 << 64), size, name, change)
+
+
+def _memories(
+    path: Path,
+    branch: int,
+    image: Image,
+    load: _Walked,
+    others: Sequence[int],
+    values: Mapping[str, int],
+) -> Iterator[Memory]:
+    """Yield what memory may hold for a loop to go on, and to end where a load walks to."""
+    constants = _compared_with(path, values)
+
+    def tried(value: int) -> tuple[Start, Emulated]:
+        memory = Memory(_filled(value, load.bytes))
+        base = values[load.register]
+        start = Start(values, memory, load.register, base, -load.change)
+        return start, Emulated(path, image, branch, memory)
+
+    def reads(value: int) -> Mapping[int, tuple[int, int]]:
+        start, core = tried(value)
+        return core.look(start, 1).reads
+
+    def turns(value: int) -> bool:
+        start, core = tried(value)
+        return core.run(start, _FEW).iterations > 2 * _FEW
+
+    ends = dict.fromkeys(one % (1 << 8 * load.bytes) for one in constants)
+    places = {value: reads(value) for value in ends} if others else {}
+    fillers = [byte * 0x0101010101010101 for byte in _FILLERS]
+    for filler in dict.fromkeys([*fillers, *ends, Memory().word]):
+        if not turns(filler):
+            continue  # it ends the loop, or leaves it, at once
+        memory = Memory(_filled(filler, load.bytes))
+        for value in ends:
+            with_end = memory.having(load.address, load.bytes, value)
+            yield with_end
+            for other in others:
+                if other in places[value]:
+                    address, size = places[value][other]
+                    for second in dict.fromkeys(one % (1 << 8 * size) for one in constants):
+                        yield with_end.having(address, size, second)
+
+
+def _filled(value: int, size: int) -> int:
+    """Return a word of 64 bits that repeats a value of so many bytes, or is that."""
+    size = 8 if value >= 1 << 8 * min(size, 8) else min(size, 8)
+    one = (value % (1 << 8 * size)).to_bytes(size, "little")
+    return int.from_bytes(one * (8 // size), "little")
+
+
+def _compared_with(path: Path, values: Mapping[str, int]) -> list[int]:
+    """Return values by which a comparison of what memory holds may end a loop."""
+    found = [0, _ALL, 1]
+    for step in path.steps:
+        ins = step.ins
+        if ins.rflags_modified:
+            for n in range(ins.op_count):
+                if ins.op_kind(n) == iced.OpKind.REGISTER:
+                    name = block_path.full_name(ins.op_register(n))
+                    found += [values[name]] if change_of(path, name) == 0 and name else []
+                elif ins.op_kind(n) != iced.OpKind.MEMORY and not step.branches:
+                    constant = ins.immediate(n)
+                    found += [constant, constant + 1, constant - 1, ~constant]
+    return list(dict.fromkeys(one & _ALL for one in found))
 
 
 class _Search:
@@ -617,27 +607,15 @@ class _Search:
         base = end.start(state.values, state.memory.word)
         return Start(state.values, state.memory, end.counter, base, end.step)
 
-    def _core(self, start: Start) -> Emulated:
-        return Emulated(self._path, self._made, self._end.step_of_path, start.memory)
-
     def _outcome(self, start: Start) -> Outcome | None:
-        """Return the failure of a start, None if it holds."""
-        core = self._core(start)
-        begun = []
-        for iterations in (_FEW, 2 * _FEW, MOST_ITERATIONS, _FEW):
-            found = core.run(start, iterations)
-            if not found.ended:
-                return found
-            begun.append(found.iterations)
-            if begun[-1] - begun[0] != iterations - _FEW:
-                return Outcome(found.iterations, left=self._end.step_of_path)
-        return None
+        return _outcome(self._path, self._made, self._end.step_of_path, start)
 
     def _look(self, start: Start, found: Outcome) -> Seen:
         """Return the reads of the first try, if it is the one that failed."""
         if found.iterations > 2 * _FEW:
             return Seen({}, {})
-        return self._core(start).look(start, _FEW)
+        core = Emulated(self._path, self._made, self._end.step_of_path, start.memory)
+        return core.look(start, _FEW)
 
     def _said(self, found: Outcome) -> str:
         if found.unknown:

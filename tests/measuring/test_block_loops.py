@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.measuring import block, block_path, block_starts
+from loopwright.measuring import block, block_ends, block_path, block_starts
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="decodes and runs x86-64")
 WALK = "4883c008488948f84839d075f3"  # add $8,%rax; mov %rcx,-8(%rax); cmp %rdx,%rax; jne
@@ -53,7 +53,7 @@ def test_an_endless_loop_is_left_by_an_exit():
 def test_a_count_has_the_length_of_what_it_replaces(length):
     import iced_x86 as iced
 
-    code = block_starts._count("rdi" if length in (2, 6) else "r15", length)
+    code = block_ends._count("rdi" if length in (2, 6) else "r15", length)
     [ins] = iced.Decoder(64, code)
     assert len(code) == length
     assert ins.mnemonic in (iced.Mnemonic.DEC, iced.Mnemonic.SUB)
@@ -115,6 +115,60 @@ def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
     assert not _settled("488b0c250010008248ffc04839d075f0").said
     near = "48ffc0480fb688f8ffffff4839d075f0"  # what counts from a pointer stays: -8(%rax)
     assert _settled(near).path.code.hex() == near
+
+
+# add $1,%rax; cmpb $0,-1(%rsi,%rax); jne; and movsbq 1(%r14),%rdx; add $1,%r14;
+# testb $32,1(%rcx,%rdx,2); jne: what they read decides alone
+ZERO, TABLE = "4883c001807c06ff0075f5", "490fbe56014983c601f64451012075f0"
+
+
+@pytest.mark.parametrize(
+    ("code", "counter", "most", "changed"), [(ZERO, "rax", 4095, 1), (TABLE, "r14", 4095, 2)]
+)
+def test_a_loop_that_looks_for_a_value_ends_where_memory_holds_it(code, counter, most, changed):
+    settled = _settled(code)
+    assert not settled.said
+    assert (settled.start.counter, settled.most) == (counter, most)
+    assert len(settled.start.memory.changed) == changed
+    entry = settled.image.entry
+    assert settled.image.code[entry : entry + len(code) // 2].hex() == code
+    begun = [
+        block_starts.Emulated(
+            settled.path, settled.image, len(settled.path.steps) - 1, settled.start.memory
+        )
+        .run(settled.start, iterations)
+        .iterations
+        for iterations in (24, 1000, most)
+    ]
+    assert [one - begun[0] for one in begun] == [0, 1000 - 24, most - 24]
+    lines = block.job("x86_64", "it", block.of_hex("it", code, 0, "x86_64", None), 1).splitlines()
+    [times] = [line for line in lines if line.startswith("times")]
+    assert int(times.split()[2]) <= most
+
+
+def test_a_loop_that_stores_does_not_end_by_what_memory_holds():
+    # add $1,%rax; mov %dl,(%rdi,%rax); cmpb $0,-1(%rsi,%rax); jne
+    with pytest.raises(InputError, match="nothing in it can count"):
+        _settled("4883c001881407807c06ff0075f2")
+
+
+@pytest.mark.parametrize("length", range(2, 8))
+def test_a_comparison_that_counts_has_the_length_of_what_it_replaces(length):
+    import iced_x86 as iced
+
+    names = ("rdi", "rax") if length == 2 else ("r15", "r12")
+    [ins] = iced.Decoder(64, block_ends._compare(*names, length))
+    assert len(ins) == length
+    assert ins.mnemonic == iced.Mnemonic.CMP
+    assert [block_path.full_name(ins.op_register(n)) for n in (1, 0)] == [*names]
+
+
+def test_what_counts_hands_nothing_on_where_the_loop_moves_a_register():
+    # movups (%rax),%xmm0; add $16,%rax; pmovmskb %xmm0,%ecx; cmp $7,%ecx; jne: 256 iterations of
+    # a page are too few to end by memory, and a chain of dec would take a cycle each
+    settled = _settled("0f10004883c010660fd7c883f90775f0")
+    assert "replaced by cmp %r15,%rax and jne" in settled.said
+    assert settled.start.registers(24)["r15"] == settled.start.values["rax"] + 16 * 24
 
 
 @X86_ONLY
