@@ -13,7 +13,10 @@ _TRIPLES = {
     "arm64": ("aarch64-linux-gnu", "aarch64-conda-linux-gnu"),
 }
 _PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "arm64": "gcc-aarch64-linux-gnu"}
-_MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64", "amd64": "x86_64"}
+NAMES = {
+    "x86_64": "x86_64", "x86-64": "x86_64", "amd64": "x86_64", "arm64": "arm64", "aarch64": "arm64",
+}  # fmt: skip
+"""The ISAs by the names that uname, Debian and LLVM give them."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Toolchain:
 
 def host_isa() -> str:
     """Return the ISA of this machine, or its machine name where it is neither of ours."""
-    return _MACHINES.get(platform.machine(), platform.machine())
+    return NAMES.get(platform.machine(), platform.machine())
 
 
 def cpus() -> int:

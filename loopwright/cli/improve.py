@@ -44,7 +44,7 @@ def _line(step: list[Row]) -> Row:
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|-]", required=False)
 @options.loops
-@click.option("--isa", metavar="x86_64|arm64", help="Of --asm; else the one that it assembles for.")
+@options.isa("Of --asm; else the one that it assembles for.")
 @click.option(
     "--free",
     metavar="REG[,REG]",

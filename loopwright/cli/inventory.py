@@ -21,7 +21,7 @@ from loopwright.rows import Rows
 )
 @output.formats
 def list_(kind: str) -> None:
-    """List kernels, variants, cores, models or parameters.
+    """List kernels, variants, microarchs, models or parameters.
 
     \b
     loopwright list

@@ -224,7 +224,7 @@ def kmod() -> None:
 @_SPECS
 @_OUT
 @_OFFSET
-@click.option("--isa", type=click.Choice(["x86_64", "arm64"]), help="This machine's if left out.")
+@options.isa("This machine's if left out.")
 @output.formats
 def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> None:
     """Write the module's sources: make and kernel headers alone build them.

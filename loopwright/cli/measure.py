@@ -194,7 +194,7 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
     metavar="loop|unrolled|all",
     help="Of blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
 )
-@click.option("--isa", metavar="x86_64|arm64", help="Of blocks; this host's where left out.")
+@options.isa("Of blocks; this host's where left out.")
 @click.option(
     "--processes",
     type=int,

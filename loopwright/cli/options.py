@@ -9,7 +9,8 @@ from typing import Any, TextIO, TypedDict, TypeVar, cast
 
 import click
 
-from loopwright.errors import InputError
+from loopwright.errors import InputError, unknown
+from loopwright.toolchain import NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 STDIN = "-"  # in the place of a kernel
@@ -110,6 +111,23 @@ def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
     return click.option(
         "--microarch", metavar=metavar, shell_complete=complete_microarchs, help=text
     )
+
+
+class _Isa(click.ParamType[str]):
+    """An instruction set by any of its usual names."""
+
+    name = "ISA"
+
+    def convert(self, value: Any, param: object, ctx: object) -> str:  # noqa: ARG002, click's
+        """Return this project's name of it."""
+        if value.lower() not in NAMES:
+            raise unknown("ISA", value, dict.fromkeys(NAMES.values()))
+        return NAMES[value.lower()]
+
+
+def isa(text: str) -> Callable[[F], F]:
+    """Return the option --isa."""
+    return click.option("--isa", type=_Isa(), metavar="x86_64|arm64", help=text)
 
 
 def dask(text: str) -> Callable[[F], F]:

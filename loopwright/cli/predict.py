@@ -18,9 +18,7 @@ _SIMULATOR = "pipeline"
 @options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
 @options.loops
 @options.blocks
-@click.option(
-    "--isa", metavar="x86_64|arm64", help="Of --asm; else the one that the text assembles for."
-)
+@options.isa("Of --asm; else the one that the text assembles for.")
 @options.microarch(
     "Cores to predict for, host for this machine's; where left out the targets of the code's ISA "
     "and this machine's."
@@ -213,7 +211,7 @@ def _access(row: Row, kind: str) -> str:
     metavar="N",
     help="Of --asm, --obj and --hex: how many of each loop, 2 where left out.",
 )
-@click.option("--isa", metavar="x86_64|arm64", help="Of --asm and --hex.")
+@options.isa("Of --asm and --hex.")
 @output.formats
 def trace(
     spec: str | None,

@@ -53,6 +53,18 @@ def test_predict_a_kernel_as_csv():
 
 
 @pytest.mark.parametrize(
+    ("name", "code", "core"),
+    [("aarch64", "000400f1e1ffff54", "neoverse-n1"), ("x86-64", COPY8, "zen2")],
+)
+def test_an_isa_goes_by_its_usual_names(name, code, core, tmp_path):
+    loop = tmp_path / "loop.s"
+    loop.write_text(code)
+    done = run("predict", "--asm", str(loop), "--isa", name, "--microarch", core, "--csv")
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    assert float(row["cycles"]) >= 1, done.stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["predct"], "predict"),
