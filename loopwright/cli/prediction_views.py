@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from loopwright import microarchs
 from loopwright.cli import output
 from loopwright.cli.output import Figure
+from loopwright.code.loops import offset_ranges
 from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
@@ -212,15 +213,10 @@ def _by_offset(rows: Sequence[Row]) -> str:
         if row["cycles"] is not None:
             places.setdefault(f"{row['cycles']:.2f}", []).append(row["offset"])
     ordered = sorted(places.items(), key=lambda item: float(item[0]))
-    return ", ".join(f"{cycles} at {_ranges(offsets)}" for cycles, offsets in ordered) or "-"
-
-
-def _ranges(offsets: Sequence[int]) -> str:
-    parts = []
-    for _, run in groupby(enumerate(sorted(offsets)), key=lambda pair: pair[1] - pair[0]):
-        some = [offset for _, offset in run]
-        parts.append(str(some[0]) if len(some) == 1 else f"{some[0]}-{some[-1]}")
-    return " ".join(parts)
+    return (
+        ", ".join(f"{cycles} at {offset_ranges(offsets, ' ')}" for cycles, offsets in ordered)
+        or "-"
+    )
 
 
 def _strips(rows: Sequence[Row], subject: str) -> None:

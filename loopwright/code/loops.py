@@ -298,3 +298,15 @@ def offsets(code: Code, contract: Contract, *, inlined: bool = False) -> tuple[i
     step = (4 if code.isa == "arm64" else 1) if inlined else min(code.align, LINE)
     start = Placement.of(code, contract, None).offset
     return tuple(sorted((start + shift) % LINE for shift in range(0, LINE, step)))
+
+
+def offset_ranges(offsets: Collection[int], between: str = ", ") -> str:
+    """Return offsets as text: 3-7, 35-39; steps of 4 count as neighbours where all are steps."""
+    step = 4 if len(offsets) > 1 and all(o % 4 == 0 for o in offsets) else 1
+    spans: list[list[int]] = []
+    for offset in sorted(offsets):
+        if spans and offset - spans[-1][1] == step:
+            spans[-1][1] = offset
+        else:
+            spans.append([offset, offset])
+    return between.join(f"{a}-{b}" if a != b else str(a) for a, b in spans)

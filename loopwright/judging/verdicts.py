@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from loopwright import microarchs
-from loopwright.code import assemble, binding
+from loopwright.code import assemble, binding, loops
 from loopwright.histogram import Histogram
 from loopwright.judging import margins
 from loopwright.judging.call_costs import Gap
@@ -22,7 +22,6 @@ from loopwright.predicting import core_figures
 
 _COMPILERS = ("llvm-19",)  # sources that are models, not measurements
 _HARDLY = 0.005  # of a speed
-_LISTED = 16  # code offsets that are named one by one, at most
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Simulated:
         said = []
         for name in (self.variant, self.against):
             offsets = [o for o in self.margins.offsets[name] if o is not None]
-            shown = ", ".join(map(str, offsets)) if len(offsets) <= _LISTED else "0 to 63"
+            shown = loops.offset_ranges(offsets)
             said.append(f"{name} at code offset{'s' * (len(offsets) > 1)} {shown}")
         return " and ".join(said)
 
@@ -99,9 +98,9 @@ class Simulated:
         if not wins or len(wins) == len(least):
             return ""
         return (
-            f"{self.variant} gains on {self.margins.core.id} only with its loop at code offset "
-            f"{' or '.join(map(str, wins))}, of {', '.join(map(str, least))} that a linker may "
-            "give it: it needs an alignment directive"
+            f"{self.variant} gains on {self.margins.core.id} only with its loop at code offsets "
+            f"{loops.offset_ranges(wins)}, of {loops.offset_ranges(least)} that a linker may give "
+            "it: it needs an alignment directive"
         )
 
 

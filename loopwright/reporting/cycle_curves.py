@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from loopwright import microarchs
+from loopwright.code import loops
 from loopwright.code.instructions import Instruction, decode
 from loopwright.histogram import Histogram
 from loopwright.judging.call_costs import curve
@@ -81,23 +82,13 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
             f"{low:.2f} cycles at every offset"
             if not slow
             else f"{high:.2f} against {low:.2f} cycles at offset{'s' if len(slow) > 1 else ''} "
-            f"{ranges(slow)}: {why}"
+            f"{loops.offset_ranges(slow)}: {why}"
         )
         first = (offsets[int(cycles.argmin())], offsets[int(cycles.argmax())])
-        found.append([*key, low, first[0], high, first[1], ranges(slow), boundary, words])
+        found.append(
+            [*key, low, first[0], high, first[1], loops.offset_ranges(slow), boundary, words]
+        )
     return pd.DataFrame(found, columns=columns).astype({"boundary_bytes": "Int64"})
-
-
-def ranges(offsets: Sequence[int]) -> str:
-    """Return offsets as text: 3-7, 35-39; steps of 4 count as neighbours where all are steps."""
-    step = 4 if offsets and all(o % 4 == 0 for o in offsets) and len(offsets) > 1 else 1
-    spans: list[list[int]] = []
-    for offset in sorted(offsets):
-        if spans and offset - spans[-1][1] == step:
-            spans[-1][1] = offset
-        else:
-            spans.append([offset, offset])
-    return ", ".join(f"{a}-{b}" if a != b else str(a) for a, b in spans)
 
 
 def _explain(

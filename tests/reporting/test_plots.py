@@ -11,6 +11,7 @@ from matplotlib.image import imread
 
 import loopwright as lw
 from loopwright import kernels
+from loopwright.code import loops
 from loopwright.histogram import Bucket, Histogram
 from loopwright.reporting import cross_validation, cycle_curves, html, plots
 
@@ -53,9 +54,9 @@ def test_the_boundary_that_hurts_is_found(swept):
 
 
 def test_offsets_are_written_as_ranges():
-    assert cycle_curves.ranges([3, 4, 5, 9]) == "3-5, 9"
-    assert cycle_curves.ranges([0, 4, 8, 40]) == "0-8, 40"
-    assert cycle_curves.ranges([]) == ""
+    assert loops.offset_ranges([3, 4, 5, 9]) == "3-5, 9"
+    assert loops.offset_ranges([0, 4, 8, 40]) == "0-8, 40"
+    assert loops.offset_ranges([]) == ""
 
 
 def costs(**lines):
