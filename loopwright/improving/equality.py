@@ -558,9 +558,21 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
 _LOADING = (iced.Mnemonic.MOV, iced.Mnemonic.MOVZX, iced.Mnemonic.MOVSX, iced.Mnemonic.MOVSXD)
 
 
+_OF_STRINGS = {
+    iced.OpKind.MEMORY_SEG_RSI: "rsi",
+    iced.OpKind.MEMORY_SEG_RDI: "rdi",
+    iced.OpKind.MEMORY_ESRDI: "rdi",
+    iced.OpKind.MEMORY_SEG_ESI: "rsi",
+    iced.OpKind.MEMORY_SEG_EDI: "rdi",
+    iced.OpKind.MEMORY_ESEDI: "rdi",
+}
+
+
 def _x86_operand(ins: iced.Instruction, n: int) -> _Operand:
     if ins.op_kind(n) == iced.OpKind.REGISTER:
         return _Operand(full_name(ins.op_register(n)))
+    if ins.op_kind(n) in _OF_STRINGS:
+        return _Operand(memory=(_OF_STRINGS[ins.op_kind(n)], "", 1, 0))
     if ins.op_kind(n) != iced.OpKind.MEMORY:
         return _Operand(constant=int(ins.immediate(n)) if near_target(ins) is None else 0)
     disp = int(ins.memory_displacement)

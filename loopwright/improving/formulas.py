@@ -1,8 +1,9 @@
-"""Code of x86-64 as formulas of an SMT solver: what instructions do to registers, flags, memory."""
+"""Code as formulas of an SMT solver: what instructions do to registers, flags and memory."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import iced_x86 as iced
 
@@ -75,27 +76,58 @@ class State:
     given: tuple[Any, ...] = ()
 
 
+class Instruction(Protocol):
+    """An instruction at an address."""
+
+    @property
+    def next_ip(self) -> int:
+        """Return the address behind it."""
+
+
+I = TypeVar("I", bound=Instruction)  # noqa: E741
+
+
 @dataclass
-class Formulas:
+class Formulas(ABC, Generic[I]):
     """Instructions by address, as formulas; possible says whether conditions can hold together.
 
     An instruction that is not known by its meaning is a function of what it reads, the same one
-    wherever it stands: of that alone equality can be shown. So are loads and stores.
+    wherever it stands: of that alone equality can be shown. So are loads and stores. bits are the
+    flags of the ISA, names all that it keeps.
     """
 
     z3: Any
-    body: Mapping[int, iced.Instruction]
+    body: Mapping[int, I]
     functions: dict[Any, Any] = field(default_factory=dict)
     vector_bits: int = _VEX_BITS
+
+    bits: ClassVar[tuple[str, ...]]
+    names: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def width(self, name: str) -> int:
+        """Return how many bits of a register are known."""
+
+    @abstractmethod
+    def flow(self, ins: I) -> tuple[Flow, int | None]:
+        """Return where control goes behind an instruction."""
+
+    @abstractmethod
+    def condition(self, state: State, ins: I) -> Any:
+        """Return what a branch goes by."""
+
+    @abstractmethod
+    def stepped(self, state: State, ins: I) -> State:
+        """Return the state behind an instruction."""
 
     def fresh(self, tag: str) -> State:
         """Return a state of which nothing is known; tag tells its symbols from those of others."""
         z3 = self.z3
         values = {
             name: z3.Bool(f"{name}{tag}")
-            if name in BITS
-            else z3.BitVec(f"{name}{tag}", self.vector_bits if name in VECTORS else 64)
-            for name in NAMES
+            if name in self.bits
+            else z3.BitVec(f"{name}{tag}", self.width(name))
+            for name in self.names
         }
         return State(values, z3.Const("memory", self._memory))
 
@@ -116,13 +148,13 @@ class Formulas:
                 steps += 1
                 if steps > _MOST_STEPS or paths > _MOST_PATHS:
                     raise InputError("it has too many ways")
-                flow, target = X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
+                flow, target = self.flow(ins)
                 if flow is Flow.NEXT:
-                    state, at = self._stepped(state, ins), ins.next_ip
+                    state, at = self.stepped(state, ins), ins.next_ip
                 elif flow is Flow.JUMP and target is not None:
                     at = target
                 elif flow is Flow.BRANCH and target is not None:
-                    taken = self.z3.simplify(self._condition(state, ins))
+                    taken = self.z3.simplify(self.condition(state, ins))
                     ways = []
                     for to, holds in ((target, taken), (ins.next_ip, self.z3.Not(taken))):
                         if possible((*state.given, holds)):
@@ -137,7 +169,32 @@ class Formulas:
             else:
                 yield at, state
 
-    def _condition(self, state: State, ins: iced.Instruction) -> Any:
+    def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
+        """Return a value of which is known that it depends on arguments alone."""
+        shape = (key, sort.sexpr(), *(a.sort().sexpr() for a in arguments))
+        if not arguments:
+            return self.z3.Const(f"f{shape}", sort)
+        if shape not in self.functions:
+            sorts = [a.sort() for a in arguments]
+            self.functions[shape] = self.z3.Function(f"f{len(self.functions)}", *sorts, sort)
+        return self.functions[shape](*arguments)
+
+
+class X86Formulas(Formulas[iced.Instruction]):
+    """Instructions of x86-64 by address, as formulas."""
+
+    bits, names = BITS, NAMES
+
+    def width(self, name: str) -> int:
+        """Return how many bits of a register are known."""
+        return self.vector_bits if name in VECTORS else 64
+
+    def flow(self, ins: iced.Instruction) -> tuple[Flow, int | None]:
+        """Return where control goes behind an instruction."""
+        return X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
+
+    def condition(self, state: State, ins: iced.Instruction) -> Any:
+        """Return what a branch goes by."""
         z3, name = self.z3, _CONDITIONS.get(ins.condition_code)
         if name is None:
             raise InputError(f"{ins} is not known")
@@ -150,16 +207,6 @@ class Formulas:
         opposite = {"no": "o", "ae": "b", "ne": "e", "a": "be", "ns": "s", "np": "p", "ge": "l",
                     "g": "le"}  # fmt: skip
         return positive[name] if name in positive else z3.Not(positive[opposite[name]])
-
-    def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
-        """Return a value of which is known that it depends on arguments alone."""
-        shape = (key, sort.sexpr(), *(a.sort().sexpr() for a in arguments))
-        if not arguments:
-            return self.z3.Const(f"f{shape}", sort)
-        if shape not in self.functions:
-            sorts = [a.sort() for a in arguments]
-            self.functions[shape] = self.z3.Function(f"f{len(self.functions)}", *sorts, sort)
-        return self.functions[shape](*arguments)
 
     def _address(self, state: State, ins: iced.Instruction) -> Any:
         z3 = self.z3
@@ -236,7 +283,7 @@ class Formulas:
         found = {"ZF": result == 0, "SF": result < 0, "PF": odd == 0, **known}
         return replace(state, values={**state.values, **found})
 
-    def _stepped(self, state: State, ins: iced.Instruction) -> State:
+    def stepped(self, state: State, ins: iced.Instruction) -> State:
         """Return the state behind an instruction."""
         z3, name = self.z3, _NAMED[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
@@ -263,11 +310,11 @@ class Formulas:
             return self._widened(state, ins, signed=_WIDENING[name])
         if name.startswith("SET"):
             return self._written(
-                state, ins, 0, z3.If(self._condition(state, ins), z3.BitVecVal(1, 8), 0)
+                state, ins, 0, z3.If(self.condition(state, ins), z3.BitVecVal(1, 8), 0)
             )
         if name.startswith("CMOV"):
             (old, _), (value, state) = self._read(state, ins, 0), self._read(state, ins, 1)
-            return self._written(state, ins, 0, z3.If(self._condition(state, ins), value, old))
+            return self._written(state, ins, 0, z3.If(self.condition(state, ins), value, old))
         if name in _ARITHMETIC or name in _LOGIC:
             return self._computed(state, ins, name)
         if name in ("INC", "DEC", "NEG", "NOT"):

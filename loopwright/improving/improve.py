@@ -67,6 +67,7 @@ class Found:
     files: Sequence[Path] = ()
     said: list[str] = field(default_factory=list)
     interrupted: bool = False
+    fastest: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
 def improve(
@@ -197,7 +198,8 @@ def _told(
         rows = list(_rows(question, found, name, found.base, "baseline", ""))
     said += [line for label, one in named.items() for line in _slower(found, label, one)]
     said += list(_hand_written(question, found, hand, proven))
-    if alike := _alike(question, hand):
+    alike = _alike(question, hand)
+    if alike:
         said.append(_beaten(question, found.base, alike, proven))
     said += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     said += [f"refused by the contract checker: {why}" for why in refused]
@@ -215,7 +217,8 @@ def _told(
         how = {label: _how(question, found, one) for label, one in keep.items()}
         paths = {label: found.path(one) for label, one in keep.items()}
         written = family.write(out, question.variant, paths, how)
-    return Found(Rows(COLUMNS, rows, _TYPES), written, said, found.interrupted)
+    fastest = {core.id: _fastest(alike, core) for core in question.cores} if alike else {}
+    return Found(Rows(COLUMNS, rows, _TYPES), written, said, found.interrupted, fastest)
 
 
 _LEAST_GAIN = 0.01
@@ -442,13 +445,15 @@ def _measure(
     sizes = None if contract.fields else [*_MEASURED_SIZES]
     rows = measure.run(asked, sizes=sizes, alignments=[(0, 0)], against=variant.name, progress=step)
     base = call_costs.measured_calls(rows, variant.name)
-    here = f"{hosts.microarch() or 'this machine'}, {rows['clock'].dropna().iloc[0]}"
+    clocks = rows["clock"].dropna()
+    here = f"{hosts.microarch() or 'this machine'}, {clocks.iloc[0] if len(clocks) else 'no clock'}"
     if left_out := check.user_space_note(variant):
         here += f", {left_out}"
     for label in named:
         pairs = call_costs.paired_calls(base, call_costs.measured_calls(rows, label))
         if not pairs:
-            notes[label] = "not measured: no point repeated"
+            reasons = rows.loc[rows["variant"].isin([variant.name, label]), "reason"]
+            notes[label] = unmeasured(next((one for one in reasons if one), "no point repeated"))
             continue
         ratio, low, high = call_costs.speedup(pairs, question.histogram)
         figure = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f}) as {variant.name} on {here}"
@@ -461,3 +466,26 @@ def _measure(
             notes[label] = f"{label} ({steps}): measured {figure}; the simulator was wrong there"
         else:
             notes[label] = f"measured {figure}"
+
+
+# How reasons begin that lie in what else the machine does, not in the code.
+_BY_OTHERS = (
+    "disturbed",
+    "of no one speed",
+    "slopes are inconsistent",
+    "more of it takes no longer",
+    "no point repeated",
+    "something shares the core",
+)
+
+
+def unmeasured(reason: str) -> str:
+    """Return a sentence for a candidate without a measurement: the cause, and the fix if known."""
+    if reason.startswith("self-test failed"):
+        return (
+            f"not measured: other work disturbs this machine's clock ({reason}); end it, wait "
+            "until `loopwright self-test` passes, and repeat the command"
+        )
+    if reason.startswith(_BY_OTHERS):
+        return f"not measured: other work disturbs this machine ({reason}); repeat it without that"
+    return f"not measured: {reason}"

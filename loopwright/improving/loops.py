@@ -25,7 +25,7 @@ from loopwright.improving import costs, equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
-from loopwright.improving.improve import COLUMNS, SHOWN, Found, within
+from loopwright.improving.improve import COLUMNS, SHOWN, Found, unmeasured, within
 from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
@@ -404,7 +404,7 @@ class Improved:
         for label, row in zip(self.named, others, strict=True):
             wrong = next((r["reason"] for r in (base, row) if r["status"] == "refused"), "")
             if wrong:
-                self.notes[label] = f"not measured: {wrong}"
+                self.notes[label] = unmeasured(wrong)
             else:
                 self._judge(label, base, row)
 

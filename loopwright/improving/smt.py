@@ -6,16 +6,16 @@ from typing import Any
 
 import iced_x86 as iced
 
-from loopwright.code.instructions import near_target
 from loopwright.errors import InputError, explained_lack
 from loopwright.improving.bare import BEHIND, HEAD, Bare
-from loopwright.improving.formulas import BITS, NAMES, Formulas, State, vector_bits
+from loopwright.improving.formulas import BITS, Formulas, State, X86Formulas, vector_bits
+from loopwright.improving.formulas_arm64 import FLAG_BITS, Arm64Formulas, arm64_instructions
 from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
 _MOST_TURNS = 8
 _EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000  # of a question, of all; in the solver's own steps
-_CLASSES = {CARRY: ("CF",), FLAGS: tuple(bit for bit in BITS if bit != "CF")}
+_CLASSES = {CARRY: ("CF",), FLAGS: (*(bit for bit in BITS if bit != "CF"), *FLAG_BITS)}
 
 
 def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
@@ -27,8 +27,6 @@ def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
     address that they do not. What else holds at such a place is guessed from the way there, and
     kept if every way back keeps it.
     """
-    if bare.isa != "x86_64":
-        return "of x86-64 alone is known what instructions do"
     try:
         with explained_lack():
             import z3
@@ -51,23 +49,31 @@ class _Simulation:
         """Decode both."""
         start = 1 << 32 | self.bare.offset  # far from what they address relative to themselves
         self._start, self._begun = start, 0
-        old, new = (
-            {int(i.ip): i for i in iced.Decoder(64, text, ip=start) if not i.is_invalid}
-            for text in (self.bare.code, self.new)
-        )
+        old, new = (self._decoded(text) for text in (self.bare.code, self.new))
         if len(old) > _MOST_OLD or len(new) > _MOST_NEW:
             raise InputError(f"it has more than {_MOST_OLD} instructions, {_MOST_NEW} new ones")
         functions: dict[Any, Any] = {}
-        bits = vector_bits([*old.values(), *new.values()])
-        self._old = Formulas(self.z3, old, functions, bits)
-        self._new = Formulas(self.z3, new, functions, bits)
+        self._old: Formulas[Any]
+        self._new: Formulas[Any]
+        if self.bare.isa == "x86_64":
+            bits = vector_bits([*old.values(), *new.values()])
+            self._old = X86Formulas(self.z3, old, functions, bits)
+            self._new = X86Formulas(self.z3, new, functions, bits)
+        else:
+            self._old = Arm64Formulas(self.z3, old, functions)
+            self._new = Arm64Formulas(self.z3, new, functions)
+        targets = ((ip, self._new.flow(ins)[1]) for ip, ins in new.items())
         self._heads = frozenset(
-            to
-            for ip, i in new.items()
-            if (to := near_target(i)) in new and to is not None and to <= ip
+            to for ip, to in targets if to is not None and to in new and to <= ip
         )
         listing = self.bare.listing
         self._live = {name: listing.live[listing.position[name]] for name in (HEAD, *self.entries)}
+
+    def _decoded(self, text: bytes) -> dict[int, Any]:
+        if self.bare.isa != "x86_64":
+            return {ins.ip: ins for ins in arm64_instructions(text, self._start)}
+        decoder = iced.Decoder(64, text, ip=self._start)
+        return {int(ins.ip): ins for ins in decoder if not ins.is_invalid}
 
     def failure(self) -> str:
         """Return what could not be shown, "" where all could."""
@@ -97,7 +103,9 @@ class _Simulation:
                 if end not in self._heads or end in self.facts:
                     continue
                 now = {name: z3.simplify(value) for name, value in state.values.items()}
-                changed = {name for name in NAMES if not z3.eq(now[name], begun.values[name])}
+                changed = {
+                    name for name in self._new.names if not z3.eq(now[name], begun.values[name])
+                }
                 values = [(begun.values[name] == now[name], now[name]) for name in changed]
                 self.facts[end] = [
                     fact
@@ -113,7 +121,7 @@ class _Simulation:
             dropped = False
             for at, _, _ in places:
                 for end, state in self._ways(at):
-                    pairs = [(begun.values[n], state.values[n]) for n in NAMES]
+                    pairs = [(begun.values[n], state.values[n]) for n in self._new.names]
                     pairs.append((begun.memory, state.memory))
                     kept = [
                         fact
@@ -128,7 +136,7 @@ class _Simulation:
         mine = self._new.fresh("")
         apart = self._old.fresh("_old")
         live = self._live[name]
-        values = {n: (mine if _lives(n, live) else apart).values[n] for n in NAMES}
+        values = {n: (mine if _lives(n, live) else apart).values[n] for n in self._new.names}
         for end, state in self._ways(at):
             begun = replace(apart, values=values, given=state.given)
             if why := self._matched(at, end, state, old, begun, 0):
@@ -173,7 +181,7 @@ class _Simulation:
 
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:
         """Return the first of what is live that may differ, or an access that is not the loop's."""
-        for name in NAMES:
+        for name in self._new.names:
             if _lives(name, live) and not self._same(old.given, new.values[name], old.values[name]):
                 return f"{name} may differ"
         if not self._same(old.given, new.memory, old.memory):

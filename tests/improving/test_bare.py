@@ -111,6 +111,31 @@ def test_every_transformation_leaves_a_loop_equal(name):
         assert proof.holds, f"{step}: {proof}"
 
 
+STRINGS = {
+    "movsb": (".L1:\tmovsb\n\tdec %rcx\n\tjne .L1\n\tmov %rdi,%rax\n", "stosb"),
+    "lodsb": (
+        ".L1:\tlodsb\n\tadd %rax,%rdx\n\tcmp $3,%al\n\tjne .L1\n\tmov %rdx,%rax\n",
+        "lodsw",
+    ),
+    "scasb": (
+        ".L1:\tscasb\n\tje .L2\n\tdec %rcx\n\tjne .L1\n.L2:\tmov %rdi,%rax\n",
+        "scasw",
+    ),
+    "cmpsb": (".L1:\tcmpsb\n\tje .L1\n\tmov %rdi,%rax\n", "cmpsw"),
+}
+
+
+@pytest.mark.parametrize("name", STRINGS)
+def test_loops_of_one_step_of_strings_are_held_to_another(name):
+    text, other = STRINGS[name]
+    loop = bare(f"\n{text}")
+    assert equality.compare(loop, loop.code).holds
+    lines = [replace(x, text=other) if x.text.startswith(name) else x for x in loop.listing.lines]
+    assert lines != list(loop.listing.lines)
+    changed = replace(loop.listing, lines=tuple(lines))
+    assert equality.compare(loop, *new_code(loop, changed)).failure
+
+
 @pytest.mark.parametrize("name", some(ENTERED, {"while"}))
 def test_a_loop_that_is_entered_in_its_middle_is_one_of_its_head(name):
     loop = bare(ENTERED[name])

@@ -103,6 +103,31 @@ def test_a_gain_is_withdrawn_where_it_was_predicted_for_this_core(
     assert said in one.notes["improved"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            "self-test failed: imul chain at 2.9876 cycles an instruction, not 3.0000",
+            "not measured: other work disturbs this machine's clock (self-test failed: imul chain "
+            "at 2.9876 cycles an instruction, not 3.0000); end it, wait until `loopwright "
+            "self-test` passes, and repeat the command",
+        ),
+        ("disturbed: 3 of 9", "(disturbed: 3 of 9); repeat it without that"),
+        ("exit at +0x2 taken", "not measured: exit at +0x2 taken"),
+    ],
+)
+def test_what_is_not_measured_says_why_and_what_to_do(reason, said, monkeypatch):
+    question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
+    [(section, piece)] = loops._loops(question)
+    one = loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
+    rows = [{"status": "ok"}, {"status": "refused", "reason": reason}]
+    monkeypatch.setattr(loops.measure_blocks, "measure_in_turns", lambda *_: rows)
+    one.measure(None)
+    assert one.notes["improved"].endswith(said)
+    assert "\n" not in one.notes["improved"]
+    assert one.status["improved"] == "proven"
+
+
 def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
     monkeypatch.setattr(equality, "compare", lambda *_: equality.Proof(1, failure="rax differs"))
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))

@@ -8,14 +8,20 @@ from itertools import pairwise
 import iced_x86 as iced
 import pytest
 import unicorn
-from test_bare import ENTERED, LOOPS, MUTANTS, bare, broken, new_code
+from test_bare import ARM64, ENTERED, LOOPS, MUTANTS, arm64, bare, broken, new_code
 
 from loopwright.code import snippet
 from loopwright.improving import equality, smt
 from loopwright.improving.distance import UnrollByDistance
-from loopwright.improving.formulas import BITS, NAMES, Formulas
+from loopwright.improving.formulas import BITS, NAMES, X86Formulas
+from loopwright.improving.formulas_arm64 import (
+    ARM64_NAMES,
+    FLAG_BITS,
+    Arm64Formulas,
+    arm64_instructions,
+)
 from loopwright.improving.listing import code
-from loopwright.improving.transformations import Reorder
+from loopwright.improving.transformations import OF_LOOPS, Reorder
 from loopwright.improving.turning import CopyIterations, EntriesApart
 from loopwright.tracing.emulator import core_of, register_of
 
@@ -139,7 +145,7 @@ def upper(text):
     """Return 128 bits above the lower half of zmm1 behind an instruction, as formulas have it."""
     [(_, piece)] = snippet.loops_of(f".L1:\n\t{text}\n\tjne .L1\n")
     [ins] = iced.Decoder(64, piece.instructions[0].code, ip=64)
-    formulas = Formulas(z3, {64: ins})
+    formulas = X86Formulas(z3, {64: ins})
     begun = formulas.fresh("")
     [(_, state)] = formulas.runs(begun, 64, frozenset(), lambda _: True)
     mine, old = (z3.Extract(255, 128, one.values["zmm1"]) for one in (state, begun))
@@ -194,7 +200,7 @@ def test_known_instructions_do_what_a_core_does():
         base = 0x40_0000 + 64 * n  # the emulator keeps what it translated of an address
         core.mem_write(base, ins.code)
         [decoded] = iced.Decoder(64, ins.code, ip=base)
-        formulas = Formulas(z3, {base: decoded})
+        formulas = X86Formulas(z3, {base: decoded})
         for _ in range(24):
             values = {
                 n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
@@ -230,3 +236,177 @@ def test_known_instructions_do_what_a_core_does():
                 )
                 compared += 1
     assert compared > 40_000
+
+
+@pytest.mark.parametrize("name", ARM64)
+def test_loops_of_aarch64_are_proven_and_a_changed_instruction_is_not(name):
+    loop = arm64(name)
+    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
+    assert {2, 4} <= {one.turns for _, one in made}
+    for step, one in made:
+        if not step.startswith("align"):
+            assert smt.prove(loop, *new_code(loop, one)) == "", step
+    _, old, new = ARM64[name]
+    lines = tuple(code(new) if x.text == old else x for x in loop.listing.lines)
+    changed = smt.prove(loop, *new_code(loop, replace(loop.listing, lines=lines)))
+    assert re.search("may|leaves", changed)
+
+
+@pytest.mark.parametrize("name", ARM64)
+def test_neighbours_of_aarch64_in_the_wrong_order_are_not_proven(name):
+    loop = arm64(name)
+    lines, effects = loop.listing.lines, loop.listing.effects
+    at = [n for n, one in enumerate(lines[:-1]) if one.kind == "code"]
+    tried = 0
+    for one, two in pairwise(at[:-1]):
+        if effects[one].writes & effects[two].reads:
+            swapped = (
+                *lines[:one],
+                lines[two],
+                *lines[one + 1 : two],
+                lines[one],
+                *lines[two + 1 :],
+            )
+            assert smt.prove(loop, *new_code(loop, replace(loop.listing, lines=swapped)))
+            tried += 1
+    assert tried or name in ("find", "words")
+
+
+KNOWN_ARM64 = """
+    add x1,x2,x3; add w1,w2,w3,lsl #5; add x1,x2,w3,sxtw #2; add x1,x2,w3,uxtb; adds x1,x2,#7
+    adds w1,w2,w3,asr #3; sub x1,x2,x3,lsr #60; subs w1,w2,w3; subs x1,x2,#4095; cmp x1,x2
+    cmp w1,#3; cmp x1,w2,sxth; cmn x1,x2; cmn w1,#9; neg x1,x2; negs w1,w2; sub x1,x2,#1,lsl #12
+    and x1,x2,x3; and w1,w2,#0xff00; ands x1,x2,x3,ror #9; tst w1,#0x80; tst x1,x2
+    bic x1,x2,x3; bics w1,w2,w3,lsl #4; orr x1,x2,#0x7f; orn w1,w2,w3; eor x1,x2,x3,lsl #1
+    eon x1,x2,x3; mvn x1,x2; mvn w1,w2,lsl #3; mov x1,x2; mov w1,w2; mov x1,#-1; mov w1,#0x70000
+    movk x1,#0x1234,lsl #32; movk w1,#5; lsl x1,x2,#9; lsl w1,w2,w3; lsr x1,x2,x3; lsr w1,w2,#31
+    asr x1,x2,#63; asr w1,w2,w3; ror x1,x2,x3; ror w1,w2,#7; uxtb w1,w2; uxth w1,w2; sxtb x1,w2
+    sxth w1,w2; sxtw x1,w2; mul x1,x2,x3; mul w1,w2,w3; madd x1,x2,x3,x4; msub w1,w2,w3,w4
+    csel x1,x2,x3,eq; csel w1,w2,w3,hi; csinc x1,x2,x3,lt; csinv w1,w2,w3,ge; csneg x1,x2,x3,mi
+    cset w1,ls; cset x1,vs; csetm w1,gt; cinc x1,x2,lo; cinv w1,w2,ne; cneg x1,x2,le; nop
+    csel x1,x2,x3,pl; csel x1,x2,x3,hs; csel x1,x2,x3,vc; add x1,sp,#16
+"""
+
+
+def test_known_instructions_of_aarch64_do_what_a_core_does():
+    text = "\n".join(f"\t{x.strip()}" for line in KNOWN_ARM64.splitlines() for x in line.split(";"))
+    [(_, piece)] = snippet.loops_of(f".L1:\n{text}\n\tcbnz x1,.L1\n", "arm64")
+    draw = random.Random(5)
+    core = core_of("arm64")
+    core.mem_map(0x40_0000, 0x4000)
+    words = [n for n in ARM64_NAMES if n[0] == "x" or n == "sp"]
+    compared = 0
+    for n, ins in enumerate(piece.instructions[:-1]):
+        base = 0x40_0000 + 64 * n
+        core.mem_write(base, ins.code)
+        [one] = arm64_instructions(ins.code, base)
+        formulas = Arm64Formulas(z3, {base: one})
+        for _ in range(24):
+            values = {
+                n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
+                for n in words
+            }
+            bits = {bit: draw.getrandbits(1) for bit in FLAG_BITS}
+            for name in words:
+                core.reg_write(register_of("arm64", name), values[name])
+            flags = sum(bits[bit] << 31 - at for at, bit in enumerate(FLAG_BITS))
+            core.reg_write(register_of("arm64", "nzcv"), flags)
+            core.emu_start(base, base + 4, count=1)
+            begun = formulas.fresh("")
+            known = {n: z3.BitVecVal(values[n], 64) for n in words}
+            known |= {bit: z3.BoolVal(bool(bits[bit])) for bit in FLAG_BITS}
+            given = replace(begun, values={**begun.values, **known})
+            [(_, state)] = formulas.runs(given, base, frozenset(), lambda _: True)
+            found = core.reg_read(register_of("arm64", "nzcv"))
+            for name in words:
+                mine = z3.simplify(state.values[name])
+                assert mine.as_long() == core.reg_read(register_of("arm64", name)), (ins.text, name)
+                compared += 1
+            for at, bit in enumerate(FLAG_BITS):
+                mine = z3.is_true(z3.simplify(state.values[bit]))
+                assert mine == bool(found >> 31 - at & 1), (ins.text, bit)
+    assert compared > 50_000
+
+
+ACCESSES_ARM64 = {
+    "ldr x4,[x1],#8": "ldr x4,[x1]; add x1,x1,#8",
+    "ldr x4,[x1,#8]!": "add x1,x1,#8; ldr x4,[x1]",
+    "ldrb w4,[x1,#3]": "ldurb w4,[x1,#3]",
+    "ldrsh x4,[x1]": "ldrh w4,[x1]; sxth x4,w4",
+    "ldrsw x4,[x1]": "ldr w4,[x1]; sxtw x4,w4",
+    "ldrsb w4,[x1]": "ldrb w4,[x1]; sxtb w4,w4",
+    "ldr x4,[x1,x5,lsl #3]": "add x4,x1,x5,lsl #3; ldr x4,[x4]",
+    "ldr w4,[x1,w5,sxtw #2]": "add x4,x1,w5,sxtw #2; ldr w4,[x4]",
+    "ldrb w4,[x1,w5,uxtw]": "add x4,x1,w5,uxtw; ldrb w4,[x4]",
+    "ldp x4,x5,[x1,#16]": "ldr x4,[x1,#16]; ldr x5,[x1,#24]",
+    "ldp w4,w5,[x1],#8": "ldr w4,[x1]; ldr w5,[x1,#4]; add x1,x1,#8",
+    "stp x4,x5,[x1,#-16]!": "str x4,[x1,#-16]!; str x5,[x1,#8]",
+    "stp q0,q1,[x1]": "str q0,[x1]; str q1,[x1,#16]",
+    "strb w4,[x1],#1": "strb w4,[x1]; add x1,x1,#1",
+    "str wzr,[x1]": "mov w4,#0; str w4,[x1]",
+}
+
+
+@pytest.mark.parametrize("one", ACCESSES_ARM64)
+def test_accesses_of_aarch64_are_what_they_are_in_steps(one):
+    def state(text):
+        lines = text.replace("; ", "\n\t")
+        [(_, piece)] = snippet.loops_of(f".L1:\t{lines}\n\tcbnz x9,.L1\n", "arm64")
+        body = b"".join(ins.code for ins in piece.instructions[:-1])
+        formulas = Arm64Formulas(z3, {i.ip: i for i in arm64_instructions(body, 64)}, functions)
+        [(_, found)] = formulas.runs(formulas.fresh(""), 64, frozenset(), lambda _: True)
+        return found
+
+    def same(first, second):
+        names = [n for n in ARM64_NAMES if n != "x4" or "wzr" not in one]
+        pairs = [
+            (first.memory, second.memory),
+            *((first.values[n], second.values[n]) for n in names),
+        ]
+        solver = z3.Solver()
+        solver.add(z3.Or(*(a != b for a, b in pairs)))
+        return solver.check() == z3.unsat
+
+    functions = {}
+    whole, steps = state(one), state(ACCESSES_ARM64[one])
+    assert same(whole, steps)
+    assert [x[::2] for x in whole.accesses] == [x[::2] for x in steps.accesses]
+    *before, last = ACCESSES_ARM64[one].split("; ")
+    number = re.search(r"#(-?\d+)", last)
+    other = (
+        last.replace(number[0], f"#{int(number[1]) ^ 16}") if number else last.replace("x1", "x2")
+    )
+    other = other if other != last else last.replace("4", "6")
+    assert not same(whole, state("; ".join([*before, other])))
+
+
+@pytest.mark.parametrize(
+    "text", ["mrs x4,tpidr_el0", "ldxr x4,[x1]", "dmb ish", "ldar x4,[x1]", "svc #0"]
+)
+def test_instructions_of_aarch64_that_are_more_than_functions_are_not_known(text):
+    loop = arm64("words")
+    lines = [code(text) if x.text.startswith("add x6") else x for x in loop.listing.lines]
+    changed = replace(loop.listing, lines=tuple(lines))
+    made = smt.prove(loop, *new_code(loop, changed))
+    assert "is not known" in made or "is not followed" in made
+
+
+@pytest.mark.parametrize(
+    ("text", "keeps"),
+    [
+        ("add v0.4s,v1.4s,v2.4s", False), ("mov v0.16b,v1.16b", False), ("fadd d0,d1,d2", False),
+        ("fmov x4,d0", False), ("umov w4,v1.h[2]", False), ("fmla v0.4s,v1.4s,v2.4s", True),
+        ("mov v0.d[1],x4", True), ("orr v0.4s,#4", True), ("bfi x4,x5,#3,#9", True),
+        ("bfxil w4,w5,#3,#9", True), ("xtn2 v0.16b,v1.8h", True),
+        ("bsl v0.16b,v1.16b,v2.16b", True),
+    ],
+)  # fmt: skip
+def test_what_stays_of_a_register_of_aarch64_counts_as_read(text, keeps):
+    [(_, piece)] = snippet.loops_of(f".L1:\t{text}\n\tcbnz x9,.L1\n", "arm64")
+    [ins] = arm64_instructions(piece.instructions[0].code, 64)
+    formulas = Arm64Formulas(z3, {64: ins})
+    begun = formulas.fresh("")
+    first = text.split()[1].partition(",")[0].partition(".")[0].replace("w", "x").replace("d", "v")
+    other = replace(begun, values={**begun.values, first: formulas.fresh("_other").values[first]})
+    found = [next(formulas.runs(x, 64, frozenset(), lambda _: True))[1] for x in (begun, other)]
+    assert z3.eq(*(z3.simplify(one.values[first]) for one in found)) != keeps

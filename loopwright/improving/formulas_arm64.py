@@ -1,0 +1,382 @@
+"""Code of AArch64 as formulas of an SMT solver."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import capstone
+from capstone import arm64_const as arm
+
+from loopwright.code.instructions import Flow, decode
+from loopwright.errors import InputError
+from loopwright.improving.formulas import Formulas, State
+from loopwright.improving.listing import FLAGS, GENERAL, MEMORY, Effects, arm64_effects, full
+
+FLAG_BITS = ("N", "Z", "C", "V")
+_VECTORS = tuple(f"v{n}" for n in range(32))
+ARM64_NAMES = (*sorted(GENERAL["arm64"]), *_VECTORS, *FLAG_BITS)
+_WIDTHS = {"b": 8, "h": 16, "w": 32, "s": 32, "x": 64, "d": 64, "q": 128, "v": 128}
+_CONDITIONS = ("eq", "ne", "hs", "lo", "mi", "pl", "vs", "vc", "hi", "ls", "ge", "lt", "gt", "le")
+_ADDED = {"add": False, "adds": True, "cmn": True}
+_TAKEN = {"sub": False, "subs": True, "cmp": True, "neg": False, "negs": True}
+_LOGIC = {"and": False, "ands": True, "tst": True, "bic": False, "bics": True, "orr": False,
+          "orn": False, "eor": False, "eon": False, "mvn": False}  # fmt: skip
+_SHIFTS = ("lsl", "lsr", "asr", "ror")
+_WIDENED = re.compile(r"([us])xt([bhw])$")
+_CHOICES = ("csel", "csinc", "csinv", "csneg", "cset", "csetm", "cinc", "cinv", "cneg")
+_SINGLE = re.compile(r"(ld|st)u?r(s?)([bhw]?)$")
+_PAIR = re.compile(r"(ld|st)p$")
+_NOTHING = ("nop", "prfm", "prfum")
+# What is more than a function of the registers that it names.
+_UNKNOWN = re.compile(
+    r"(bl?|br|blr|ret|mrs|msr|sysl?|dc|ic|at|tlbi|[id]sb|dmb|hint|wf[ei]t?|sevl?|yield|brk|hlt|udf"
+    r"|svc|hvc|smc|eret|clrex|cfinv|rmif|setf\d+|csdb|esb|bti)$|b\.|ld|st|pac|aut|xpac|cas|swp|prf"
+)
+# Of those that write all of a vector register; others may leave a part of it as it was.
+_WHOLE = frozenset(
+    {"add", "sub", "mul", "and", "orr", "eor", "bic", "orn", "cmeq", "cmgt", "cmge", "cmhi",
+     "cmhs", "cmtst", "fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmadd", "fmsub", "smax",
+     "smin", "umax", "umin", "addp", "addv", "uaddlv", "umaxv", "uminv", "smaxv", "sminv",
+     "uaddlp", "saddlp", "dup", "mov", "movi", "fmov", "rev16", "rev32", "rev64", "neg", "abs",
+     "fneg", "fabs", "fsqrt", "cnt", "shl", "ushr", "sshr", "ext", "zip1", "zip2", "uzp1", "uzp2",
+     "trn1", "trn2", "uxtl", "sxtl", "ushll", "sshll", "xtn", "fcvt", "fcvtzs", "fcvtzu", "scvtf",
+     "ucvtf", "tbl", "fcsel"}
+)  # fmt: skip
+_PARTS = ("bf", "movk")  # begin those that leave a part of a general-purpose register
+_READ_FLAGS = ("adc", "sbc", "ngc")
+_WRITE_FLAGS = ("ccm", "fcm", "fccm", "adcs", "sbcs", "ngcs")
+_SIZES = {"b": 8, "h": 16, "w": 32}
+
+
+@dataclass(frozen=True)
+class Arm64Instruction:
+    """An instruction of AArch64 at its address."""
+
+    ip: int
+    code: bytes
+    mnemonic: str
+    text: str
+    flow: Flow
+    target: int | None
+
+    @property
+    def next_ip(self) -> int:
+        """Return the address behind it."""
+        return self.ip + 4
+
+    @cached_property
+    def detail(self) -> capstone.CsInsn:
+        """Return its operands as capstone has them."""
+        disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+        disassembler.detail = True
+        found: list[capstone.CsInsn] = list(disassembler.disasm(self.code, 0))
+        return found[0]
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Return what it reads and writes."""
+        return arm64_effects(self.code)
+
+    def name(self, number: int) -> str:
+        """Return what capstone calls a register."""
+        found = str(self.detail.reg_name(number))
+        return {"fp": "x29", "lr": "x30"}.get(found, found)
+
+    def __str__(self) -> str:
+        """Return its text."""
+        return " ".join(self.text.split())
+
+
+def arm64_instructions(text: bytes, start: int) -> Iterator[Arm64Instruction]:
+    """Yield the instructions of code that begins at an address."""
+    for ins in decode("arm64", text, start):
+        yield Arm64Instruction(ins.address, ins.code, ins.mnemonic, ins.text, ins.flow, ins.target)
+
+
+class Arm64Formulas(Formulas[Arm64Instruction]):
+    """Instructions of AArch64 by address, as formulas."""
+
+    bits, names = FLAG_BITS, ARM64_NAMES
+
+    def width(self, name: str) -> int:
+        """Return how many bits of a register are known."""
+        return 128 if name in _VECTORS else 64
+
+    def flow(self, ins: Arm64Instruction) -> tuple[Flow, int | None]:
+        """Return where control goes behind an instruction."""
+        return ins.flow, ins.target
+
+    def condition(self, state: State, ins: Arm64Instruction) -> Any:
+        """Return what a branch goes by."""
+        z3 = self.z3
+        if ins.mnemonic in ("cbz", "cbnz"):
+            value = self._value(state, ins, 0)
+            return value == 0 if ins.mnemonic == "cbz" else value != 0
+        if ins.mnemonic in ("tbz", "tbnz"):
+            number = ins.detail.operands[1].imm
+            bit = z3.Extract(number, number, state.values[self._name(ins, 0)])
+            return bit == (0 if ins.mnemonic == "tbz" else 1)
+        return self._holds(state, ins)
+
+    def _holds(self, state: State, ins: Arm64Instruction, *, inverted: bool = False) -> Any:
+        z3, number = self.z3, int(ins.detail.cc) - 1
+        if not 0 <= number < len(_CONDITIONS):
+            raise InputError(f"{ins} is not known")
+        n, z, c, v = (state.values[bit] for bit in FLAG_BITS)
+        several = (z, c, n, v, z3.And(c, z3.Not(z)), n == v, z3.And(n == v, z3.Not(z)))
+        found = several[number // 2]
+        return z3.Not(found) if number % 2 != inverted else found
+
+    def _name(self, ins: Arm64Instruction, n: int) -> str:
+        return full("arm64", ins.name(ins.detail.operands[n].reg))
+
+    def _size(self, ins: Arm64Instruction, n: int = 0) -> int:
+        found = _WIDTHS.get(ins.name(ins.detail.operands[n].reg)[0])
+        return 64 if ins.name(ins.detail.operands[n].reg) == "sp" else found or 64
+
+    def _register(self, state: State, name: str) -> Any:
+        """Return a register's value, as wide as its name says."""
+        size = 64 if name == "sp" else 32 if name == "wsp" else _WIDTHS[name[0]]
+        if name in ("xzr", "wzr"):
+            return self.z3.BitVecVal(0, size)
+        whole = "sp" if name == "wsp" else full("arm64", name)
+        return self.z3.Extract(size - 1, 0, state.values[whole])
+
+    def _value(self, state: State, ins: Arm64Instruction, n: int, size: int = 0) -> Any:
+        """Return an operand's value, shifted or extended as it is written."""
+        z3, one = self.z3, ins.detail.operands[n]
+        size = size or self._size(ins)
+        if one.type == arm.ARM64_OP_IMM:
+            shift = one.shift.value if one.shift.type == arm.ARM64_SFT_LSL else 0
+            return z3.BitVecVal(one.imm << shift, size)
+        if one.type != arm.ARM64_OP_REG or one.vas:
+            raise InputError(f"{ins} is not known")
+        value = self._extended(self._register(state, ins.name(one.reg)), one.ext, size, ins)
+        by = z3.BitVecVal(one.shift.value, size)
+        shifted = {
+            arm.ARM64_SFT_INVALID: value,
+            arm.ARM64_SFT_LSL: value << by,
+            arm.ARM64_SFT_LSR: z3.LShR(value, by),
+            arm.ARM64_SFT_ASR: value >> by,
+            arm.ARM64_SFT_ROR: z3.RotateRight(value, by),
+        }
+        if one.shift.type not in shifted:
+            raise InputError(f"{ins} is not known")
+        return shifted[one.shift.type]
+
+    def _extended(self, value: Any, kind: int, size: int, ins: Arm64Instruction) -> Any:
+        z3 = self.z3
+        if kind == arm.ARM64_EXT_INVALID:
+            if value.size() != size:
+                raise InputError(f"{ins} is not known")
+            return value
+        kinds = "bhwx"
+        low = 8 << kinds.index(kinds[(kind - 1) % 4])
+        low = min(low, value.size(), size)
+        value = z3.Extract(low - 1, 0, value)
+        return (z3.SignExt if kind > arm.ARM64_EXT_UXTX else z3.ZeroExt)(size - low, value)
+
+    def _written(self, state: State, name: str, value: Any) -> State:
+        """Return the state with a register written; what is above a part becomes zero."""
+        if name in ("xzr", "wzr"):
+            return state
+        whole = "sp" if name == "wsp" else full("arm64", name)
+        more = self.width(whole) - value.size()
+        value = self.z3.ZeroExt(more, value) if more else value
+        return replace(state, values={**state.values, whole: self.z3.simplify(value)})
+
+    def _flagged(self, state: State, result: Any, carry: Any, over: Any) -> State:
+        found = {"N": result < 0, "Z": result == 0, "C": carry, "V": over}
+        return replace(state, values={**state.values, **found})
+
+    def stepped(self, state: State, ins: Arm64Instruction) -> State:
+        """Return the state behind an instruction."""
+        name, operands = ins.mnemonic, ins.detail.operands
+        if name in _NOTHING:
+            return state
+        if _SINGLE.match(name) or _PAIR.match(name):
+            return self._accessed(state, ins)
+        plain = all(
+            one.type == arm.ARM64_OP_IMM
+            or (one.type == arm.ARM64_OP_REG and ins.name(one.reg)[0] in "wxs" and not one.vas
+                and (ins.name(one.reg)[0] != "s" or ins.name(one.reg) == "sp"))
+            for one in operands
+        )  # fmt: skip
+        if plain and operands:
+            if name in _ADDED or name in _TAKEN:
+                return self._summed(state, ins)
+            if name in _LOGIC:
+                return self._combined(state, ins)
+            if name in ("mov", "movz", "movn", "movk"):
+                return self._moved(state, ins)
+            if name in _SHIFTS:
+                return self._shifted(state, ins)
+            if widened := _WIDENED.match(name):
+                low = _SIZES[widened[2]]
+                value = self.z3.Extract(
+                    low - 1, 0, self._register(state, ins.name(operands[1].reg))
+                )
+                more = self._size(ins) - low
+                wide = self.z3.SignExt if widened[1] == "s" else self.z3.ZeroExt
+                return self._written(state, ins.name(operands[0].reg), wide(more, value))
+            if name in ("mul", "madd", "msub"):
+                return self._multiplied(state, ins)
+            if name in _CHOICES:
+                return self._chosen(state, ins)
+        return self._as_function(state, ins)
+
+    def _summed(self, state: State, ins: Arm64Instruction) -> State:
+        z3, name = self.z3, ins.mnemonic
+        size, sets = self._size(ins), {**_ADDED, **_TAKEN}[name]
+        first = 0 if name in ("cmp", "cmn") else 1
+        if name in ("neg", "negs"):
+            a, b = z3.BitVecVal(0, size), self._value(state, ins, 1)
+        else:
+            a, b = self._value(state, ins, first), self._value(state, ins, first + 1)
+        result = a + b if name in _ADDED else a - b
+        if sets:
+            carry = z3.ULT(result, a) if name in _ADDED else z3.UGE(a, b)
+            signs = (a ^ result) & (b ^ result) if name in _ADDED else (a ^ b) & (a ^ result)
+            state = self._flagged(state, result, carry, signs < 0)
+        return (
+            self._written(state, ins.name(ins.detail.operands[0].reg), result) if first else state
+        )
+
+    def _combined(self, state: State, ins: Arm64Instruction) -> State:
+        z3, name = self.z3, ins.mnemonic
+        first = 0 if name == "tst" else 1
+        if name == "mvn":
+            result = ~self._value(state, ins, 1)
+        else:
+            a, b = self._value(state, ins, first), self._value(state, ins, first + 1)
+            b = ~b if name in ("bic", "bics", "orn", "eon") else b
+            result = {"or": a | b, "eo": a ^ b}.get(name[:2], a & b)
+        if _LOGIC[name]:
+            state = self._flagged(state, result, z3.BoolVal(False), z3.BoolVal(False))
+        return (
+            self._written(state, ins.name(ins.detail.operands[0].reg), result) if first else state
+        )
+
+    def _moved(self, state: State, ins: Arm64Instruction) -> State:
+        z3, operands = self.z3, ins.detail.operands
+        size, target = self._size(ins), ins.name(operands[0].reg)
+        if ins.mnemonic == "movk":
+            shift = operands[1].shift.value
+            kept = self._register(state, target) & ~z3.BitVecVal(0xFFFF << shift, size)
+            value = kept | z3.BitVecVal(operands[1].imm << shift, size)
+        else:
+            value = self._value(state, ins, 1)
+            value = ~value if ins.mnemonic == "movn" else value
+        return self._written(state, target, value)
+
+    def _shifted(self, state: State, ins: Arm64Instruction) -> State:
+        z3, size = self.z3, self._size(ins)
+        a, by = self._value(state, ins, 1), self._value(state, ins, 2) & (size - 1)
+        result = {
+            "lsl": a << by, "lsr": z3.LShR(a, by), "asr": a >> by, "ror": z3.RotateRight(a, by)
+        }[ins.mnemonic]  # fmt: skip
+        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+
+    def _multiplied(self, state: State, ins: Arm64Instruction) -> State:
+        result = self._value(state, ins, 1) * self._value(state, ins, 2)
+        if ins.mnemonic != "mul":
+            more = self._value(state, ins, 3)
+            result = more + result if ins.mnemonic == "madd" else more - result
+        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+
+    def _chosen(self, state: State, ins: Arm64Instruction) -> State:
+        z3, name, size = self.z3, ins.mnemonic, self._size(ins)
+        # The names with one source are of the instructions with two, under the opposite condition.
+        short = name not in ("csel", "csinc", "csinv", "csneg")
+        holds = self._holds(state, ins)
+        if name in ("cset", "csetm"):
+            yes = z3.BitVecVal(1 if name == "cset" else -1, size)
+            result = z3.If(holds, yes, z3.BitVecVal(0, size))
+        else:
+            a = self._value(state, ins, 1)
+            b = a if short else self._value(state, ins, 2)
+            changed = {"inc": b + 1, "inv": ~b, "neg": -b}.get(name[-3:], b)
+            result = z3.If(holds, changed, a) if short else z3.If(holds, a, changed)
+        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+
+    def _accessed(self, state: State, ins: Arm64Instruction) -> State:
+        """Return the state behind loads or stores of one register, or two, with their base."""
+        z3, operands = self.z3, ins.detail.operands
+        single = _SINGLE.match(ins.mnemonic)
+        place = next((one for one in operands if one.type == arm.ARM64_OP_MEM), None)
+        registers = [ins.name(one.reg) for one in operands if one.type == arm.ARM64_OP_REG]
+        wanted = 1 if single else 2
+        if place is None or len(registers) != wanted or any(one.vas for one in operands):
+            raise InputError(f"{ins} is not known")
+        base = ins.name(place.mem.base)
+        begun = self._register(state, base)
+        moved = ins.detail.writeback
+        behind = moved and operands[-1].type == arm.ARM64_OP_IMM
+        at = begun
+        if place.mem.index:
+            index = self._register(state, ins.name(place.mem.index))
+            at = at + (self._extended(index, place.ext, 64, ins) << place.shift.value)
+        elif not behind:
+            at = at + place.mem.disp
+        after = begun + operands[-1].imm if behind else at
+        for n, register in enumerate(registers):
+            size = _WIDTHS[register[0]]
+            bits = _SIZES.get(single[3], size) if single else size
+            here = z3.simplify(at + n * bits // 8)
+            if ins.mnemonic.startswith("ld"):
+                value = self._function("load", z3.BitVecSort(bits), [state.memory, here])
+                state = replace(state, accesses=(*state.accesses, ("load", here, bits // 8)))
+                wide = z3.SignExt if single and single[2] else z3.ZeroExt
+                state = self._written(state, register, wide(size - bits, value))
+            else:
+                value = z3.Extract(bits - 1, 0, self._register(state, register))
+                stored = self._function("store", self._memory, [state.memory, here, value])
+                accesses = (*state.accesses, ("store", here, bits // 8))
+                state = replace(state, memory=stored, accesses=accesses)
+        if moved and base in registers:
+            raise InputError(f"{ins} is not known")
+        return self._written(state, base, after) if moved else state
+
+    def _as_function(self, state: State, ins: Arm64Instruction) -> State:
+        """Return the state behind an instruction that is a function of the registers it names.
+
+        What its result held before counts as read where a part may stay.
+        """
+        effects, operands = ins.effects, ins.detail.operands
+        if MEMORY in effects.reads | effects.writes or _UNKNOWN.match(ins.mnemonic):
+            raise InputError(f"{ins} is not known")
+        named = [
+            self._name(ins, n) for n, one in enumerate(operands) if one.type == arm.ARM64_OP_REG
+        ]
+        registers = {*named, *effects.reads, *effects.writes} - {FLAGS, "xzr", "wzr"}
+        kept = named[:1] if _keeps(ins) else []
+        if not operands or not registers <= set(ARM64_NAMES):
+            raise InputError(f"{ins} uses registers that are not known")
+        reads_flags = ins.detail.cc not in (0, arm.ARM64_CC_AL)
+        reads_flags = reads_flags or ins.mnemonic.startswith(_READ_FLAGS) or FLAGS in effects.reads
+        writes_flags = FLAGS in effects.writes or ins.detail.update_flags
+        writes_flags = writes_flags or ins.mnemonic.startswith(_WRITE_FLAGS)
+        read = {*kept, *named[1:], *(effects.reads - {FLAGS, "xzr", "wzr"})} - {"xzr", "wzr"}
+        arguments: list[Any] = [state.values[name] for name in sorted(read)]
+        arguments += [state.values[bit] for bit in FLAG_BITS] if reads_flags else []
+        written = {*effects.writes, *named[:1]} - {FLAGS, "xzr", "wzr"}
+        if not written <= {*named[:1], *read}:
+            raise InputError(f"{ins} is not known")
+        changed: Sequence[str] = [*sorted(written), *(FLAG_BITS if writes_flags else ())]
+        values = {
+            name: self._function((str(ins), name), state.values[name].sort(), arguments)
+            for name in changed
+        }
+        return replace(state, values={**state.values, **values})
+
+
+def _keeps(ins: Arm64Instruction) -> bool:
+    """Say whether an instruction may leave a part of its first register as it was."""
+    operands = ins.detail.operands
+    first = operands[0]
+    if first.type == arm.ARM64_OP_REG and ins.name(first.reg)[0] in "wx":
+        return ins.mnemonic.startswith(_PARTS)
+    immediate = ins.mnemonic in ("orr", "bic") and operands[-1].type == arm.ARM64_OP_IMM
+    return ins.mnemonic not in _WHOLE or first.vector_index >= 0 or immediate
