@@ -3,9 +3,9 @@
 Ports: uops confined to a set of ports are what copies add beside instructions that fill it. What a
 form with memory, or with a mask, does follows from the one of registers: a load, a blend of what a
 mask keeps where nothing else computes, and the same latencies. Down-conversions store what they
-compute; parts of registers are stored without a uop that extracts them. Gathers, scatters, what
-goes past the cache, compressed stores of bytes and words, and forms of more than four uops are
-left out.
+compute; parts of registers are stored without a uop that extracts them. What goes past the cache,
+compressed stores of bytes and words, and forms of more than four uops are left out; gathers.py has
+gathers and scatters.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import avx512
+import gathers
 import icelake
 from corrections import corrected
 from inputs import Record, uops_info
@@ -52,7 +53,7 @@ def table(core: str) -> Table:
     if core == "icelake":
         rows = icelake.table(rows)
     if core in COVES:
-        rows |= avx512.rows(rows)
+        rows |= avx512.rows(rows) | gathers.coves()
     return corrected(core, rows)
 
 

@@ -16,8 +16,8 @@ SUPPRESSED = {
     "lahf": ["rax"], "sahf": ["rax"], "mulx": ["rdx"], "xlatb": ["rax"],
 }  # fmt: skip
 STRING = {f"{s}{w}" for s in ("movs", "stos", "lods", "scas", "cmps") for w in "bwdq"}
-# x87, vector gathers, system state: the simulator has no use for them.
-SKIPPED = re.compile(r"^(F[A-Z0-9]+$|FX|BND|VGATHER|VPGATHER|MOV_CR|MOV_DR|XSAVE|XRSTOR)")
+# x87, system state: the simulator has no use for them.
+SKIPPED = re.compile(r"^(F[A-Z0-9]+$|FX|BND|MOV_CR|MOV_DR|XSAVE|XRSTOR)")
 OPERANDS = {
     "R8l": "r8", "R8h": "r8h", "XMM": "x", "YMM": "y", "ZMM": "z", "K": "k",
     "MM": "mm", "FS": "seg", "GS": "seg",
@@ -50,6 +50,11 @@ def name_of(string: str) -> tuple[str, list[str]] | None:
             name = stem + CONDITIONS[name[len(stem) :]]
     mnemonic = {"XLAT": "xlatb", "INT3": "int3"}.get(name, name.lower())
     kinds = [_operand(op) for op in operands.split(", ")] if operands else []
+    # The operand of a gather has its element and the register of indices: m32y.
+    kinds = [
+        f"m{64 if mnemonic.endswith(('pd', 'q')) else 32}{kind[5]}" if "vsib" in kind else kind
+        for kind in kinds
+    ]
     return mnemonic + suffix, kinds
 
 

@@ -43,6 +43,9 @@ def read(record: Record, mnemonic: str, operands: list[str]) -> Latencies:
             for key, table in (("addr", out.addr), ("addr_index", out.index)):
                 if key in item:
                     table[dst] = item[key]
+            if "VSIB" in record["string"]:
+                # The indices count, which take longer than the base; the mask is cleared at once.
+                out.addr[dst] = out.index.get(dst, 0) if dst == "0" else 0
         elif cycles is not None:
             out.plain[src, dst] = max(out.plain.get((src, dst), 0), cycles)
     hidden = {named.get(o["name"]) for o in record["operands"] if o["write"] and not o["read"]}

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable
 
+import gathers
 import x87
 import zen_halves
 import zen_wide
@@ -64,6 +65,7 @@ def table(core: str) -> Table:
     rows[Form("endbr64", "")] = rows[Form("nop", "r32")]
     store = f"{c.address}+{c.vector_store_data}"
     rows |= x87.rows(core, rows, c.vector_load, store, LOADED)
+    rows |= gathers.zen(c, {} if c.halves else said)
     return corrected(core, rows)
 
 
@@ -72,7 +74,7 @@ def _kinds(
 ) -> Iterable[Kind]:
     for record in records:
         found = name_of(record["string"])
-        if found is None or found[0].endswith((".rep", ".repne")):
+        if found is None or found[0].endswith((".rep", ".repne")) or "VSIB" in record["string"]:
             continue
         names = (record["string"], _renamed(record["string"]))
         known = [next((t[n] for n in names if n in t), Summary()) for t in (said, pairs)]

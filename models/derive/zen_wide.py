@@ -15,7 +15,7 @@ from x86_forms import name_of
 from x86_latency import Latencies
 from zen_kinds import GENERAL, Kind
 
-# Rounding modes have the figures of the form without; gathers and scatters are left out.
+# Rounding modes have the figures of the form without; gathers.py has gathers and scatters.
 SKIPPED = re.compile(r"(_ER|_SAE)(_Z)?( |$)|VSIB|^VP2INTERSECT")
 NAME = re.compile(r"^(\w+?)(?:_EVEX)?(_Z)?(?: \((.*)\))?$")
 FAMILIES = re.compile(r"^(AVX512\w*|GFNI|VAES|VPCLMULQDQ)$")

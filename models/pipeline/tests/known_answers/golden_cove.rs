@@ -169,3 +169,45 @@ fn a_value_goes_to_a_vector_register_and_back_in_four_cycles() {
     takes("66480f6ec0660fd4c166480f7ec0", 5.008);
     takes("66480f6ec066480f7ec04801d8", 5.004);
 }
+
+#[test]
+fn gathers_and_scatters_take_what_was_measured() {
+    for (code, measured) in [
+        // From the indices to the result and, by vpand, back: vpgatherdq xmm{k}, vpgatherdd ymm{k}, vpgatherdd xmm.
+        ("62010540efffc5fc46d062b2fd0290043662017d48dbf749ffcf75e4", 20.0),
+        ("62010540efffc5fc46d062b27d2290043662017d48dbf749ffcf75e4", 29.9),
+        ("c44119efe4c5cd76f6c4a24990042ec4417ddbec49ffcf75e7", 29.0),
+        // Four vpgatherdq ymm to one register.
+        (
+            "c44119efe4c5cd76f6c4a2cd900426c5c576ffc4a2c5900426c4413d76c0c4a2bd900426c4413576c9c4a2b590042649ffcf75cc",
+            9.76,
+        ),
+        // Six kxnorw and vpscatterdq xmm{k}.
+        (
+            "62010540efffc5fc46d062b2fd02a0043ec5fc46d862b2fd03a00c3ec5fc46e062b2fd04a0143ec5fc46e862b2fd05a01c3e\
+             c5fc46f062b2fd06a0243ec5fc46f862b2fd07a02c3e49ffcf75b3",
+            29.9,
+        ),
+    ] {
+        let found = cycles_on(&core("goldencove"), code, 0, Loop).unwrap();
+        assert!(
+            (found / measured - 1.0).abs() < 0.08,
+            "{found} cycles, not {measured}: {code}"
+        );
+    }
+}
+
+#[test]
+fn a_gather_is_named_by_its_element_and_the_register_of_indices() {
+    let refused = |core: &str, code: &str| {
+        cycles_on(&crate::common::core(core), code, 0, Unrolled)
+            .unwrap_err()
+            .to_string()
+    };
+    // vgatherdpd xmm3, [rsi + xmm2 * 8], xmm1; vpgatherdd zmm3{k1}, [rsi + zmm2 * 4].
+    assert_eq!(refused("zen1", "c4e2f1921cd6"), "no figures for vgatherdpd x,m64x,x");
+    assert_eq!(
+        refused("icelake", "62f27d49901c96"),
+        "no figures for vpgatherdd z{k},m32z"
+    );
+}

@@ -10,6 +10,9 @@ use crate::core::figures::{Figures, Shape};
 use crate::core::params::Params;
 use crate::isa::inst::Decoded;
 
+/// Loads of an instruction whose results are waited for, from the last one back.
+const AWAITED: usize = 4;
+
 /// Make the uops of an instruction.
 pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Expansion {
     let same = d.same && figures.same.is_some();
@@ -27,7 +30,9 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         uops: Vec::new(),
     };
     let loads = builder.loads(&roles.loads, case);
-    let result = builder.computes(&roles.computes, &loads, drop_sources, !roles.datas.is_empty());
+    // Loads of a gather begin in order: what waits for the last of them waits for all.
+    let awaited = &loads[loads.len().saturating_sub(AWAITED)..];
+    let result = builder.computes(&roles.computes, awaited, drop_sources, !roles.datas.is_empty());
     builder.stores(&roles, result.or(loads.last().copied()));
     builder.set_busy();
     let uops = builder.uops;

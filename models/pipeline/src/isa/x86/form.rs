@@ -121,6 +121,11 @@ fn operand(i: &Instruction, n: u32, name: &mut String) {
             if i.is_broadcast() {
                 name.push('b');
             }
+            // Gathers and scatters: what holds the indices.
+            let index = i.memory_index();
+            if index.is_vector_register() {
+                register_kind(index, name);
+            }
         }
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => name.push_str("rel"),
         OpKind::Immediate8 | OpKind::Immediate8_2nd if i.op_code().op_kind(n) == OpCodeOperandKind::imm8_const_1 => {
@@ -156,33 +161,39 @@ fn register(i: &Instruction, n: u32, name: &mut String) {
         OpCodeOperandKind::cl => "cl",
         OpCodeOperandKind::dx => "dx",
         _ => {
-            let r = i.op_register(n);
-            if matches!(r, Register::AH | Register::BH | Register::CH | Register::DH) {
-                "r8h"
-            } else if r.is_gpr8() {
-                "r8"
-            } else if r.is_gpr16() {
-                "r16"
-            } else if r.is_gpr32() {
-                "r32"
-            } else if r.is_gpr64() {
-                "r64"
-            } else if r.is_xmm() {
-                "x"
-            } else if r.is_ymm() {
-                "y"
-            } else if r.is_zmm() {
-                "z"
-            } else if r.is_mm() {
-                "mm"
-            } else if r.is_k() {
-                "k"
-            } else if r.is_segment_register() {
-                "seg"
-            } else {
-                "other"
-            }
+            register_kind(i.op_register(n), name);
+            return;
         }
     };
     name.push_str(token);
+}
+
+fn register_kind(r: Register, name: &mut String) {
+    name.push_str(
+        if matches!(r, Register::AH | Register::BH | Register::CH | Register::DH) {
+            "r8h"
+        } else if r.is_gpr8() {
+            "r8"
+        } else if r.is_gpr16() {
+            "r16"
+        } else if r.is_gpr32() {
+            "r32"
+        } else if r.is_gpr64() {
+            "r64"
+        } else if r.is_xmm() {
+            "x"
+        } else if r.is_ymm() {
+            "y"
+        } else if r.is_zmm() {
+            "z"
+        } else if r.is_mm() {
+            "mm"
+        } else if r.is_k() {
+            "k"
+        } else if r.is_segment_register() {
+            "seg"
+        } else {
+            "other"
+        },
+    );
 }

@@ -141,7 +141,8 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             d.reads.push((fixed(reg), reg));
         }
         if writes(used.access()) {
-            d.writes.push((fixed(reg), reg));
+            // A gather or a scatter clears its mask.
+            d.writes.push((if masks { MASK } else { fixed(reg) }, reg));
         }
     }
     let is_lea = i.mnemonic() == Mnemonic::Lea;
