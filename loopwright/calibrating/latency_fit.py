@@ -9,12 +9,13 @@ latencies of its own for those; of all whole cycles up to the bounds those are t
 which all kernels of the form are predicted best, if that is clearly better.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.core_model import Core, CoreModel, Uops
 from loopwright.microbench import chains, throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -121,6 +122,59 @@ def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
             chain = chains.chain(form, *pairs[one.source, one.target])
             place = number if one.target == "f" and one.plain and one.cycles else None
             yield _Link(form.name, place, tuple(chain.waiting), chain.notion, chain.copies)
+
+
+def assumed_latencies(
+    core: Core, known: Known, uops: Mapping[str, Uops], forms: Sequence[Form]
+) -> Known:
+    """Return latencies with those of one uop that no chain told."""
+    single = [form for form in forms if _is_single(core, form, uops[form.name])]
+    out = dict(known)
+    for form in single:
+        out[form.name] = [_bounded(one, known[form.name]) for one in known[form.name]]
+    alike: dict[tuple[str, bool, str, str], Counter[int]] = {}
+    for form in single:
+        for one in out[form.name]:
+            if not one.refused and one.cycles:
+                key = form.mnemonic, form.memory is None, one.source, one.target
+                alike.setdefault(key, Counter())[one.cycles] += 1
+    for form in single:
+        mine = list(out[form.name])
+        for number, one in enumerate(mine):
+            if one.refused and (one.source, one.target) in _waiting(form):
+                key = form.mnemonic, form.memory is None, one.source, one.target
+                usual = [cycles for cycles, _ in alike.get(key, Counter()).most_common(1)]
+                cycles = next(iter([*usual, *_others(mine, one), 1]))
+                mine[number] = replace(one, cycles=cycles, bound=True, refused="")
+        out[form.name] = mine
+    return out
+
+
+def _is_single(core: Core, form: Form, uops: Uops) -> bool:
+    """Say whether a form computes in one uop, and stores nothing."""
+    stored = form.memory is not None and form.memory.written
+    return not stored and uops.ports is not None and len(core.computing(uops.ports)) == 1
+
+
+def _waiting(form: Form) -> set[tuple[str, str]]:
+    """Return the pairs of operands of which one may wait for the other."""
+    return {(s.label, t.label) for s, t in chains.pairs(form)}
+
+
+def _bounded(one: Latency, others: Sequence[Latency]) -> Latency:
+    """Return a latency as the bound that its chain showed, a cycle more than others at most."""
+    if not one.limited or one.measured < _LATE:
+        return one
+    most = max(_others(others, one), default=round(one.measured)) + 1
+    cycles = max(min(round(one.measured), most), 1)
+    return replace(one, cycles=cycles, bound=True, refused="")
+
+
+def _others(latencies: Sequence[Latency], one: Latency) -> list[int]:
+    """Return known latencies from the same operand, or else to the same one."""
+    known = [other for other in latencies if other.plain and other.cycles]
+    same = [other.cycles for other in known if other.source == one.source]
+    return same or [other.cycles for other in known if other.target == one.target]
 
 
 def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:

@@ -209,6 +209,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     known = shown.uops | with_memory
     known |= _count(known) | _undone(base.runs, known)
     known |= _narrow(base.runs, known)
+    latencies = latency_fit.assumed_latencies(core, latencies, known, base.runs)
     step("front end")
     delivery = front_end.measure_front_end(laboratory, base.singles, known)
     step("loads, stores and branches")

@@ -72,6 +72,8 @@ class Latency:
     @property
     def note(self) -> str:
         """Return what there is to say of the figure."""
+        if self.bound and math.isnan(self.measured):
+            return "assumption: as similar forms, as no chain told"
         whole = self.bound and abs(self.measured - round(self.measured)) <= _WHOLE
         doubt = "at most: the chain does not bind" if whole else "no whole number of cycles"
         twin = f"measured of {self.twin}" if self.twin else ""

@@ -45,6 +45,34 @@ def test_vectors_whose_own_uops_hide_their_latency_are_told_by_longer_chains():
     assert [(one.cycles, one.bound) for one in found] == [(1, True), (1, True)]
 
 
+class OnePort:
+    """A core whose uops all compute."""
+
+    @staticmethod
+    def computing(uops):
+        return list(uops)
+
+
+def test_one_uop_waits_for_what_no_chain_of_one_speed_tells():
+    names = ["and r32,r32", "and r64,r64", "cmovne r32,r32", "cmovne r64,r64", "shl r32,cl"]
+    forms = [FORMS[name] for name in names]
+    one, two = (Uops(n, (frozenset({0}),) * n) for n in (1, 2))
+    uops = {form.name: two if form.name == "shl r32,cl" else one for form in forms}
+    refused = Latency("0", "f", 0, float("nan"), 0.0, refused="of no one speed")
+    plain = Latency("0", "0", 1, 1.0, 0.0)
+    known = {
+        "and r32,r32": [plain, replace(refused, measured=2.3)],  # a bound
+        "and r64,r64": [plain, refused],
+        "cmovne r32,r32": [plain, Latency("f", "0", 2, 2.0, 0.0)],
+        "cmovne r64,r64": [plain, replace(refused, source="f", target="0")],
+        "shl r32,cl": [plain, refused],
+    }
+    found = latency_fit.assumed_latencies(OnePort, known, uops, forms)
+    said = {name: some[-1].cycles for name, some in found.items() if not some[-1].refused}
+    assert said == {"and r32,r32": 2, "and r64,r64": 2, "cmovne r32,r32": 2, "cmovne r64,r64": 2}
+    assert found["and r64,r64"][-1].note.startswith("assumption")
+
+
 def test_a_longer_chain_leads_the_result_back():
     form = FORMS["phaddw x,x"]
     for source, target in chains.pairs(form):
