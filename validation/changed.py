@@ -42,6 +42,7 @@ _ARBITRARY = re.compile(
     r"(string|serial|mispredict|host|bounds|llvm_mca)\..*"
 )
 _PAIRS = "macro_fusion.pairs"  # a rule, or the same by form
+_LETTERS = "macro_fusion.result_ports"  # of ports, whose names are arbitrary: their number tells
 # Chains that show a parameter of forwarding.
 _CHAINS = {
     "forward_cycles": "forwarded, 8 bits",
@@ -187,6 +188,9 @@ def compared(
     if "rename.instructions" not in has and "rename.width" in has:
         has["rename.instructions"] = has["rename.width"]  # no more can be renamed
         usual["rename.instructions"] = str(has["rename.width"]["value"])
+    if "scheduler.pool_entries" in has:
+        has.pop("scheduler.entries", None)  # those of each pool fill first
+        said.pop("scheduler.entries", None)
     if not true.get("loop_buffer", {}).get("enabled", {}).get("value"):
         has.pop("loop_buffer.uops", None)
     for name, entry in said.items():
@@ -196,7 +200,8 @@ def compared(
         learned = str(entry["value"]).lower()
         marked = entry["source"].startswith("assumption") or _within(entry["source"], value)
         fused = name == _PAIRS and "none" not in (learned, value)
-        equal = learned == value or same.get(name) or fused
+        named = name == _LETTERS and len(learned) == len(value)
+        equal = learned == value or same.get(name) or fused or named
         state = EQUAL if equal else MARKED if marked else WRONG
         yield Found(name, value, learned, state)
     for name in has.keys() - said.keys():

@@ -26,6 +26,14 @@ from loopwright.calibrating.core_model import (
     measured,
 )
 from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.front_end import LOOPS
+from loopwright.calibrating.taken_branches import (
+    JOINED,
+    JOINS,
+    choose_joins,
+    choose_jump_ports,
+    with_joins,
+)
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
@@ -37,8 +45,6 @@ CROWDED = "branches close together"
 _BUBBLE = "taken_branch.return_bubble"
 _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
 _LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
-_JOINS = "uop_cache.joins"
-_JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
 _DENSE = ", 8 bytes each"
 _CROWDED = 1.5  # times the cycles of calls apart: more than any rule of the simulator costs
 _LEAST = 4  # loops that have to have a figure
@@ -70,7 +76,7 @@ def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, byte
     yield f"two calls and returns{where}", called * 2
     for n in _NOPS:
         yield f"a call beside {n} nops{where}", called + kit.nop() * n
-    yield f"a call and jumps{where}", called + kit.JUMPED * 2
+    yield f"a call and jumps{where}", called + kit.jumped(0) * 2
     yield f"a call beside a chain{where}", called + link * _CHAIN
     yield f"a call beside moves{where}", called + b"".join(others)
 
@@ -84,6 +90,11 @@ def _crowded(found: Mapping[str, Figure]) -> str:
                 f"{apart.cycles:.1f} where they stand further apart; the simulator has no rule"
             )
     return ""
+
+
+def _of_branches(kit: Kit, learned: CoreModel) -> Ports | None:
+    """Return the ports of branches that are not taken."""
+    return learned.branches.ports.get(kit.BRANCHES[0].name)
 
 
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
@@ -105,11 +116,13 @@ def _registers(kit: Kit) -> Sequence[int]:
 
 def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with calls, returns, and what is made of the same uops as others."""
-    return _derived(laboratory.kit, _called(laboratory, learned))
+    for choose in (choose_joins, choose_jump_ports, _called):
+        learned = choose(laboratory, learned)
+    return _derived(laboratory.kit, learned)
 
 
 def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    branch = learned.branches.ports.get(laboratory.kit.JUMP)
+    branch = _of_branches(laboratory.kit, learned)
     asked = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
     load, store = learned.core.of(learned.core.load), learned.core.stored
     if not asked or branch is None or load is None or not store:
@@ -132,16 +145,19 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     codes = [*asked.values(), block.tested(laboratory.isa, counter, b"")]
     # A jump need not be executed, nor a call.
     ports = [((*some, *store), (branch, load)) for some in ((branch,), ())]
+    lines = _finds_lines(laboratory, learned)
     tried = [
         Hypothesis(core, {**returns, **joins})
         for joins in _deliveries(learned)
         for (calls, back), one, other in product(ports, _PLACES, _PLACES)
         for core in [_with(learned, calls, back, one, other)]
-        for returns in _returns()
+        for returns in _returns(next_line=lines)
     ]
     best_fit = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
     if best_fit is None:
         return learned
+    if not best_fit.explained:
+        best_fit = best_fit.bounding()
     best = _told_joins(best_fit.hypothesis.learned, best_fit)
     said = f"{len(asked)} loops, most with calls, mean error {100 * best_fit.error:.1f} %"
     doubted = assumed(f"no rule explains {said}")
@@ -167,12 +183,12 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 def _bubble(found: fit.Fit) -> int:
     """Return the bubble of the fit, with those that single loops ask for as its range."""
     best = found.hypothesis
-    joins = best.rules.get(_JOINS)
+    joins = best.rules.get(JOINS)
     errors = {
         int(str(one.rules[_BUBBLE])): found.off[n]
         for n, one in enumerate(found.hypotheses)
         if one.learned is best.learned
-        and one.rules.get(_JOINS) == joins
+        and one.rules.get(JOINS) == joins
         and one.rules.get(_PAIRS) in (None, best.rules.get(_PAIRS, True))
     }
     value = int(str(best.rules[_BUBBLE]))
@@ -186,10 +202,25 @@ def _bubble(found: fit.Fit) -> int:
     return Between(value, min(asked), max(asked), "what each of the loops asks for")
 
 
-def _returns() -> list[Rules]:
+def _finds_lines(laboratory: Laboratory, learned: CoreModel) -> bool:
+    """Say whether the next line may take a cycle like a target, by loops without a call."""
+    loops = list(learned.front_end.of(LOOPS))
+    trials = [probe.trial for probe, _, _ in loops]
+    took = [Figure(cycles, error) for _, cycles, error in loops]
+
+    def off(rules: Rules) -> float:
+        codes = (trial.code for trial in trials)
+        core = fit.candidate_laboratory(learned, laboratory.machine, codes, rules)
+        return fit.mean_error(core.figures(trials), took)
+
+    lines = {_BUBBLE: _BUBBLES[0], _LEAD: _AHEAD, _NEXT_LINE: True}
+    return not loops or off(lines) <= off({}) + fit.TIE
+
+
+def _returns(*, next_line: bool) -> list[Rules]:
     """Return what a return loses, and whether jumps behind one are found with it."""
     lost = [
-        {_BUBBLE: bubble, _LEAD: _AHEAD, _PAIRS: pairs, _NEXT_LINE: True}
+        {_BUBBLE: bubble, _LEAD: _AHEAD, _PAIRS: pairs, _NEXT_LINE: next_line}
         for bubble in _BUBBLES
         for pairs in (True, False)
     ]
@@ -198,23 +229,22 @@ def _returns() -> list[Rules]:
 
 def _deliveries(learned: CoreModel) -> list[Rules]:
     """Return each way to read on behind taken branches that is left open, what is known else."""
-    _, why = learned.front_end.parameters.get(_JOINS, ("", measured("")))
+    _, why = learned.front_end.parameters.get(JOINS, ("", measured("")))
     if not why.assumed:
         return [{}]
-    return [{_JOINS: joins} for joins in _JOINED]
+    return [{JOINS: joins} for joins in JOINED]
 
 
 def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
     """Return the best core with the way to read on, and what that rests on."""
-    joins = found.hypothesis.rules.get(_JOINS)
+    joins = found.hypothesis.rules.get(JOINS)
     if joins is None:
         return best
-    others = {str(found.hypotheses[n].rules[_JOINS]) for n in found.alike} - {str(joins)}
+    others = {str(found.hypotheses[n].rules[JOINS]) for n in found.alike} - {str(joins)}
     why = fitted(f"loops with calls, mean error {100 * found.error:.1f} %")
     if others:
         why = assumed(f"no kernel tells it from: {', '.join(sorted(others))}")
-    parameters = {**best.front_end.parameters, _JOINS: (joins, why)}
-    return replace(best, front_end=replace(best.front_end, parameters=parameters))
+    return with_joins(best, str(joins), why)
 
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
@@ -257,6 +287,8 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
     stores = set(learned.stores)
     for name, (like, more) in kit.DERIVED.items():
         known, branch = uops.get(like), learned.branches.ports.get(like)
+        if like == kit.JUMP:
+            branch = _of_branches(kit, learned)  # what goes where a register says is computed
         if known is None and branch is not None:
             known = Uops(1, (branch,))
         if not like:

@@ -43,13 +43,15 @@ class Hypothesis:
 class Fit:
     """Errors of hypotheses, by hypothesis and microbenchmark, and the number of the one that holds.
 
-    alike are the numbers of others that explain as much.
+    alike are the numbers of others that explain as much; over has the mean by which hypotheses
+    predict more than was measured.
     """
 
     hypotheses: Sequence[Hypothesis]
     off: Sequence[Sequence[float]]
     best: int
     alike: Sequence[int]
+    over: Sequence[float] = ()
 
     @property
     def error(self) -> float:
@@ -69,6 +71,15 @@ class Fit:
     def explained(self) -> bool:
         """Say whether the hypothesis that holds explains the microbenchmarks."""
         return self.error <= EXPLAINED
+
+    def bounding(self) -> "Fit":
+        """Return the fit with the hypothesis that holds as a bound: what is not known costs more.
+
+        Of those that exceed measurements least, it is the one with the least error.
+        """
+        least = min(self.over) + TIE
+        some = (n for n, over in enumerate(self.over) if over <= least)
+        return replace(self, best=min(some, key=self.error_of), alike=())
 
 
 def fit(
@@ -91,11 +102,17 @@ def fit(
     told = [n for n in known if any(some[n] for some in said)] or known
     measured = [took[n] for n in told]
     off = [errors([some[n] for n in told], measured) for some in said]
+    over = [fmean(_over(some[n], took[n]) for n in told) for some in said]
     means = [fmean(one) for one in off]
     most = min(means) + noise(measured)
     best = next(n for n, error in enumerate(means) if error <= most)
     alike = [n for n, error in enumerate(means) if n != best and error <= means[best] + TIE]
-    return Fit(hypotheses, off, best, alike)
+    return Fit(hypotheses, off, best, alike, over)
+
+
+def _over(said: Figure, took: Figure) -> float:
+    """Return by how much a prediction exceeds a measurement; nothing where there is none."""
+    return max(said.cycles / took.cycles - 1, 0.0) if said and took.cycles > 0 else 0.0
 
 
 def _candidates(

@@ -23,7 +23,7 @@ all of them take; which front end explains it is found by having the simulator p
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -60,6 +60,7 @@ _WIDE_CONSTANTS = tuple(
     bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7)
 )
 _RANDOM_LOOPS, _LOOP_SEED = 40, 43
+_SHORT_LOOPS = 160  # of few nops: what a taken branch and a second region cost shows in these
 
 
 def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
@@ -86,6 +87,23 @@ def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Itera
         offset = draw.randrange(64)
         name = f"a loop of nops of {' '.join(map(str, sizes))} bytes at code offset {offset}"
         yield _loop(name, [nop(size) for size in sizes], offset, aside=number % 2 > 0)
+    yield from _short(isa, nop)
+
+
+def _short(isa: str, nop: Nop) -> Iterator[Probe]:
+    """Yield loops of few nops at any code offset; half of them count first, and end in a test."""
+    draw = random.Random(_LOOP_SEED + 2)
+    for number in range(_SHORT_LOOPS):
+        sizes = [draw.randint(2, 8) for _ in range(draw.randint(1, 9))]
+        offset = draw.randrange(64)
+        name = f"a loop of nops of {' '.join(map(str, sizes))} bytes at code offset {offset}"
+        body = [nop(size) for size in sizes]
+        if number % 2:
+            code = block.tested(isa, COUNTER[isa], b"".join(body))
+            probe = Probe(LOOPS, f"{name}, its count tested", Trial(code, "loop", offset))
+        else:
+            probe = _loop(name, body, offset)
+        yield replace(probe, aside=number % 8 > 5)
 
 
 def _placed(isa: str, nop: Nop, size: int) -> Iterator[Probe]:

@@ -104,7 +104,7 @@ STRAIGHT = (BLOCKS, COPIES, PREDECODED)
 _READ: Mapping[str, Sequence[Value]] = {
     "uop_cache.width": _down(16),
     "uop_cache.reads": _down(4),
-    "uop_cache.joins": ("all", "none"),
+    "uop_cache.joins": ("all", "apart", "none"),
     "uop_cache.wide_ends": _FALSE_FIRST,
     "uop_cache.branch_by_end": _FALSE_FIRST,
     "uop_cache.one_region": _FALSE_FIRST,

@@ -114,6 +114,7 @@ _SHORT = 4  # of these counts, loops whose end any predictor knows
 _LATE = 1.5  # cycles that a late end costs at least
 _LOOP_EXITS_SURE = 2.0  # uncertainties
 _LOOP_EXITS_AROUND = 1  # cycles around the step that are tried: what else an end waits for is in it
+_FIRST_TURNS, _EARLY = 3, range(1, 7)  # iterations from which on any end may be late; its cycles
 _RISES = 2  # of adjacent counts that are dear, where a step and not a single count is meant
 
 
@@ -130,6 +131,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     rules: Rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
     steps = lost.steps(late, forgotten) if late else ()
     tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
+    tried += [{**rules, TURNS: _FIRST_TURNS, EXIT: step} for step in _EARLY]
     found = _fitted_exits(laboratory, learned, tried, lost)
     if found is None:
         return learned

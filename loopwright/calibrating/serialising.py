@@ -27,6 +27,7 @@ _COPIES = (2, 4)  # few: a slow one of 80 takes longer than a trial may
 _NOPS = (12, 48)
 _CHAINS = (12, 36)
 _LOADS = 6
+_TOLD = 4  # kernels of an instruction that have to have a figure
 _GUEST = "hypervisor"  # what /proc/cpuinfo says of a guest
 
 
@@ -53,9 +54,10 @@ def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Se
     found = {}
     for name in chosen:
         kernels = asked(kit, name, forms.get(kit.LOAD))
-        figures = dict(zip(kernels, slopes(laboratory, list(kernels.values())), strict=True))
-        if refused := [figure.refused for figure in figures.values() if not figure]:
-            left[name] = refused[0]
+        timed = dict(zip(kernels, slopes(laboratory, list(kernels.values())), strict=True))
+        figures = {said: figure for said, figure in timed.items() if figure}
+        if len(figures) < min(_TOLD, len(timed)):
+            left[name] = next(figure.refused for figure in timed.values() if not figure)
         else:
             found[name] = figures
     return Serialising(found, left)
@@ -81,6 +83,12 @@ def asked(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
         ]
         out[f"beside {len(loads)} loads"] = code + b"".join(loads)
     return out
+
+
+def _alone(figures: Mapping[str, Figure]) -> float:
+    """Return the cycles of a copy alone; without them those beside the least."""
+    least = min(figures.values(), key=lambda one: one.cycles)
+    return figures.get(ALONE, least).cycles
 
 
 def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
@@ -134,7 +142,7 @@ def _waiting(
     Where one number of cycles does not explain all kernels, those that explain each of them best
     are its range.
     """
-    alone = ceil(figures[ALONE].cycles)
+    alone = ceil(_alone(figures))
     cycles = range(max(1, alone - _LESS), alone + _MORE)
     overlap = f"{parameter}_overlap"
     plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
@@ -202,7 +210,7 @@ def _row(
                 latencies={**learned.latencies, form: ()},
             )
         )
-        for uops in _uops(learned, figures[ALONE].cycles)
+        for uops in _uops(learned, _alone(figures))
     ]
     found = _fitted(laboratory, codes, figures, tried)
     errors, best = found.off[found.best], found.hypothesis.learned

@@ -49,7 +49,6 @@ UNFUSED: Sequence[Branch] = (Branch("", "tbnz", "tbz", bytes.fromhex("2d000037")
 JUMP = "b"
 CALLED = b""
 CALLED_APART = b""
-JUMPED = b""
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {}
 ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]] = ()
 FUSING: Sequence[str] = (
@@ -75,6 +74,11 @@ def nop() -> bytes:
 def pad(size: int) -> list[bytes]:
     """Return as few instructions as do nothing in so many bytes."""
     return [nop()] * (size // 4)
+
+
+def jumped(over: int) -> bytes:
+    """Return a jump over so many bytes of nops."""
+    return (0x14000001 + over // BYTES).to_bytes(4, "little") + b"".join(pad(over))
 
 
 def opposite(branch: Branch) -> bytes:

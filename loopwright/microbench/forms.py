@@ -75,7 +75,6 @@ class Kit(Protocol):
     JUMP: str  # name of the plain jump
     CALLED: bytes  # a call of a return, and a jump over that; nothing where it is not asked for
     CALLED_APART: bytes  # the same, spread over more bytes
-    JUMPED: bytes  # a jump to what follows it
     # Forms that no microbenchmark has, by name: the form that they are taken for, "" for none, and
     # what more of "load", "store" and "compute" they do.
     DERIVED: Mapping[str, tuple[str, Sequence[str]]]
@@ -96,6 +95,10 @@ class Kit(Protocol):
 
     def pad(self, size: int) -> list[bytes]:
         """Return as few instructions as do nothing in so many bytes."""
+        ...
+
+    def jumped(self, over: int) -> bytes:
+        """Return a jump over so many bytes of nops."""
         ...
 
     def opposite(self, branch: Branch) -> bytes:

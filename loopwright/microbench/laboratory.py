@@ -84,13 +84,14 @@ class Laboratory:
     def turns(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
         """Return the same of each of several loops, in order; runs say what their iterations do."""
         every = zip(bodies, runs or [None] * len(bodies), strict=True)
-        return self._figures_of([_loop(self.isa, body, run) for body, run in every])
+        return self.figures([_loop(self.isa, body, run) for body, run in every])
 
     def tested_turns(self, bodies: Sequence[bytes]) -> list[Figure]:
         """Return the same of loops that count before their bodies and test the count behind."""
-        return self._figures_of([_tested(self.isa, body) for body in bodies])
+        return self.figures([_tested(self.isa, body) for body in bodies])
 
-    def _figures_of(self, trials: Sequence[Trial]) -> list[Figure]:
+    def figures(self, trials: Sequence[Trial]) -> list[Figure]:
+        """Return a figure for each trial as it is, in order."""
         found = self._measure(trials)
         return [
             Figure(float("nan"), 0.0, one.refused)

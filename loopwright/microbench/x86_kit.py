@@ -65,7 +65,6 @@ JUMP = "jmp rel"
 CALLED = bytes.fromhex("e802000000 eb01 c3")  # call over a jump over the return
 # The same where the return is 24 bytes behind the call, and 48 bytes all of it.
 CALLED_APART = bytes.fromhex(f"e813000000 eb29 {17 * '90'} c3 {23 * '90'}")
-JUMPED = bytes.fromhex("eb00")
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     **{f"push {constant}": (PUSH, ()) for constant in ("0", "i8", "i32")},
     "push m64": (PUSH, ("load",)),
@@ -174,6 +173,11 @@ def pad(size: int) -> list[bytes]:
     return out
 
 
+def jumped(over: int) -> bytes:
+    """Return a jump over so many bytes of nops."""
+    return bytes((0xEB, over)) + b"".join(pad(over))
+
+
 def opposite(branch: Branch) -> bytes:
     """Return the code of a branch's opposite."""
     return bytes((branch.code[0], branch.code[1] ^ 1, *branch.code[2:]))
@@ -216,7 +220,8 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
             code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
         )
     elif (source, target) == ("gpr", "flags"):
-        ins = create(code.TEST_RM64_R64, _gpr(read), _gpr(read))
+        # Redwood and Golden Cove take 1 to 3 cycles from a test to readers of flags, 1 from this.
+        ins = create(code.CMP_RM64_R64, _gpr(read), constant)
     elif (source, target) == ("flags", "gpr"):
         ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
     else:

@@ -100,7 +100,10 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
     monkeypatch.setattr(calls.fit, "fit", lambda _, codes, *rest: tried.append((codes, rest[-1])))
     core = SimpleNamespace(of=lambda _: {"2"}, load="", stored=({"4"},), classes=[], ports=[])
     known = Learned(
-        Branches({kit.JUMP: {"6"}}, {}, figures[-1]), core, {}, SimpleNamespace(parameters={})
+        Branches({kit.BRANCHES[0].name: {"6"}}, {}, figures[-1]),
+        core,
+        {},
+        SimpleNamespace(parameters={}, of=lambda _: []),
     )
     found = calls._called(SimpleNamespace(kit=kit, isa="x86_64"), known)
     if len(asked) - refused < calls._LEAST:
@@ -127,3 +130,9 @@ def test_a_size_of_no_one_speed_lies_between_its_neighbours():
     assert len(cut) == len(every) - len(strings.SIZES)
     assert strings._are_curves(cut)
     assert not strings._are_curves(strings._curves_of(every[1:]))
+
+
+def test_a_bound_exceeds_measurements_least():
+    tried = [Hypothesis(SimpleNamespace(), {BUBBLE: bubble}) for bubble in range(3)]
+    found = Fit(tried, [[0.3, 0.1], [0.0, 0.2], [0.2, 0.0]], 1, [2], [0.0, 0.1, 0.001])
+    assert (found.best, found.bounding().best, found.bounding().alike) == (1, 2, ())

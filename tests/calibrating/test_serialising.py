@@ -188,3 +188,26 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
     assert value == 10
     assert source.startswith("assumption") is (ends is not None)
     assert ((value.low, value.high) if isinstance(value, core_files.Between) else None) == ends
+
+
+def test_kernels_of_no_one_speed_do_not_hide_the_others(monkeypatch):
+    machine = Laboratory(Simulated("goldencove", noise=0))
+    kernels = serialising.asked(x86_kit, "lfence", None)
+    refused = {kernels[serialising.ALONE] * 2}
+    turns = machine.turns
+
+    def some(bodies, runs=()):
+        found = turns(bodies, runs)
+        gone = Figure(float("nan"), 0.0, "of no one speed")
+        return [gone if b in refused else f for b, f in zip(bodies, found, strict=True)]
+
+    monkeypatch.setattr(machine, "turns", some)
+    found = serialising.measure_serialising(machine, {})
+    assert "lfence" not in found.left
+    assert found.figures["lfence"].keys() == kernels.keys() - {serialising.ALONE}
+    assert (
+        serialising._alone(found.figures["lfence"])
+        == found.figures["lfence"]["beside 12 nops"].cycles
+    )
+    refused |= {code * 2 for code in list(kernels.values())[:3]}
+    assert serialising.measure_serialising(machine, {}).left["lfence"] == "of no one speed"
