@@ -428,8 +428,7 @@ def zero_idioms(
     some = [
         form
         for form in filter(_is_of_one_kind, forms)
-        if form.name in free
-        or (form.mnemonic in form.kit.IDIOMS and _least_latency(latencies[form.name]))
+        if form.name in free or (_is_idiom(form) and _least_latency(latencies[form.name]))
     ]
     figures = laboratory.time([[_of_one_register(form)] for form in some])
     out = {}
@@ -449,9 +448,14 @@ def is_free(latencies: Sequence[Latency]) -> bool:
 
 
 def _is_of_one_kind(form: Form) -> bool:
-    """Say whether all operands can be one register."""
-    kinds = {(one.kind, one.bits) for one in form.chosen}
+    """Say whether all operands can be one register, or parts of it."""
+    kinds = {one.kind for one in form.chosen}
     return form.memory is None and len(form.chosen) > 1 and len(kinds) == 1
+
+
+def _is_idiom(form: Form) -> bool:
+    """Say whether its result may be known where all operands are one register."""
+    return form.mnemonic in form.kit.IDIOMS and len({one.bits for one in form.chosen}) == 1
 
 
 def _least_latency(latencies: Sequence[Latency]) -> int:

@@ -128,14 +128,20 @@ def test_ports_of_what_changes_memory_are_told_from_those_of_addresses(learned):
         ("zen4", {"xor r64,r64": False, "pcmpeqd x,x": True}),
         (
             "goldencove",
-            {"xor r64,r64": False, "pxor x,x": False, "pcmpeqd x,x": True, "mov r64,r64": True},
+            {
+                "xor r64,r64": False,
+                "pxor x,x": False,
+                "pcmpeqd x,x": True,
+                "mov r64,r64": True,
+                "movzx r32,r8": True,
+            },
         ),
         ("zen2", {"xor r64,r64": True, "pandn x,x": True}),
     ],
 )
 def test_idioms_are_those_of_the_core(core, known):
     laboratory = Laboratory(Simulated(core))
-    names = {*known, "xor r16,r16", "add r64,r64"}
+    names = {*known, "xor r16,r16", "add r64,r64", "movzx r32,r16"}
     forms = [form for form in x86_forms.forms(laboratory.machine.features)[0] if form.name in names]
     rates = throughput.measure(laboratory, forms)
     latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
