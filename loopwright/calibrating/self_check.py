@@ -34,6 +34,7 @@ BLOCKS, OFFSETS, CALLS = "blocks", "loops at code offsets", "loops with calls"
 _SEED = 97
 _BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
 _CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
+_ALIGNED = range(0, 64, 16)  # code offsets of loops with calls, as functions have them
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
 _USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
@@ -211,7 +212,7 @@ def _calls(
         draw.shuffle(parts)
         body = b"".join(parts)
         code = body + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(body))
-        yield CALLS, Trial(code, "loop", 0, STACKED)
+        yield CALLS, Trial(code, "loop", draw.choice(_ALIGNED), STACKED)
 
 
 def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:

@@ -132,6 +132,14 @@ def test_a_size_of_no_one_speed_lies_between_its_neighbours():
     assert not strings._are_curves(strings._curves_of(every[1:]))
 
 
+def test_a_loop_with_calls_takes_the_middle_of_its_code_offsets():
+    one, two, three = (Figure(cycles, 0.1) for cycles in (7.0, 4.0, 5.0))
+    none = Figure(float("nan"), 0.0, "of no one speed")
+    assert calls._median([one, two, three]) == three
+    assert calls._median([one, none, two]) == two
+    assert calls._median([none, two, none]) == none
+
+
 def test_a_bound_exceeds_measurements_least():
     tried = [Hypothesis(SimpleNamespace(), {BUBBLE: bubble}) for bubble in range(3)]
     found = Fit(tried, [[0.3, 0.1], [0.0, 0.2], [0.2, 0.0]], 1, [2], [0.0, 0.1, 0.001])
