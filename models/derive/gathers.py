@@ -106,14 +106,18 @@ def zen(core: Core, said: dict[str, Summary]) -> Table:
         cycles = summary.cycles()
         if found is None or cycles is None:
             continue
+        loads = "gather" in form.mnemonic
         ports: dict[str, int] = {}
         for count, digits in re.findall(r"(\d+)\*FP(\d+)", summary.ports):
+            if digits == "45" and not loads:
+                continue  # the stores' own
+            # The table has one pipe for these two, which move indices out.
+            uops = -(-int(count) // 2) if digits == "45" else int(count)
             names = "".join(dict.fromkeys(core.vector[d] for d in digits))
-            ports[names] = ports.get(names, 0) + int(count)
+            ports[names] = ports.get(names, 0) + uops
         if not ports:
             ports[core.vector_alu] = max(int(float(summary.uops)) - found.count, 1)
         least = min(map(len, ports))
-        loads = "gather" in form.mnemonic
         more = [core.vector_load] if loads else [core.address, core.vector_store_data]
         for names in more:
             ports[names] = ports.get(names, 0) + found.count
@@ -126,7 +130,11 @@ def zen(core: Core, said: dict[str, Summary]) -> Table:
             else "1>k:0 k>k:1"
         )
         busy = f"tp={round(cycles * least)}"
-        rows[form] = Row(uops, 0, uops, "", ports_text(ports), latency, busy, "", "", core.source)
+        # As many of them from microcode, four a cycle, as what copies take has room for.
+        micro = min(uops, int(4 * cycles))
+        rows[form] = Row(
+            uops, uops - micro, micro, "", ports_text(ports), latency, busy, "", "", core.source
+        )
     return rows
 
 
