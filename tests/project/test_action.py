@@ -102,6 +102,27 @@ def test_what_cannot_be_scanned_says_so_and_tells_nobody(runner, tmp_path):
     assert not written["ASKED"] + written["GITHUB_OUTPUT"]
 
 
+@pytest.mark.slow
+def test_both_steps_hold_in_a_folder_of_programs(runner, tmp_path):
+    (tmp_path / "temp" / "loopwright").unlink()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("LOOPWRIGHT", "PYTHON"))}
+    env = kept | {"RUNNER_TEMP": str(tmp_path / "temp"), "GITHUB_ACTION_PATH": str(ROOT)}
+    install = ["bash", "-e", "-o", "pipefail", "-c", INSTALL["run"]]
+    subprocess.run(install, env=env, cwd=tmp_path, check=True)
+    (tmp_path / "main.c").write_text("long f(long *, long); int main(void) { return !f; }")
+    programs = []
+    for n in (0, 56):
+        parts = (tmp_path / "main.c", built(tmp_path, f"loop{n}", n))
+        programs.append(tmp_path / f"program{n}")
+        subprocess.run([toolchain.find("x86_64").gcc, "-o", programs[-1], *parts], check=True)
+    inputs = {"before": str(programs[0]), "after": str(programs[1]), "fail_over": "5"}
+    done, written = runner(**inputs, microarch="zen2,icelake")
+    assert done.returncode == 1, done.stderr
+    rows = [line for line in written["GITHUB_STEP_SUMMARY"].splitlines() if "| hurt " in line]
+    assert len(rows) == 1
+    assert "| zen2 | hurt +100.0 % | 1.00 | 2.00 | 1.00 |" in rows[0]
+
+
 def test_the_action_installs_what_its_scan_runs():
     assert "$GITHUB_ACTION_PATH" in INSTALL["run"]
     assert INSTALL["run"].split()[:3] == ["python3", "-m", "venv"]
