@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import arm64_samples
+import firestorm
 import insn_bench
 from arm64_code import every_form, forms
 from arm64_llvm import Said, said
@@ -48,12 +49,15 @@ CORES = {
     "neoverse-v1": Core("insn_bench on a Graviton3", (graviton3_readings,), "STMN"),
     "neoverse-v2": Core("", (), "STUR"),
     "neoverse-n2": Core("", (), "STMN"),
+    "firestorm": Core("insn_bench on an Apple M1, units by Johnson", (), firestorm.ALU),
 }
 
 
 def title(core: str) -> str:
     """Return the first line of a core's table."""
     made = CORES[core].made
+    if core == "firestorm":
+        return f"Source: {made}"
     if not made:
         return "Source: LLVM 19 (llvm-19)"
     have = "they have" if "," in made else "it has"
@@ -92,6 +96,8 @@ def samples(core: str) -> list[str]:
 
 def table(core: str) -> Table:
     """Return the table of one core."""
+    if core == "firestorm":
+        return _moving(core, corrected(core, firestorm.rows(_wider)))
     lines = samples(core)
     real = collected(core)
     llvm: dict[Form, Said | None] = {}

@@ -89,6 +89,8 @@ def test_a_model_that_the_features_contradict_is_said():
         ("0x41", "0xd4f", "neoverse-v2"),
         ("0x41", "0xd49", "neoverse-n2"),
         ("0x48", "0xd01", "tsv110"),
+        ("0x61", "0x023", "firestorm"),
+        ("0x61", "0x022", None),  # the E-cores of the same chip
         ("0x41", "0xd01", None),
     ],
 )

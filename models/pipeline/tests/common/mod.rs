@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 17] = [
+pub const CORES: [&str; 18] = [
     "sandybridge",
     "ivybridge",
     "broadwell",
@@ -27,11 +27,12 @@ pub const CORES: [&str; 17] = [
     "neoverse-v2",
     "neoverse-n2",
     "tsv110",
+    "firestorm",
 ];
 
 /// Whether a core runs x86-64 code, all others AArch64.
 pub fn is_x86(name: &str) -> bool {
-    !name.starts_with("neoverse") && name != "tsv110"
+    !name.starts_with("neoverse") && !["tsv110", "firestorm"].contains(&name)
 }
 
 /// Text of a file of a core.

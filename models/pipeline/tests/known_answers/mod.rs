@@ -2,6 +2,7 @@
 
 mod arm64;
 mod execution;
+mod firestorm;
 mod front_end;
 mod golden_cove;
 mod ice_lake;
