@@ -71,13 +71,22 @@ def setter(path: Path, branch: int) -> int | None:
 
 
 @cache
-def change_of(path: Path, name: str) -> int | None:
-    """Return by how much an iteration changes a register; None where that is not one constant."""
-    writers = [step for step in path.steps if name in step.written]
-    if not writers:
-        return 0
-    ins = writers[0].ins
-    if len(writers) > 1 or iced.RegisterExt.size(ins.op0_register) < 4:
+def change_of(path: Path, name: str, before: int = -1) -> int | None:
+    """Return by how much an iteration changes a register; None where that is not a constant.
+
+    With before it is what the steps before that one change it by.
+    """
+    steps = path.steps if before < 0 else path.steps[:before]
+    changes = [_constant(step.ins, name) for step in steps if name in step.written]
+    return None if None in changes else sum(one for one in changes if one is not None)
+
+
+def _constant(ins: iced.Instruction, name: str) -> int | None:
+    """Return the constant that an instruction adds to a register, None of any other one."""
+    if (
+        iced.RegisterExt.size(ins.op0_register) < 4
+        or block_path.full_name(ins.op0_register) != name
+    ):
         return None
     if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
         return _STEPS[ins.mnemonic]

@@ -442,13 +442,17 @@ _MOST_ENDS = 600  # of one loop, by what memory holds
 
 
 class _Walked(NamedTuple):
-    """A load whose address an iteration moves on: its step and address, and what moves it."""
+    """A load whose address an iteration moves on by stride, as change moves a register.
+
+    at is its step, address where it reads with the registers that a loop starts with.
+    """
 
     at: int
     address: int
     bytes: int
     register: str
     change: int
+    stride: int
 
 
 def _by_memory(path: Path) -> Settled | None:
@@ -470,13 +474,11 @@ def _by_memory(path: Path) -> Settled | None:
         except InputError:
             continue
         for load in filter(None, (_walked(path, n, values) for n in sorted(loads))):
-            most = min(MOST_ITERATIONS, block_path.MEMORY_BYTES // abs(load.change) - 1)
+            most = min(MOST_ITERATIONS, block_path.MEMORY_BYTES // abs(load.stride) - 1)
             if most < _ENOUGH_ITERATIONS:
                 continue
             others = sorted(loads - {load.at})
-            for memory in _memories(path, branch, image, load, others, values):
-                base = values[load.register]
-                start = Start(values, memory, load.register, base, -load.change)
+            for start in _starts(path, branch, image, load, others, values):
                 if _outcome(path, image, branch, start, most) is None:
                     return Settled(path, image, start, "", most)
                 if (tried := tried + 1) == _MOST_ENDS:
@@ -496,33 +498,38 @@ def _walked(path: Path, at: int, values: Mapping[str, int]) -> _Walked | None:
             continue
         name = block_path.full_name(register)
         change = change_of(path, name) if name else None
-        if change is None:
+        before = change_of(path, name, at)
+        if change is None or before is None:
             return None
-        address += values[name] * scale
+        address += (values[name] + before) * scale
         if change:
-            moves.append((name, change * scale))
+            moves.append((name, change, change * scale))
     if len(moves) != 1 or not size:
         return None
-    [(name, change)] = moves
-    return _Walked(at, address % (1 << 64), size, name, change)
+    return _Walked(at, address % (1 << 64), size, *moves[0])
 
 
-def _memories(
+def _starts(
     path: Path,
     branch: int,
     image: Image,
     load: _Walked,
     others: Sequence[int],
     values: Mapping[str, int],
-) -> Iterator[Memory]:
-    """Yield what memory may hold for a loop to go on, and to end where a load walks to."""
+) -> Iterator[Start]:
+    """Yield starts with which a loop may go on, and end where a load walks to."""
     constants = _compared_with(path, values)
+    loaded = path.steps[load.at].written - path.steps[load.at].read
+
+    def start_of(filler: int, memory: Memory) -> Start:
+        # What was loaded before the first iteration is what memory holds.
+        held = dict.fromkeys(loaded, filler % (1 << 8 * min(load.bytes, 8)))
+        base = values[load.register]
+        return Start({**values, **held}, memory, load.register, base, -load.change)
 
     def tried(value: int) -> tuple[Start, Emulated]:
-        memory = Memory(_filled(value, load.bytes))
-        base = values[load.register]
-        start = Start(values, memory, load.register, base, -load.change)
-        return start, Emulated(path, image, branch, memory)
+        start = start_of(value, Memory(_filled(value, load.bytes)))
+        return start, Emulated(path, image, branch, start.memory)
 
     def reads(value: int) -> Mapping[int, tuple[int, int]]:
         start, core = tried(value)
@@ -541,12 +548,12 @@ def _memories(
         memory = Memory(_filled(filler, load.bytes))
         for value in ends:
             with_end = memory.having(load.address, load.bytes, value)
-            yield with_end
+            yield start_of(filler, with_end)
             for other in others:
                 if other in places[value]:
                     address, size = places[value][other]
                     for second in dict.fromkeys(one % (1 << 8 * size) for one in constants):
-                        yield with_end.having(address, size, second)
+                        yield start_of(filler, with_end.having(address, size, second))
 
 
 def _filled(value: int, size: int) -> int:
