@@ -337,6 +337,31 @@ def loop_of(text):
     return of_piece(section, piece)
 
 
+# subl $1,%ebx; lea -1(%rbp),%rax; cmp $-1,%ebx; je; cmpb $32,(%rax); mov %rax,%rbp; jle: a walk
+# down, which random pointers let begin in the upper half of memory
+DOWN_BYTES = """
+.L1:	subl $1,%ebx
+	leaq -1(%rbp),%rax
+	cmpl $-1,%ebx
+	je .L2
+	cmpb $0x20,(%rax)
+	movq %rax,%rbp
+	jle .L1
+.L2:	mov %rbp,%rax
+"""
+
+
+def test_a_loop_is_equal_to_itself_wherever_its_pointers_lead():
+    for seed in range(3):
+        loop = bare(DOWN_BYTES)
+        proof = equality.compare(loop, loop.code, seed=seed)
+        assert proof.holds, (seed, str(proof))
+    other = loop.code.replace(b"\x38\x20", b"\x38\x1f")
+    assert len(other) == len(loop.code)
+    assert other != loop.code
+    assert equality.compare(loop, other).failure
+
+
 def test_registers_that_are_not_compared_are_not_proven():
     loop = bare(COPY.replace("mov %cl,(%rsi)", "movq (%rdi),%mm0"))
     assert "do not compare" in equality.compare(loop, loop.code).missing
