@@ -219,7 +219,8 @@ def families() -> Iterator[str]:
     yield ""
     yield (
         "Made by `python validation/improved.py --families`. Cycles are of a call, the geometric "
-        "mean from 64 to 4096 B, by the pipeline simulator: of the plain variant, of the best "
+        "mean from 64 to 4096 B (put_event: 96 to 768 B), by the pipeline simulator: of the plain "
+        "variant, of the best "
         "candidate that honours the contract, and of the family's fastest variant that is written "
         f"by hand. Within {100 * NEAR:.0f} % is asked. CPU time is that of search and proofs, but "
         "for proofs of code that passed before. "
