@@ -124,7 +124,7 @@ def test_arm64_rows_say_that_they_were_emulated(tmp_path):
         (["--blocks", "{}/binary.csv"], "binary.csv is no UTF-8 text"),
         (["--blocks", "{}/blocks.csv", "--notion", "lop"], "notion"),
         (["--blocks", "{}/blocks.csv", "--offset", "64"], "offset 64 is not in 0..63"),
-        (["--blocks", "{}/blocks.csv", "--isa", "mips"], "isa"),
+        (["--blocks", "{}/blocks.csv", "--isa", "mips"], "unknown ISA"),
         (["--blocks", "{}/blocks.csv", "--sizes", "8"], "of your own take"),
         (["x86_64/copy_user", "--blocks", "{}/blocks.csv"], "exclude each other"),
         (["x86_64/copy_user", "--notion", "loop"], "are for --asm"),
