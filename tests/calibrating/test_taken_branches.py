@@ -57,8 +57,8 @@ def test_rules_that_jumps_told_come_out_as_they_are(core, tmp_path_factory):
 class Front:
     """Parameters of a front end, and the ends of its range."""
 
-    parameters: dict
-    ends: tuple | None
+    parameters: dict[str, object]
+    ends: tuple[dict[str, object], ...] | None
 
 
 @dataclass(frozen=True)
