@@ -30,6 +30,11 @@ CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.
 ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
+# uops.info takes the latency of flags by a set or cmov right behind their maker, which takes a
+# cycle more behind logic (rename.pick_cycles): adc finds the flags of test a cycle earlier.
+LOGIC = re.compile(r"^(and|or|xor|test|andn|blsr|blsi|blsmsk)$")
+LATE_FLAGS = {"0>f:2": "0>f:1", "1>f:2": "1>f:1", "2>f:2": "2>f:1", "a>f:7": "a>f:6"}
+LATE_TEST = {"*:2": "*:1", "a:7": "a:6"}
 GENERAL, VECTORS = ("r32", "r64"), ("x", "y", "mm")
 # Ports of loads and stores.
 MEMORY = set("234789*")
@@ -81,6 +86,10 @@ def _mended(core: str, mnemonic: str, operands: list[str], row: Row) -> Row:
         row = row._replace(latency=LEAVE)
     if core in COVES:
         row = row._replace(latency=_between_files(operands, row.latency))
+        if LOGIC.match(mnemonic):
+            late = LATE_TEST if mnemonic == "test" else LATE_FLAGS
+            parts = (late.get(part, part) for part in row.latency.split())
+            row = row._replace(latency=" ".join(parts))
         ports, latency = ADDED_AT_RENAME.get((row.ports, row.latency), (row.ports, row.latency))
         row = row._replace(ports=ports, latency=latency)
     return row

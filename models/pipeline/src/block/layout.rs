@@ -6,7 +6,7 @@ use crate::block::caveats;
 use crate::block::source::Source;
 use crate::block::uops::{Expansion, Role};
 use crate::block::{arm64, x86};
-use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
+use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse, Traits};
 use crate::core::choice::PopR12;
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::value::UNLIMITED;
@@ -68,7 +68,14 @@ impl Builder<'_> {
                 operation.and_then(|_| x86::absorb::fused_with((&d, row, case), source.known(at + 1), self.params));
             let expansion = absorbed.as_ref().unwrap_or(&expansion);
             let first = self.block.uops.len();
+            let first_slot = self.block.slots.len();
             self.instruction(&d, row, expansion, Before { sync, merges });
+            if self.params.isa == Isa::X86 {
+                let traits = x86::traits::traits(&d, expansion, pair.is_some());
+                self.block.slots[first_slot..]
+                    .iter_mut()
+                    .for_each(|s| s.traits = traits);
+            }
             let taken = source.path.jumps[at + usize::from(pair.is_some())];
             if pair.is_some_and(|_| d.compares || !taken) || d.branch != Branch::No {
                 let mut uops = self.block.uops[first..].iter_mut().rev();
@@ -179,6 +186,7 @@ impl Builder<'_> {
                     last: false,
                     store: None,
                     wide: d.bits512,
+                    traits: Traits::default(),
                 });
             }
             let slots = start..self.block.slots.len() as u32;

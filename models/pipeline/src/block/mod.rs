@@ -80,6 +80,17 @@ pub struct Drain {
     pub overlap: u32,
 }
 
+/// What an instruction is, where that costs cycles beside certain others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traits {
+    /// Its flags are those of logic.
+    pub logic: bool,
+    /// It picks or sets one value by the flags, in one uop.
+    pub picks: bool,
+    /// It shifts.
+    pub shifts: bool,
+}
+
 /// A dispatch slot: one fused uop at rename and retirement.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -103,6 +114,8 @@ pub struct Slot {
     pub store: Option<u16>,
     /// Of an instruction of 512 bits.
     pub wide: bool,
+    /// What its instruction is.
+    pub traits: Traits,
 }
 
 /// A fused uop of the front end.

@@ -3,7 +3,8 @@
 use crate::block::builder::Builder;
 use crate::block::special::serial;
 use crate::block::uops::{Expansion, From, Output, Regs, Role, Source, Uop};
-use crate::block::{Inst, Slot, SlotKind};
+use crate::block::x86::traits::extends_odd_byte;
+use crate::block::{Inst, Slot, SlotKind, Traits};
 use crate::core::figures::Figures;
 use crate::isa::inst::{Decoded, Effect, Reg, Special, HIGH, OTHER};
 use crate::isa::x86::registers::RSP;
@@ -33,6 +34,11 @@ impl Builder<'_> {
                 slot.kind = SlotKind::Exchange(one.1, other.1);
                 return;
             }
+        }
+        let kept = self.params.rename.odd_bytes_kept && extends_odd_byte(d);
+        if kept && row.eliminated && !d.same {
+            self.fallback(d, row);
+            return;
         }
         if row.eliminated && !d.same {
             let from = d
@@ -121,6 +127,7 @@ impl Builder<'_> {
             last: false,
             store: None,
             wide: false,
+            traits: Traits::default(),
         });
     }
 

@@ -1,6 +1,6 @@
 //! The choice of an execution port.
 
-use crate::block::uops::Uop;
+use crate::block::uops::{Role, Uop};
 use crate::block::Block;
 use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
@@ -346,6 +346,7 @@ impl<'a> PortChoice<'a> {
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             _ if self.turns.applies(ports) => self.turns.next(ports),
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
+            _ if uop.role == Role::Load && self.p.loads_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
             Assign::DispatchSlots => self.by_dispatch_slot(ports, position),
         };

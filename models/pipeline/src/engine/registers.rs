@@ -88,6 +88,11 @@ impl<'a> Registers<'a> {
         self.held[usize::from(reg)]
     }
 
+    /// Whether rename has added a constant to a register, which is not in what it holds.
+    pub fn is_added(&self, reg: Reg) -> bool {
+        self.added[usize::from(reg)] != 0
+    }
+
     fn set(&mut self, reg: Reg, held: Held, results: &mut Results) {
         let old = std::mem::replace(&mut self.held[usize::from(reg)], held);
         results.count(held, 1);

@@ -2,7 +2,7 @@
 
 use crate::block::uops::OUTPUTS;
 use crate::block::uops::{From, Role, Uop};
-use crate::block::{Block, Fused};
+use crate::block::{Block, Fused, Slot, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
@@ -15,6 +15,7 @@ use crate::engine::ports::NO_PORT;
 use crate::engine::redirect::Redirect;
 use crate::engine::registers::Registers;
 use crate::engine::results::Results;
+use crate::isa::inst::{Reg, ARITH, CARRY};
 use std::collections::VecDeque;
 
 /// Rename.
@@ -29,6 +30,8 @@ pub struct Rename<'a> {
     counts_slots: bool,
     /// Computing uops renamed in this cycle.
     computing: u32,
+    /// Whether the carry and the other flags were written by logic in this cycle.
+    logic: [bool; 2],
     /// The high bytes before the next fused uop are merged.
     merged: bool,
     /// Cycles that the head has waited for all before it, up to those that count.
@@ -52,6 +55,7 @@ impl<'a> Rename<'a> {
             chains: ablation.chains.clone(),
             counts_slots: true,
             computing: 0,
+            logic: [false; 2],
             merged: false,
             drained: 0,
             stall: 0,
@@ -113,7 +117,9 @@ impl<'a> Rename<'a> {
             Counted::Cached => matches!(feeding, Source::UopCache | Source::LoopBuffer),
         };
         self.registers.begin_cycle();
+        self.logic = [false; 2];
         let (mut used, mut instructions, mut alu, mut branches) = (0, 0, 0, 0);
+        let (mut places, mut apart) = (0, 0);
         while used < p.width {
             let Some(&head) = queue.front() else {
                 self.starved_by[feeding as usize] += u64::from(p.width - used);
@@ -127,6 +133,13 @@ impl<'a> Rename<'a> {
             if used > 0 && used + count > p.width {
                 return Hold::Width;
             }
+            if count > 1 {
+                if p.apart_places > 0 && places >= p.apart_places || apart >= p.apart {
+                    return Hold::Width;
+                }
+                apart += 1;
+            }
+            places += 1;
             instructions += u32::from(fused.first);
             branches += u32::from(fused.branch);
             if instructions > p.instructions || branches > p.branches {
@@ -228,12 +241,13 @@ impl<'a> Rename<'a> {
         backend.schedule.slot(slot.wide);
         for uop in executed.clone() {
             let position = if self.counts_slots { position } else { self.computing };
-            self.uop(now, uop, rob, iteration, position, backend, observer);
+            self.uop(now, uop, rob, iteration, (position, slot.traits), backend, observer);
             self.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         if let Some(store) = slot.store {
             backend.memory.enter(store, iteration, slot.inst, &mut backend.results);
         }
+        self.note_flags(slot);
         if slot.last || slot.inserted {
             self.registers.apply(&mut backend.results);
         }
@@ -259,7 +273,7 @@ impl<'a> Rename<'a> {
         at: u32,
         rob: u32,
         iteration: u32,
-        position: u32,
+        (position, traits): (u32, Traits),
         backend: &mut Backend<'a>,
         observer: &mut O,
     ) {
@@ -281,6 +295,7 @@ impl<'a> Rename<'a> {
             result: LATER,
         };
         let place = backend.schedule.flights().next_place();
+        let waits = self.waits(uop, traits);
         for (n, source) in uop.sources.iter().enumerate() {
             let held = backend.input(source.from, at, iteration, inst, &self.registers);
             let chained = O::OPERANDS || !self.chains.is_empty();
@@ -289,7 +304,7 @@ impl<'a> Rename<'a> {
                 observer.on(now, Event::Needs { inst, from });
             }
             if !maker.is_some_and(|from| self.cut(inst, from)) {
-                match backend.results.ask(held, place, n, source.extra) {
+                match backend.results.ask(held, place, n, source.extra + waits) {
                     Some((at, maker)) => {
                         flight.operand = flight.operand.max(at);
                         if at > flight.ready {
@@ -328,6 +343,27 @@ impl<'a> Rename<'a> {
         self.redirect.renamed(inst, number);
     }
 
+    /// Cycles that a uop starts later for what its operands are.
+    fn waits(&self, uop: &Uop, traits: Traits) -> u16 {
+        if !(traits.shifts || traits.picks) || uop.role != Role::Compute {
+            return 0;
+        }
+        let regs = |is: &dyn Fn(Reg) -> bool| uop.sources.iter().any(|s| matches!(s.from, From::Reg(r) if is(r)));
+        let p = &self.params.rename;
+        let added = traits.shifts && regs(&|reg| self.registers.is_added(reg));
+        let picked = traits.picks && regs(&|reg| flag(reg).is_some_and(|n| self.logic[n]));
+        (u32::from(added) * p.added_shift_cycles + u32::from(picked) * p.pick_cycles) as u16
+    }
+
+    /// Note whose flags the instructions behind a slot read.
+    fn note_flags(&mut self, slot: &Slot) {
+        let uops = &self.block.uops[slot.uops.start as usize..slot.uops.end as usize];
+        let written = uops.iter().flat_map(|u| &u.outputs).flat_map(|o| &o.regs);
+        for n in written.chain(&slot.clears).filter_map(|reg| flag(*reg)) {
+            self.logic[n] = slot.traits.logic;
+        }
+    }
+
     /// Whether the front end finds from now on what follows a mispredicted branch.
     pub fn resumes(&mut self) -> bool {
         self.redirect.resumes(self.stall)
@@ -351,4 +387,9 @@ impl<'a> Rename<'a> {
         into.add(u64::from(self.drained) << 32 | u64::from(self.stall) << 1 | u64::from(self.merged));
         self.redirect.fingerprint(into);
     }
+}
+
+/// The number of a flag, `None` of any other register.
+fn flag(reg: Reg) -> Option<usize> {
+    [CARRY, ARITH].iter().position(|f| *f == reg)
 }

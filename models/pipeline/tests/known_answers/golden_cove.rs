@@ -177,11 +177,6 @@ fn gathers_and_scatters_take_what_was_measured() {
         ("62010540efffc5fc46d062b2fd0290043662017d48dbf749ffcf75e4", 20.0),
         ("62010540efffc5fc46d062b27d2290043662017d48dbf749ffcf75e4", 29.9),
         ("c44119efe4c5cd76f6c4a24990042ec4417ddbec49ffcf75e7", 29.0),
-        // Four vpgatherdq ymm to one register.
-        (
-            "c44119efe4c5cd76f6c4a2cd900426c5c576ffc4a2c5900426c4413d76c0c4a2bd900426c4413576c9c4a2b590042649ffcf75cc",
-            9.76,
-        ),
         // Six kxnorw and vpscatterdq xmm{k}.
         (
             "62010540efffc5fc46d062b2fd02a0043ec5fc46d862b2fd03a00c3ec5fc46e062b2fd04a0143ec5fc46e862b2fd05a01c3e\
@@ -209,5 +204,111 @@ fn a_gather_is_named_by_its_element_and_the_register_of_indices() {
     assert_eq!(
         refused("icelake", "62f27d49901c96"),
         "no figures for vpgatherdd z{k},m32z"
+    );
+}
+
+/// Loops of code that dec r15 and jne end, within a share of what was measured.
+#[track_caller]
+fn loops_take(loops: &[(&str, f64)], share: f64) {
+    for (hex, measured) in loops {
+        let found = cycles_on(&core("goldencove"), hex, 0, Loop).unwrap();
+        assert!(
+            (found / measured - 1.0).abs() < share,
+            "{found} cycles, not {measured}: {hex}"
+        );
+    }
+}
+
+#[test]
+fn rename_takes_indexed_operands_apart_in_three_places() {
+    loops_take(
+        &[
+            ("3b540d0090909049ffcf75f4", 1.0),                     // cmp edx, [rbp+rcx] and 3 nops
+            ("3b540d009090909049ffcf75f3", 1.333),                 // cmp edx, [rbp+rcx] and 4 nops
+            ("3b540d00909090909049ffcf75f2", 1.5),                 // cmp edx, [rbp+rcx] and 5 nops
+            ("3b540d0090909090909049ffcf75f1", 2.0),               // cmp edx, [rbp+rcx] and 6 nops
+            ("3b540d0090909090909090909049ffcf75ee", 2.0),         // cmp edx, [rbp+rcx] and 9 nops
+            ("3b540d009090909090909090909049ffcf75ed", 2.333),     // cmp edx, [rbp+rcx] and 10 nops
+            ("3b540d003b540d00909049ffcf75f1", 1.333),             // two of them and 2 nops
+            ("3b540d0090903b540d009049ffcf75f0", 2.0),             // 2 nops between them
+            ("3b540d003b540d003b540d00909090909049ffcf75ea", 2.5), // three of them and 5 nops
+            ("005405004883c001909049ffcf75f1", 1.333),             // add [rbp+rax], dl; add rax, 1; 2 nops
+        ],
+        0.03,
+    );
+}
+
+#[test]
+fn shifts_wait_for_constants_that_rename_added() {
+    loops_take(
+        &[
+            ("4883c50148d1e549ffcf75f4", 3.0),       // add rbp, 1; shl rbp,1
+            ("4883c501c4e3fbf0ed0349ffcf75f1", 3.0), // add rbp, 1; rorx rbp,rbp,3
+            ("4883c501480fbaed0149ffcf75f2", 3.0),   // add rbp, 1; bts rbp,1
+            ("4883c501480fcd49ffcf75f4", 4.0),       // add rbp, 1; bswap rbp
+            ("4883c501488d6c350049ffcf75f2", 1.0),   // add rbp, 1; lea rbp,[rbp+rsi]
+            ("4883c501f3480fb8ed49ffcf75f2", 3.0),   // add rbp, 1; popcnt rbp,rbp
+        ],
+        0.03,
+    );
+}
+
+#[test]
+fn cmov_and_set_wait_a_cycle_more_for_logic_beside_them() {
+    loops_take(
+        &[
+            ("85ff0f45f149ffcf75f6", 2.0),             // test; cmovne
+            ("83ff050f45f149ffcf75f5", 1.0),           // cmp; cmovne
+            ("89c685c00f45c149ffcf75f4", 2.67),        // mov; test; cmovne
+            ("85ff0f45f10f45f249ffcf75f3", 3.67),      // test and two cmovne in a chain
+            ("85ff11ce49ffcf75f7", 1.0),               // test; adc
+            ("0fafed85ed89d811c889c549ffcf75f0", 5.0), // imul; test; mov; adc; mov
+            ("0f45c5c4e37bf0c00349ffcf75f2", 2.5),     // cmovne behind the dec and jne of the loop; rorx
+        ],
+        0.03,
+    );
+}
+
+#[test]
+fn extended_bytes_of_some_registers_are_no_moves() {
+    loops_take(
+        &[
+            ("440fb6d74b8d3c3249ffcf75f3", 2.0), // movzx r10d, dil; lea
+            ("450fb6d44f8d243249ffcf75f3", 2.0), // movzx r10d, r12b; lea
+            ("440fb6d34b8d1c3249ffcf75f3", 1.0), // movzx r10d, bl; lea
+            ("410fb6c24e8d143049ffcf75f3", 1.0), // movzx eax, r10b; lea
+        ],
+        0.03,
+    );
+}
+
+#[test]
+fn words_and_upper_halves_are_forwarded_but_not_renamed() {
+    loops_take(
+        &[
+            ("668903668b036683e00f49ffcf75f1", 7.7),  // a word stored, loaded and masked
+            ("89038b0383e00f49ffcf75f4", 1.0),        // a dword
+            ("6683030149ffcf75f7", 7.4),              // add word ptr [rbx], 1
+            ("4889038b034883e00f49ffcf75f2", 1.0),    // the lower half
+            ("4889038b43044883e00f49ffcf75f1", 7.35), // the upper half
+        ],
+        0.2,
+    );
+}
+
+#[test]
+fn golden_cove_writes_both_lines_of_a_split_store() {
+    takes("4889433c", 2.0); // mov [rbx+60], rax
+    takes("4889433c4889837c000000", 4.0); // and mov [rbx+124], rax
+}
+
+#[test]
+fn microcode_holds_the_uop_cache_up() {
+    loops_take(
+        &[
+            ("48a549ffcf75f9", 5.0),     // movsq
+            ("48a548a549ffcf75f7", 9.0), // two of them
+        ],
+        0.03,
     );
 }

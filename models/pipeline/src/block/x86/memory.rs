@@ -109,7 +109,8 @@ impl Builder<'_> {
         let alike = !mem.write || m.renamed_updates == Updates::Any || self.stored_registers(mem).is_empty();
         let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
         let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
-        forward.filter(|_| known && alike && near && whole && !self.d.vector())
+        let sized = m.renamed_words || mem.bytes != 2;
+        forward.filter(|_| known && alike && near && whole && sized && !self.d.vector())
     }
 
     /// Whether the result comes straight from the load ports.

@@ -3,6 +3,7 @@
 pub(crate) mod absorb;
 mod compute;
 mod memory;
+pub(crate) mod traits;
 
 use crate::block::fusion::fuse;
 use crate::block::uops::{Case, Expansion, Role, Uop};

@@ -38,6 +38,8 @@ tables! {
         renamed_step: int[1..=4096] = Some(8),
         /// Bytes that they must read at least.
         renamed_bytes: int[1..=64] = Some(1),
+        /// Whether those of two bytes are among them.
+        renamed_words: flag = Some(true),
         /// Whether those that read the lower part of what was stored are among them.
         renamed_parts: flag = Some(false),
         /// Whether a load that no store can forward to waits until that store is in the cache.

@@ -24,6 +24,16 @@ tables! {
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.
         whole_groups: flag = Some(false),
+        /// Places of a cycle, in fused uops from its start, that those which rename takes apart have to be in; 0: any.
+        apart_places: int[0..=64] = Some(0),
+        /// Fused uops that rename takes apart in a cycle.
+        apart: limit[1..=64] = Some(UNLIMITED),
+        /// Cycles more of a shift of a register to which rename has added a constant.
+        added_shift_cycles: int[0..=10] = Some(0),
+        /// Cycles more of a `cmov` or `set` of one uop that is renamed in the cycle of the logic whose flags it reads.
+        pick_cycles: int[0..=10] = Some(0),
+        /// Whether `movzx` from `spl`, `bpl`, `sil`, `dil` and `r12b` to `r15b` is no move that can be eliminated.
+        odd_bytes_kept: flag = Some(false),
         /// Whether an instruction is `indexed` (`instructions.csv`) by an index register without a base.
         index_alone: flag = Some(true),
         /// Whether an explicit use of the stack pointer after push or pop costs a uop.
@@ -64,6 +74,8 @@ tables! {
         counts_late: flag = Some(false),
         /// Whether a branch that is not taken, or that is fused with nothing that writes a register, gets the port with the fewest waiting uops in any slot.
         branches_balanced: flag = Some(false),
+        /// Whether a load gets the port with the fewest waiting uops in any slot.
+        loads_balanced: flag = Some(false),
         /// Ports that load.
         load: text = None,
         /// Ports that compute store addresses.
