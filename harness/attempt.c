@@ -11,9 +11,7 @@
 #include "machine.h"
 #include "mix.h"
 
-#include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STACK_BYTES 65536
 #define FRAME 512 /* bytes of a caller's frame that must stay as they are */
@@ -30,51 +28,13 @@ static struct arena code_arena, stack;
 static const struct buffers *buffers;
 static uint8_t frame[FRAME];
 static uint8_t *top;
-static const struct attempt *current;
 static uint8_t kept[MOST_KEPT]; /* what was arranged */
-
-/* Write what the current case is, e.g. "size 64, dst +3, src +0, dst ends after 12". */
-static void describe(char *text, size_t size)
-{
-	static const char *const names[] = {"dst", "src"};
-	const struct attempt *a = current;
-	int used = snprintf(text, size, "%s %zu",
-			    job->effect == EFFECT_STORE_FIELDS ? "records" : "size", a->count);
-
-	for (int s = 0; s < SIDES; s++)
-		if (a->at[s])
-			used += snprintf(text + used, size - used, ", %s +%zu", names[s],
-					 (size_t)(uintptr_t)a->at[s] % 4096);
-	if (a->overlapped)
-		used += snprintf(text + used, size - used, ", src - dst = %td",
-				 a->at[SIDE_SRC] - a->at[SIDE_DST]);
-	for (int s = 0; s < SIDES; s++) {
-		if (a->at[s] && a->limit[s] < a->bytes[s])
-			used += snprintf(text + used, size - used, ", %s faults at byte %zu",
-					 names[s], a->limit[s]);
-		if (a->at[s] && a->front[s])
-			used += snprintf(text + used, size - used, ", %s faults before byte %zu",
-					 names[s], a->front[s]);
-	}
-}
-
-void attempt_fail(const char *format, ...)
-{
-	char what[200], where[110];
-	va_list values;
-
-	va_start(values, format);
-	vsnprintf(what, sizeof(what), format, values);
-	va_end(values);
-	describe(where, sizeof(where));
-	snprintf(verdict->failure, sizeof(verdict->failure), "%s (%s)", what, where);
-	_exit(0);
-}
 
 void attempt_init(const struct job *of_job, struct verdict *into)
 {
 	job = of_job;
 	verdict = into;
+	verdict_open(job, verdict);
 	code = arena_code(&code_arena, job->code, job->code_size, job->offset);
 	stack = arena_open(STACK_BYTES);
 	for (size_t i = 0; i < FRAME; i++)
@@ -161,18 +121,18 @@ static void check_registers(const struct cpu_state *in, const struct cpu_state *
 		if (in->gpr[i] == out->gpr[i] || job->may_change >> i & 1)
 			continue;
 		if (i == machine_stack_pointer)
-			attempt_fail("the stack pointer is off by %td",
+			verdict_fail("the stack pointer is off by %td",
 				     (ptrdiff_t)(out->gpr[i] - in->gpr[i]));
-		attempt_fail("register %s changed", machine_register_name(i));
+		verdict_fail("register %s changed", machine_register_name(i));
 	}
 	wrong = machine_vector_changed();
 	if (wrong)
-		attempt_fail("register %s changed", wrong);
+		verdict_fail("register %s changed", wrong);
 	wrong = machine_flags_wrong(in, out, job->flags_may_change);
 	if (wrong)
-		attempt_fail("%s", wrong);
+		verdict_fail("%s", wrong);
 	if (memcmp(top, frame, FRAME))
-		attempt_fail("the caller's stack frame changed");
+		verdict_fail("the caller's stack frame changed");
 }
 
 /* Check a count of bytes not done; returns how many bytes it claims to be done. */
@@ -181,10 +141,10 @@ static size_t check_uncopied(const struct attempt *a, uint64_t uncopied)
 	size_t possible = effect_possible(job, a), want = a->count - possible;
 
 	if (uncopied < want || uncopied > a->count || (job->exact && uncopied != want))
-		attempt_fail("%lld bytes said to be left, %s%zu are", (long long)uncopied,
+		verdict_fail("%lld bytes said to be left, %s%zu are", (long long)uncopied,
 			     job->exact ? "" : "at least ", want);
 	if (possible && uncopied == a->count)
-		attempt_fail("no progress, though %zu bytes can be accessed", possible);
+		verdict_fail("no progress, though %zu bytes can be accessed", possible);
 	if (uncopied - want > verdict->over_report)
 		verdict->over_report = uncopied - want;
 	return a->count - uncopied;
@@ -195,7 +155,7 @@ static size_t check_stored(const struct attempt *a, uint64_t stored)
 	size_t possible = effect_possible(job, a);
 
 	if (stored > possible || (job->exact && stored != possible))
-		attempt_fail("%lld records said to be stored, %s%zu can be", (long long)stored,
+		verdict_fail("%lld records said to be stored, %s%zu can be", (long long)stored,
 			     job->exact ? "" : "at most ", possible);
 	if ((possible - stored) * job->record[SIDE_DST] > verdict->over_report)
 		verdict->over_report = (possible - stored) * job->record[SIDE_DST];
@@ -209,7 +169,7 @@ static void check_order(const struct attempt *a, const struct cpu_state *out)
 	int want = effect_order(a);
 
 	if ((given > 0) - (given < 0) != want)
-		attempt_fail(
+		verdict_fail(
 		    "%lld is returned, and the sign of the first difference, byte %zu, is %d",
 		    (long long)given, a->differ, want);
 }
@@ -220,11 +180,11 @@ static void check_found(const struct attempt *a, const struct cpu_state *out)
 	size_t length = found ? a->match : a->count;
 
 	if (job->out[ROLE_LENGTH].bits && take(out, ROLE_LENGTH) != length)
-		attempt_fail("length %lld is returned, not %zu", (long long)take(out, ROLE_LENGTH),
+		verdict_fail("length %lld is returned, not %zu", (long long)take(out, ROLE_LENGTH),
 			     length);
 	if (job->out[ROLE_FOUND].bits &&
 	    take(out, ROLE_FOUND) != (found ? (uintptr_t)a->at[SIDE_SRC] + a->match : 0))
-		attempt_fail("%#llx is returned, and the value is %s %zu",
+		verdict_fail("%#llx is returned, and the value is %s %zu",
 			     (unsigned long long)take(out, ROLE_FOUND),
 			     found ? "at byte" : "nowhere in", length);
 }
@@ -236,7 +196,7 @@ static bool check_faulted(const struct attempt *a, const struct cpu_state *out)
 
 	if (!job->out[ROLE_FAULTED].bits || !take(out, ROLE_FAULTED) == !want)
 		return !want;
-	attempt_fail(want ? "no fault is reported, and a byte that is needed cannot be accessed"
+	verdict_fail(want ? "no fault is reported, and a byte that is needed cannot be accessed"
 			  : "a fault is reported, and all that is needed can be accessed");
 }
 
@@ -246,7 +206,7 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 	uint32_t want;
 
 	if (job->out[ROLE_DST].bits && take(out, ROLE_DST) != (uintptr_t)a->at[SIDE_DST])
-		attempt_fail("%#llx is returned, not dst", (unsigned long long)take(out, ROLE_DST));
+		verdict_fail("%#llx is returned, not dst", (unsigned long long)take(out, ROLE_DST));
 	switch (job->effect) {
 	case EFFECT_COMPARE:
 		if (check_faulted(a, out))
@@ -259,7 +219,7 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 	case EFFECT_CHECKSUM:
 		want = a->known ? a->known : effect_sum(a->at[SIDE_SRC], a->count, a->sum);
 		if (checksum_fold(take(out, ROLE_SUM)) != want)
-			attempt_fail("sum %#llx folds to %#x, not %#x",
+			verdict_fail("sum %#llx folds to %#x, not %#x",
 				     (unsigned long long)take(out, ROLE_SUM),
 				     checksum_fold(take(out, ROLE_SUM)), want);
 		return 0;
@@ -306,7 +266,7 @@ static void check_arranged(const struct attempt *a, const struct arranged *arran
 
 	for (size_t i = 0; memcmp(arranged->from, kept, arranged->size); i++)
 		if (arranged->from[i] != kept[i])
-			attempt_fail("%s byte %td is written",
+			verdict_fail("%s byte %td is written",
 				     arranged->side == SIDE_DST ? "dst" : "src",
 				     arranged->from + i - a->at[arranged->side]);
 	memcpy(arranged->from, buffers->held[arranged->side] + (arranged->from - arena->start),
@@ -320,7 +280,7 @@ void attempt_run(struct attempt *attempt)
 	struct cpu_state in, out;
 	size_t done;
 
-	current = attempt;
+	verdict_on(attempt);
 	attempt->source = attempt->at[SIDE_SRC];
 	if (attempt->overlapped)
 		attempt->source = buffers->held[SIDE_DST] +
@@ -328,18 +288,18 @@ void attempt_run(struct attempt *attempt)
 	if (arranges)
 		arranged = arrange(attempt);
 	prepare(attempt, &in);
-	fault_expect(attempt);
+	fault_expect(attempt, buffers->side);
 	machine_call(&in, &out, (uintptr_t)code + job->entry);
-	fault_expect(NULL);
+	fault_expect(NULL, NULL);
 	if (fault_left_open())
-		attempt_fail("user access is left open: a stac without a clac");
+		verdict_fail("user access is left open: a stac without a clac");
 	check_registers(&in, &out);
 	if (attempt->at[SIDE_SRC] && !attempt->overlapped && job->effect != EFFECT_SCAN) {
 		const uint8_t *at = attempt->at[SIDE_SRC];
 
 		if (memcmp(at, buffers->held[SIDE_SRC] + (at - buffers->side[SIDE_SRC].start),
 			   attempt->limit[SIDE_SRC]))
-			attempt_fail("the source is written");
+			verdict_fail("the source is written");
 	}
 	done = check_result(attempt, &out);
 	verdict->cases++;

@@ -169,7 +169,7 @@ static void check_outside(const struct buffers *g, const uint8_t *from, const ui
 		return;
 	for (ptrdiff_t i = 0; i < to - from; i++)
 		if (from[i] != old[i])
-			attempt_fail("dst byte %td is written, outside the destination", ahead + i);
+			verdict_fail("dst byte %td is written, outside the destination", ahead + i);
 }
 
 /* Bytes around a destination that are looked at: a source that overlaps it is among them. */
@@ -209,7 +209,7 @@ void buffers_check(const struct buffers *g, const struct job *job, const struct 
 
 		while (at[i] == image.bytes[i])
 			i++;
-		attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
+		verdict_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
 	}
 	for (size_t i = image.covered ? 0 : done; at + i < limit; i++) {
 		bool covered = i < image.known && (!image.covered || image.covered[i]);
@@ -217,9 +217,9 @@ void buffers_check(const struct buffers *g, const struct job *job, const struct 
 		if (covered && at[i] == image.bytes[i])
 			continue;
 		if (covered && i < done)
-			attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
+			verdict_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
 		if (at[i] != old[i])
-			attempt_fail("dst byte %zu is %#x: %s", i, at[i],
+			verdict_fail("dst byte %zu is %#x: %s", i, at[i],
 				     covered	     ? "neither old nor new"
 				     : image.covered ? "it is in no field that can be stored"
 						     : "the source there cannot be read");
@@ -249,9 +249,9 @@ void buffers_check_back(const struct buffers *g, const struct job *job, const st
 		if (known && *byte == image.bytes[i])
 			continue;
 		if (a->bytes[SIDE_DST] - i <= done)
-			attempt_fail("dst byte %zu is %#x, not %#x", i, *byte, image.bytes[i]);
+			verdict_fail("dst byte %zu is %#x, not %#x", i, *byte, image.bytes[i]);
 		if (*byte != g->held[SIDE_DST][byte - arena->start])
-			attempt_fail("dst byte %zu is %#x: %s", i, *byte,
+			verdict_fail("dst byte %zu is %#x: %s", i, *byte,
 				     known ? "neither old nor new"
 					   : "the source there cannot be read");
 	}
@@ -271,7 +271,7 @@ void buffers_check_front(const struct buffers *g, const struct job *job, const s
 
 		if (*byte != g->held[SIDE_DST][byte - arena->start] &&
 		    !(covered && *byte == image.bytes[i]))
-			attempt_fail("dst byte %zu is %#x: neither old nor new", i, *byte);
+			verdict_fail("dst byte %zu is %#x: neither old nor new", i, *byte);
 	}
 	memcpy(arena->start, g->held[SIDE_DST], high - arena->start);
 }
@@ -280,7 +280,7 @@ void buffers_check_all(const struct buffers *buffers)
 {
 	for (int s = 0; s < SIDES; s++)
 		if (memcmp(buffers->side[s].start, buffers->held[s], buffers->side[s].size))
-			attempt_fail("%s is written, in this case or one of those before",
+			verdict_fail("%s is written, in this case or one of those before",
 				     s == SIDE_SRC ? "the source"
 						   : "memory far from the destination");
 }

@@ -4,7 +4,7 @@
 #define HARNESS_BUFFERS_H
 
 #include "arena.h"
-#include "attempt.h"
+#include "verdict.h"
 
 struct buffers {
 	struct arena side[SIDES];

@@ -3,7 +3,7 @@
 #ifndef HARNESS_EFFECT_H
 #define HARNESS_EFFECT_H
 
-#include "attempt.h"
+#include "verdict.h"
 
 /*
  * Bytes that a complete call leaves at the destination, as far as the source can be read (known of

@@ -18,6 +18,7 @@ static const struct job *job;
 static const uint8_t *code;
 static struct verdict *verdict;
 static const struct attempt *volatile expected;
+static const struct arena *sides;
 static uint64_t faults, faulting_case;
 static volatile bool access_open;
 
@@ -43,7 +44,7 @@ static void name_address(char *text, size_t size, uintptr_t address)
 	static const char *const names[] = {"dst", "src"};
 
 	for (int side = 0; side < SIDES; side++) {
-		if (!expected->at[side] || !arena_holds(attempt_side(side), address))
+		if (!expected->at[side] || !arena_holds(&sides[side], address))
 			continue;
 		snprintf(text, size, "%s byte %td of %zu", names[side],
 			 (const uint8_t *)address - expected->at[side], expected->bytes[side]);
@@ -67,7 +68,7 @@ static bool may_fault(enum side side, uintptr_t address)
 	enum side memory = expected->overlapped ? SIDE_DST : side;
 	size_t at = address - (uintptr_t)expected->at[side];
 
-	if (!expected->at[side] || !arena_holds(attempt_side(memory), address))
+	if (!expected->at[side] || !arena_holds(&sides[memory], address))
 		return false;
 	if (side == SIDE_SRC && at >= expected->bytes[side])
 		return at < expected->bytes[side] + job->overread;
@@ -87,7 +88,7 @@ static void count_fault(uintptr_t at)
 		faults = 0;
 	}
 	if (++faults > MOST_FAULTS)
-		attempt_fail("faults without end, last at +%#zx", (size_t)at);
+		verdict_fail("faults without end, last at +%#zx", (size_t)at);
 }
 
 /* Emulate an instruction that opens or closes the access to user memory. */
@@ -113,33 +114,33 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		return;
 	}
 	if (number == SIGSYS)
-		attempt_fail("+%#zx makes a system call", (size_t)at);
+		verdict_fail("+%#zx makes a system call", (size_t)at);
 	if (at >= job->code_size) {
-		attempt_fail("%s at %#lx, outside the variant's code", signal_name(number),
+		verdict_fail("%s at %#lx, outside the variant's code", signal_name(number),
 			     (unsigned long)pc);
 	}
 	if (number == SIGILL && pass_gate(context, at))
 		return;
 	if (number != SIGSEGV)
-		attempt_fail("%s at +%#zx", signal_name(number), (size_t)at);
+		verdict_fail("%s at +%#zx", signal_name(number), (size_t)at);
 	name_address(place, sizeof(place), address);
 	for (size_t i = 0; i < job->entries; i++) {
 		if (job->table[i].insn != at)
 			continue;
 		if (expected->stray && !beside_stray(address, info))
-			attempt_fail("+%#zx accesses dst, %p, which is no user's", at,
+			verdict_fail("+%#zx accesses dst, %p, which is no user's", at,
 				     (void *)expected->at[SIDE_DST]);
 		if (!expected->stray && !allowed(address))
-			attempt_fail("+%#zx accesses %s, where it may not", (size_t)at, place);
+			verdict_fail("+%#zx accesses %s, where it may not", (size_t)at, place);
 		if (job->gated && !access_open)
-			attempt_fail("+%#zx accesses %s, but not between stac and clac", (size_t)at,
+			verdict_fail("+%#zx accesses %s, but not between stac and clac", (size_t)at,
 				     place);
 		count_fault(at);
 		verdict->hits[i]++;
 		machine_set_pc(context, (uintptr_t)code + job->table[i].fixup);
 		return;
 	}
-	attempt_fail("fault at +%#zx, which has no exception-table entry, at %s", (size_t)at,
+	verdict_fail("fault at +%#zx, which has no exception-table entry, at %s", (size_t)at,
 		     place);
 }
 
@@ -153,7 +154,7 @@ static void on_tick(int number)
 		last = verdict->cases;
 		ticks = 0;
 	} else if (++ticks >= MOST_TICKS) {
-		attempt_fail("does not return within a second of CPU time");
+		verdict_fail("does not return within a second of CPU time");
 	}
 }
 
@@ -176,8 +177,9 @@ void fault_init(const struct job *of_job, const uint8_t *base, struct verdict *i
 	setitimer(ITIMER_VIRTUAL, &every, NULL);
 }
 
-void fault_expect(const struct attempt *attempt)
+void fault_expect(const struct attempt *attempt, const struct arena *of)
 {
+	sides = of;
 	if (attempt)
 		access_open = false;
 	expected = attempt;

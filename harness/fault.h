@@ -3,7 +3,9 @@
 #ifndef HARNESS_FAULT_H
 #define HARNESS_FAULT_H
 
-#include "attempt.h"
+#include "verdict.h"
+
+struct arena;
 
 /*
  * Catch signals on a stack of their own. A fault at an instruction that the exception table of
@@ -12,8 +14,11 @@
  */
 void fault_init(const struct job *job, const uint8_t *base, struct verdict *verdict);
 
-/* Expect faults of this attempt only; NULL: none. Access to user memory starts closed. */
-void fault_expect(const struct attempt *attempt);
+/*
+ * Expect faults of this attempt only, in the memory of its two sides; NULL: none. Access to user
+ * memory starts closed.
+ */
+void fault_expect(const struct attempt *attempt, const struct arena *sides);
 
 /* Say whether the attempt opened the access to user memory (stac) and did not close it. */
 bool fault_left_open(void);

@@ -64,7 +64,7 @@ static bool is_new(const struct attempt *a, const uint8_t *at)
 static void check_window(const struct attempt *a)
 {
 	if (memcmp(window[SIDE_SRC], held[SIDE_SRC], WINDOW))
-		attempt_fail("the end of the source is written");
+		verdict_fail("the end of the source is written");
 	if (!memcmp(window[SIDE_DST], held[SIDE_DST], WINDOW))
 		return;
 	for (size_t i = 0; i < WINDOW; i++) {
@@ -72,7 +72,7 @@ static void check_window(const struct attempt *a)
 		bool inside = at >= a->at[SIDE_DST] && at < a->at[SIDE_DST] + a->bytes[SIDE_DST];
 
 		if (*at != held[SIDE_DST][i] && !(inside && is_new(a, at)))
-			attempt_fail("dst byte %td is %#x, behind bytes that cannot be accessed",
+			verdict_fail("dst byte %td is %#x, behind bytes that cannot be accessed",
 				     at - a->at[SIDE_DST], *at);
 	}
 	memcpy(window[SIDE_DST], held[SIDE_DST], WINDOW);

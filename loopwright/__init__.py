@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopwright.judging.study import compare
     from loopwright.linux.baseline import baseline
     from loopwright.linux.patch import patch
+    from loopwright.machine.trace import trace
     from loopwright.measuring.measure import measure
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.measuring.results import import_results, results, withdraw
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from loopwright.reporting import plots as plots
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
-    from loopwright.tracing.trace import trace
 
     __version__: str
 
@@ -51,7 +51,7 @@ _VERBS = {
     "ports": "predicting.explain", "predict": "predicting.predict",
     "published": "judging.published", "read_assembly": "code.snippet",
     "recommend": "judging.recommend", "results": "measuring.results", "scan": "scanning.scan",
-    "sources": "predicting.explain", "timeline": "predicting.explain", "trace": "tracing.trace",
+    "sources": "predicting.explain", "timeline": "predicting.explain", "trace": "machine.trace",
     "withdraw": "measuring.results",
 }  # fmt: skip
 

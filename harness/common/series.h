@@ -88,12 +88,6 @@ struct reading {
 	char refused[SERIES_REASON];
 };
 
-/*
- * Per mille by which a sample may be above the quick ones: less for each of two targets, for what
- * is off in either is more in their difference.
- */
-unsigned int series_window(const struct series *series);
-
 /* Turn a series into a reading; false, with the reason, where too little of it is acceptable. */
 bool series_judge(struct series *series, struct reading *reading);
 

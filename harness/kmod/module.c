@@ -165,7 +165,7 @@ static ssize_t run_write(struct file *file, const char __user *from, size_t coun
 		error = mutex_lock_interruptible(&busy);
 	if (error)
 		return error;
-	error = run(line, cpu, &selection);
+	error = run_verb(line, cpu, &selection);
 	mutex_unlock(&busy);
 	return error ?: count;
 }

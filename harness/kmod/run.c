@@ -166,7 +166,7 @@ static int in_thread(struct task *task)
 	return task->result;
 }
 
-int run(const char *what, unsigned int cpu, const struct selection *selection)
+int run_verb(const char *what, unsigned int cpu, const struct selection *selection)
 {
 	struct task *task;
 	int error = -EINVAL;

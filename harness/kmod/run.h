@@ -9,6 +9,6 @@
  * Do what is asked, "check", "self-test" or "measure", and record it. -EINVAL for another word,
  * -ENODEV where the CPU is not online, -EINTR where a signal came.
  */
-int run(const char *what, unsigned int cpu, const struct selection *selection);
+int run_verb(const char *what, unsigned int cpu, const struct selection *selection);
 
 #endif

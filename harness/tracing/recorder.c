@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What an emulated core does, written down as it does it: hooks that Unicorn calls for every
- * instruction and every access. loopwright/tracing/emulator.py builds and loads them.
+ * instruction and every access. loopwright/machine/emulator.py builds and loads them.
  */
 #include <stdbool.h>
 #include <stdint.h>

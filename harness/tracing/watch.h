@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One call in an emulated core, with every instruction and every access held to the contract.
- * loopwright/tracing/watch.py mirrors these structures.
+ * loopwright/machine/watch.py mirrors these structures.
  */
 #ifndef HARNESS_TRACING_WATCH_H
 #define HARNESS_TRACING_WATCH_H

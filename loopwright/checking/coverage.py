@@ -18,8 +18,8 @@ from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
-from loopwright.tracing import watch
-from loopwright.tracing.watch import Access
+from loopwright.machine import watch
+from loopwright.machine.watch import Access
 
 
 def key(*parts: str) -> str:

@@ -18,9 +18,9 @@ from loopwright.checking import body
 from loopwright.checking.body import Body
 from loopwright.code.instructions import Code, Flow
 from loopwright.kernels import Contract
-from loopwright.tracing import watch
-from loopwright.tracing.emulator import PAGE
-from loopwright.tracing.watch import AREA, KERNEL_AREA, SIDES, Access
+from loopwright.machine import watch
+from loopwright.machine.emulator import PAGE
+from loopwright.machine.watch import AREA, KERNEL_AREA, SIDES, Access
 
 _SMALL = 160  # sizes up to here are all tried
 _FULL_FAULTS = 72  # sizes up to here with every position of a fault

@@ -237,7 +237,7 @@ def trace(
     loopwright trace x86_64/csum/adc4 --size 1500 --csv
     loopwright trace --asm loop.s --iterations 3
     """
-    from loopwright.tracing.trace import TraceQuestion, answer_trace
+    from loopwright.machine.trace import TraceQuestion, answer_trace
 
     pairs = options.alignments(align)
     if len(pairs) != 1:

@@ -3,10 +3,9 @@
 import bisect
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -17,9 +16,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import files
-from loopwright.code import loops
-from loopwright.code.instructions import Flow, Instruction, decode, no_code, steps
-from loopwright.errors import InputError, unknown
+from loopwright.errors import InputError
 
 # Of x86-64 (psABI, table 4.9): bytes of the field, whether it counts from its own place.
 _X86 = {1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
@@ -198,6 +195,14 @@ class Section:
     def bytes_of(self, start: int, end: int) -> bytes:
         """Return the code between two addresses."""
         return self.code[start - self.address : end - self.address]
+
+
+def extent(section: Section, symbol: Symbol) -> range:
+    """Return the addresses of a routine: by its size, else up to the next one."""
+    if symbol.size:
+        return range(symbol.address, symbol.address + symbol.size)
+    later = [s.address for s in section.routines if s.address > symbol.address]
+    return range(symbol.address, min(later, default=section.end))
 
 
 def read(path: Path) -> list[Section]:
@@ -399,221 +404,3 @@ def _addresses(table: bytes, at: int, base: int) -> tuple[int, int]:
 
 def _integer(table: bytes, at: int) -> int:
     return int.from_bytes(table[at : at + 2], "little")
-
-
-_PADDING = b"\0\xcc"
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One thing to predict: a loop, or code without one.
-
-    address is where it lies in its section; moved the bytes that an iteration stores, or loads
-    where it stores none (64 of a repeated string instruction); error says why it is no code.
-    """
-
-    id: str
-    isa: str
-    notion: str
-    address: int
-    instructions: tuple[Instruction, ...] = ()
-    moved: int | None = None
-    error: str = ""
-
-    @property
-    def offset(self) -> int:
-        """Return its code offset, with an object's sections at 64-byte boundaries."""
-        return self.address % 64
-
-    @property
-    def code(self) -> bytes:
-        """Return its machine code."""
-        return b"".join(i.code for i in self.instructions)
-
-
-def of_loops(section: Section, within: range) -> Iterator[Piece]:
-    """Yield the innermost loops of a section between two addresses, by address.
-
-    They are those of `scan`, from the first byte to the last of the likely path, and those that
-    make no block there; a repeated string instruction is a loop of its own. Bytes that are no
-    instructions have a piece with the error, and no string instruction of the routine behind them
-    has one. Ids are left to the caller.
-    """
-    found = [
-        of_path(section, loop.path)
-        for loop in loops.in_section(section).innermost
-        if loop.refused != "repeats" and section.address + loop.path[0][0] in within
-    ]
-    for start, stop in _stretches(section, within):
-        routine = steps(section.isa, section.bytes_of(start, stop), start)
-        found += [_piece(section, s.address, s.end, string=True) for s in routine if s.string]
-        reached = routine[-1].end if routine else start
-        if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
-            said = str(no_code(section.isa, rest, 0))
-            found.append(Piece("", section.isa, "unrolled", reached, error=said))
-    yield from sorted(found, key=lambda piece: piece.address)
-
-
-def undisturbed(section: Section, within: range) -> Piece:
-    """Return one call of the code between two addresses: conditional branches fall through."""
-    code = section.bytes_of(within.start, within.stop)
-    try:
-        body = straight(decode(section.isa, code, within.start), within.start)
-    except InputError as error:
-        return Piece("", section.isa, "unrolled", within.start, error=str(error))
-    nothing = "" if body else "it returns at once: there is nothing to predict"
-    return Piece("", section.isa, "unrolled", within.start, body, moved(body), nothing)
-
-
-def straight(code: Sequence[Instruction], entry: int) -> tuple[Instruction, ...]:
-    """Return the instructions of one undisturbed call: conditional branches fall through."""
-    at = {ins.address: ins for ins in code}
-    body: list[Instruction] = []
-    ins = at.get(entry)
-    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(at):
-        if ins.flow is Flow.JUMP:
-            ins = at.get(ins.target) if ins.target is not None else None
-            continue
-        body.append(ins)
-        ins = at.get(ins.end)
-    return tuple(body)
-
-
-def moved(body: Sequence[Instruction]) -> int:
-    """Return the bytes that code stores, or loads where it stores none."""
-    return sum(i.written_bytes for i in body) or sum(i.read_bytes for i in body)
-
-
-def _stretches(section: Section, within: range) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of routines and of the code between them, without data."""
-    edges = {within.start, within.stop}
-    for routine in section.routines:
-        edges |= {routine.address, routine.address + routine.size}
-    for gap in section.data:
-        edges |= {gap.start, gap.stop}
-    for start, stop in pairwise(sorted(edge for edge in edges if edge in _closed(within))):
-        if not any(start in gap for gap in section.data):
-            yield start, stop
-
-
-def _closed(within: range) -> range:
-    """Return the addresses of a range and the one behind it."""
-    return range(within.start, within.stop + 1)
-
-
-def of_path(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
-    """Return a loop from the first to the last byte of its path, which counts from the section.
-
-    Models follow its jumps and let its forward branches fall through; a path that goes another way
-    has an error.
-    """
-    start, end = section.address + path[0][0], section.address + path[-1][1]
-    piece = _piece(section, start, end)
-    joints = {section.address + stop for _, stop in path[:-1]}
-    jumps = {i.end for i in piece.instructions if i.flow is Flow.JUMP}
-    forwards = all(stop <= begin for (_, stop), (begin, _) in pairwise(path))
-    if piece.error or (forwards and joints <= jumps):
-        return piece
-    said = f"its likely path runs through {len(path)} pieces of code: ask `loopwright scan` for it"
-    return Piece("", section.isa, "loop", start, error=said)
-
-
-def _piece(section: Section, start: int, end: int, *, string: bool = False) -> Piece:
-    try:
-        body = decode(section.isa, section.bytes_of(start, end), start)
-    except InputError as error:
-        return Piece("", section.isa, "loop", start, error=str(error))
-    branch = body[-1].flow in (Flow.BRANCH, Flow.JUMP)
-    notion = "loop" if branch else "unrolled"
-    amount = loops.STRING_BYTES if string else moved(body)
-    return Piece("", section.isa, notion, start, body, amount)
-
-
-def pieces(spec: str) -> list[Piece]:
-    """Return the loops of FILE or FILE:SYMBOL, named by symbol and offset in it, by address.
-
-    Where there is no loop each routine is one call, of which no conditional branch is taken.
-    InputError where there is no such file or symbol, and for code of another ISA or of both.
-    """
-    places = _meant(spec)
-    found = [piece for _, piece in _loops(places)]
-    if not any(not piece.error for piece in found):
-        calls = [(s, r) for s, within in places for r in _routines(s, within)]
-        found = [named(section, undisturbed(section, within)) for section, within in calls]
-    return found
-
-
-def loops_of(spec: str) -> list[tuple[Section, Piece]]:
-    """Return the loops of FILE or FILE:SYMBOL, each with the section that it lies in.
-
-    InputError as of pieces.
-    """
-    return _loops(_meant(spec))
-
-
-def _loops(places: Sequence[tuple[Section, range]]) -> list[tuple[Section, Piece]]:
-    return [(s, named(s, piece)) for s, within in places for piece in of_loops(s, within)]
-
-
-def _meant(spec: str) -> list[tuple[Section, range]]:
-    """Return the sections of FILE, or where in them its SYMBOL lies; InputError for neither."""
-    path, wanted = _parsed(spec)
-    sections = read(path)
-    if not sections:
-        raise InputError(f"{path} holds no code: none of its sections is executable")
-    isas = {section.isa for section in sections}
-    if len(isas) > 1:
-        raise InputError(f"{path} holds code of several ISAs: give objects of one")
-    if wanted:
-        known = {s.name for section in sections for s in section.symbols}
-        if wanted not in known:
-            raise unknown("symbol", wanted, known)
-    return [place for section in sections for place in _places(section, wanted)]
-
-
-def named(section: Section, piece: Piece) -> Piece:
-    """Return a piece with the routine that it lies in, and how far behind its start, as its id."""
-    where = _where(section, piece.address)
-    return replace(piece, id=f"{section.file}:{where}" if section.file else where)
-
-
-def _where(section: Section, address: int) -> str:
-    """Return an address as somebody would look for it: by routine, else as a program has it."""
-    routine = section.routine(address)
-    if routine is None and section.address:
-        return f"{address:#x}"
-    name, start = (routine.name, routine.address) if routine else (section.name, section.address)
-    return f"{name}+{address - start:#x}" if address > start else name
-
-
-def extent(section: Section, symbol: Symbol) -> range:
-    """Return the addresses of a routine: by its size, else up to the next one."""
-    if symbol.size:
-        return range(symbol.address, symbol.address + symbol.size)
-    later = [s.address for s in section.routines if s.address > symbol.address]
-    return range(symbol.address, min(later, default=section.end))
-
-
-def _parsed(spec: str) -> tuple[Path, str]:
-    """Return the file and the symbol, where one is named."""
-    if Path(spec).exists() or ":" not in spec:
-        return Path(spec), ""
-    file, _, symbol = spec.rpartition(":")
-    if not symbol:
-        raise InputError(f"{spec!r} names no symbol behind its colon; give FILE:SYMBOL or FILE")
-    return Path(file), symbol
-
-
-def _places(section: Section, wanted: str) -> Iterator[tuple[Section, range]]:
-    if not wanted:
-        yield section, range(section.address, section.end)
-        return
-    for symbol in section.symbols:
-        if symbol.name == wanted:
-            yield section, extent(section, symbol)
-
-
-def _routines(section: Section, within: range) -> Iterator[range]:
-    """Yield the routines between two addresses; all of it where none begins there."""
-    inside = [extent(section, s) for s in section.routines if s.address in within]
-    yield from inside or [within]

@@ -15,7 +15,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
 from loopwright.code import elf, instructions
-from loopwright.code.elf import Piece, Section, Symbol, moved, of_loops, undisturbed
+from loopwright.code.elf import Section, Symbol
+from loopwright.code.pieces import Piece, in_routine, moved, of_loops, undisturbed
 from loopwright.errors import InputError, unknown
 from loopwright.rows import Rows
 
@@ -438,7 +439,7 @@ def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Pi
     if found := _loops(assembled, name):
         return [piece for _, piece in found]
     calls = [
-        elf.named(section, undisturbed(section, elf.extent(section, routine)))
+        in_routine(section, undisturbed(section, elf.extent(section, routine)))
         for section in sections
         for routine in section.routines
     ]

@@ -10,7 +10,7 @@ import iced_x86 as iced
 import numpy as np
 
 from loopwright.code import elf
-from loopwright.code.elf import Piece, Section
+from loopwright.code.elf import Section
 from loopwright.code.instructions import (
     ARM64_BRANCHES,
     Flow,
@@ -18,6 +18,7 @@ from loopwright.code.instructions import (
     near_target,
     signed_field,
 )
+from loopwright.code.pieces import Piece
 from loopwright.errors import InputError
 from loopwright.improving.listing import (
     CARRY,

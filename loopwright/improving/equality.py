@@ -17,8 +17,8 @@ from unicorn.unicorn import Uc, UcError
 from loopwright.code.instructions import X86_FLOW, Flow, decode, near_target
 from loopwright.improving.bare import BEHIND, Bare
 from loopwright.improving.listing import CARRY, FLAGS, arm64_effects, full
+from loopwright.machine.emulator import PAGE, Recorder, core_of, register_of
 from loopwright.measuring.block_path import EVERY_X86, full_name
-from loopwright.tracing.emulator import PAGE, Recorder, core_of, register_of
 
 _START = 0x5555_0000_0000
 _BUFFERS = 0x2100_0000

@@ -16,10 +16,11 @@ from elftools.elf import sections as elf_sections
 from elftools.elf.elffile import ELFFile
 
 from loopwright import files, toolchain
-from loopwright.code import elf, snippet
+from loopwright.code import pieces, snippet
 from loopwright.code.binding import lacking, outline
-from loopwright.code.elf import Piece, Section
+from loopwright.code.elf import Section
 from loopwright.code.instructions import decode
+from loopwright.code.pieces import Piece
 from loopwright.errors import InputError
 from loopwright.improving import costs, equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
@@ -291,7 +292,7 @@ def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
     if asked.asm is not None:
         found, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
     else:
-        found, name = elf.loops_of(str(asked.obj)), str(asked.obj)
+        found, name = pieces.loops_of(str(asked.obj)), str(asked.obj)
     if not found:
         raise InputError(f"{name} has no loop: improve takes loops, and variants of kernels")
     if len(found) > _MOST_LOOPS:

@@ -1,1 +1,1 @@
-"""The machine that loopwright runs on: its facts, its settings, what it can measure."""
+"""Machines that run code: this one, with its facts and settings, and an emulated one."""

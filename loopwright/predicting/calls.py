@@ -21,15 +21,15 @@ from loopwright.code.instructions import Code
 from loopwright.code.loops import Placement
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
-from loopwright.machine import hosts
+from loopwright.machine import emulator, hosts, trace
+from loopwright.machine.emulator import Call
+from loopwright.machine.trace import Packed, Tracer
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
-from loopwright.predicting.question import Calls, Place
+from loopwright.predicting.question import Calls, Place, Progress
 from loopwright.rows import Rows
-from loopwright.tracing.emulator import Call
-from loopwright.tracing.trace import Packed, Tracer
 
 
 class Found(NamedTuple):
@@ -80,8 +80,8 @@ def _digest(text: str) -> str:
 @cache
 def _made_by() -> str:
     """Return a hash of what traces and simulates: it changes without its version in a checkout."""
-    tracing = Path(__file__).parents[1] / "tracing"
-    made = [binding.file(), paths.HARNESS / "tracing" / "recorder.c", *sorted(tracing.glob("*.py"))]
+    tracing = [Path(str(module.__file__)) for module in (emulator, trace)]
+    made = [binding.file(), paths.HARNESS / "tracing" / "recorder.c", *tracing]
     digest = hashlib.sha256()
     for path in made:
         digest.update(path.read_bytes())
@@ -215,9 +215,6 @@ def _found(row: Mapping[str, Any]) -> Found:
     notes = [*row["caveats"], *([] if row["steady"] else ["calls do not settle: a mean of many"])]
     cycles, mispredicted, alone = (round(row[n], 3) for n in ("cycles", "mispredicted", "alone"))
     return Found(cycles, mispredicted, alone, "; ".join(notes))
-
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

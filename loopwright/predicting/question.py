@@ -1,7 +1,7 @@
 """The question of a prediction: blocks or calls, on which cores, at which code offsets."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,9 +21,11 @@ from loopwright.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loopwright.code.elf import Piece
-    from loopwright.predicting.calls import Progress
+    from loopwright.code.pieces import Piece
 
+
+Progress = Callable[[int, int], None]
+"""Takes the calls that are predicted, and all that are asked for."""
 
 OFFSETS = range(64)
 _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
@@ -86,7 +88,7 @@ def variant_subjects(
 def variant_subject(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright.code import assemble
-    from loopwright.code.elf import straight
+    from loopwright.code.pieces import straight
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
@@ -290,7 +292,7 @@ class Calls:
             found = histogram.read(str(sizes))
             weights = shares(found)
             return cls(tuple(sorted(weights)), pairs, weights, found.open_from)
-        from loopwright.tracing.emulator import MOST_BYTES
+        from loopwright.machine.emulator import MOST_BYTES
 
         for size in listed:
             if not 0 <= size <= MOST_BYTES:
@@ -356,7 +358,7 @@ def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
     """Return pairs of destination and source."""
     if align is None:
         return [(0, 0)]
-    from loopwright.tracing.emulator import PAGE
+    from loopwright.machine.emulator import PAGE
 
     pairs = list(align) if not isinstance(align, str) else _pairs(align)
     if not pairs:
@@ -399,7 +401,7 @@ class Question:
     parameters: Mapping[str, str] | None = None
     sizes: Sizes | None = None
     align: Alignments | None = None
-    progress: "Progress | None" = None
+    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         """Refuse values of other types."""
@@ -466,9 +468,9 @@ class Question:
             from loopwright.code import snippet
 
             return snippet.pieces(self.asm, isa)
-        from loopwright.code import elf
+        from loopwright.code import pieces
 
-        return elf.pieces(str(self.obj))
+        return pieces.of_file(str(self.obj))
 
     def select(self) -> Selected:
         """Return each core with what is to be predicted for it.

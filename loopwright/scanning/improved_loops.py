@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopwright.code import elf
+from loopwright.code import pieces
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.improving.loops import Improved, LoopsQuestion, Progress, improve_loop
@@ -106,7 +106,7 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
         raise InputError("its parts lie more than 64 KiB apart")
     section = section_of(scan.image.sections, loop)
     first = loop.address - section.address
-    piece = elf.of_path(section, [(first + start, first + end) for start, end in loop.path])
+    piece = pieces.of_path(section, [(first + start, first + end) for start, end in loop.path])
     if piece.error and len(loop.path) > 1:
         raise InputError(f"its likely path runs through {len(loop.path)} pieces of code")
     return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)

@@ -11,7 +11,7 @@ from loopwright.checking import body, check, coverage, emulated
 from loopwright.code import assemble
 from loopwright.linux import routines
 from loopwright.machine import harness, hosts
-from loopwright.tracing.watch import Access
+from loopwright.machine.watch import Access
 
 LOOP = "x86_64/copy_user/loop32"
 

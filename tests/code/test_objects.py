@@ -9,7 +9,7 @@ import pytest
 import loopwright as lw
 from loopwright import toolchain
 from loopwright.cli import run
-from loopwright.code import elf
+from loopwright.code import pieces
 from loopwright.errors import InputError
 
 X86 = """\
@@ -73,7 +73,7 @@ def built(folder: Path, isa: str, text: str, name: str = "code.o", *options: str
 
 
 def ids(spec: object) -> list[str]:
-    return [piece.id for piece in elf.pieces(str(spec))]
+    return [piece.id for piece in pieces.of_file(str(spec))]
 
 
 def test_every_loop_of_an_object_is_a_row_named_by_symbol_and_offset(tmp_path):
@@ -142,7 +142,7 @@ def test_a_program_has_its_own_addresses(tmp_path, strip):
     subprocess.run([linker, "-Ttext=0x401029", "-e", "sum", "-o", program, obj], check=True)
     if strip:
         subprocess.run([linker.replace("ld", "strip"), program], check=True)
-    found = elf.pieces(str(program))
+    found = pieces.of_file(str(program))
     start = found[0].address
     assert found[0].offset == start % 64
     assert found[0].id == (f"{start:#x}" if strip else "sum+0x10")
@@ -153,9 +153,9 @@ def test_places_in_memory_stay_apart_though_they_are_not_linked(tmp_path):
     text = (
         "\t.globl f\nf:\n1:\tmovl %eax, one(%rip)\n\tmovl two(%rip), %eax\n\tdecq %rdi\n\tjne 1b\n"
     )
-    (apart,) = elf.pieces(str(built(tmp_path, "x86_64", text)))
+    (apart,) = pieces.of_file(str(built(tmp_path, "x86_64", text)))
     together = text.replace("two", "one")
-    (same,) = elf.pieces(str(built(tmp_path, "x86_64", together, "same.o")))
+    (same,) = pieces.of_file(str(built(tmp_path, "x86_64", together, "same.o")))
     cycles = [
         lw.predict(hex=piece.code.hex(), microarch="skylake")["cycles"].item()
         for piece in (apart, same)
@@ -210,7 +210,7 @@ def test_damaged_objects_are_never_more_than_an_error(tmp_path):
                 damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            elf.pieces(str(path))
+            pieces.of_file(str(path))
         except InputError as error:
             refused.append(str(error))
     assert 0 < len(refused) < 300

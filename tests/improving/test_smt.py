@@ -23,7 +23,7 @@ from loopwright.improving.formulas_arm64 import (
 from loopwright.improving.listing import code
 from loopwright.improving.transformations import OF_LOOPS, Reorder
 from loopwright.improving.turning import CopyIterations, EntriesApart
-from loopwright.tracing.emulator import core_of, register_of
+from loopwright.machine.emulator import core_of, register_of
 
 z3 = pytest.importorskip("z3")
 

@@ -9,8 +9,8 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import emulator
-from loopwright.tracing.emulator import Call
+from loopwright.machine import emulator
+from loopwright.machine.emulator import Call
 
 SIZES = (0, 1, 7, 8, 63, 64, 65, 200, 517, 1500)
 

@@ -10,9 +10,9 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code, Flow, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import emulator, trace
-from loopwright.tracing.emulator import Call
-from loopwright.tracing.trace import RECORD, Tracer
+from loopwright.machine import emulator, trace
+from loopwright.machine.emulator import Call
+from loopwright.machine.trace import RECORD, Tracer
 
 # Prints what the harness writes around a routine: its caller's loop, from the text's start.
 _EMIT = r"""

@@ -13,17 +13,15 @@ from unicorn import arm64_const, x86_const
 from unicorn.unicorn import Uc, UcError
 
 from loopwright import kernels, microarchs, toolchain
-from loopwright.code import assemble, elf, instructions, snippet
-from loopwright.code.elf import Piece, moved
+from loopwright.code import assemble, instructions, pieces, snippet
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.code.loops import Placement
+from loopwright.code.pieces import Piece, moved
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
 from loopwright.kernels.contracts import Contract
-from loopwright.microarchs import alternatives_left
-from loopwright.rows import Rows, as_frame
-from loopwright.tracing import emulator
-from loopwright.tracing.emulator import (
+from loopwright.machine import emulator
+from loopwright.machine.emulator import (
     BASES,
     PAGE,
     STACK_TOP,
@@ -37,6 +35,8 @@ from loopwright.tracing.emulator import (
     contents,
     place_buffers,
 )
+from loopwright.microarchs import alternatives_left
+from loopwright.rows import Rows, as_frame
 
 MOST_ITERATIONS = 1000
 _FIRST_BUFFER = 0x1000_0000
@@ -239,7 +239,7 @@ def answer_trace(asked: TraceQuestion) -> Rows:
 
     Exactly one of spec (KERNEL/VARIANT), asm, obj and hex is given; the latter are the subjects of
     predict, traced for iterations of each loop (2 where left out) from registers and memory that
-    loopwright.tracing.trace chooses; isa is that of asm and hex. What follows is of a call.
+    loopwright.machine.trace chooses; isa is that of asm and hex. What follows is of a call.
 
     size is bytes, or records where the contract's effect is store_fields (1 for a call of fixed
     size). align is where destination and source start, in bytes from a page start (the source half
@@ -251,7 +251,7 @@ def answer_trace(asked: TraceQuestion) -> Rows:
     placed), text, taken (of a branch), repeats (of a string instruction), and for its load and its
     store the place ("dst+8", "src+0", "stack-8"), address and bytes; fault names the side that
     could not be accessed. InputError for a call that the contract has not and for code that cannot
-    be run (see loopwright.tracing.emulator).
+    be run (see loopwright.machine.emulator).
     """
     if sum(given is not None for given in (asked.spec, asked.hex, asked.asm, asked.obj)) != 1:
         raise InputError(
@@ -293,7 +293,7 @@ def _loops(asked: TraceQuestion) -> Rows:
     if asked.asm is not None:
         found = snippet.pieces(asked.asm, isa)
     elif asked.obj is not None:
-        found = elf.pieces(str(asked.obj))
+        found = pieces.of_file(str(asked.obj))
     else:
         found = [_of_hex(asked.hex or "", isa or toolchain.host_isa())]
     iterations = _ITERATIONS if asked.iterations is None else asked.iterations

@@ -17,8 +17,8 @@ from unicorn.unicorn import Uc
 from loopwright import paths
 from loopwright.code.instructions import Code
 from loopwright.kernels.contracts import EFFECTS, Contract
-from loopwright.tracing import emulator
-from loopwright.tracing.emulator import PAGE
+from loopwright.machine import emulator
+from loopwright.machine.emulator import PAGE
 
 AREA = 1 << 18  # bytes of each area that can be accessed: what a call may move
 AREAS = 5  # of each side
@@ -82,7 +82,7 @@ SOURCES = tuple(
 HEADERS = tuple(
     paths.HARNESS / name
     for name in (
-        "tracing/watch.h", "job.h", "attempt.h", "effect.h", "mix.h", "common/checksum.h",
+        "tracing/watch.h", "job.h", "verdict.h", "effect.h", "mix.h", "common/checksum.h",
         "common/integers.h",
     )
 )  # fmt: skip
