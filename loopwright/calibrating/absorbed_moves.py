@@ -8,7 +8,8 @@ the operations whose pairs take fewer places together than apart.
 from collections.abc import Iterator
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel, fitted
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import fitted
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Laboratory
 

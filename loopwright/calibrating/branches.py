@@ -26,8 +26,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from loopwright.calibrating.core_model import Core, Ports, bound_cycles
-from loopwright.calibrating.port_classes import Class
+from loopwright.calibrating.ports import Class, Core, Ports, bound_cycles
 from loopwright.microbench import form_instances
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Branch, Form, Kit

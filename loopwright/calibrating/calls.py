@@ -16,17 +16,11 @@ from itertools import product
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import (
-    CoreModel,
-    Doubt,
-    Ports,
-    Uops,
-    assumed,
-    fitted,
-    measured,
-)
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import assumed, fitted, measured
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.front_end import LOOPS
+from loopwright.calibrating.ports import Doubt, Ports, Uops
 from loopwright.calibrating.taken_branches import (
     JOINED,
     JOINS,

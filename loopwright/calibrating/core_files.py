@@ -15,18 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopwright import files, version
-from loopwright.calibrating.core_model import (
-    SOURCE,
-    UNKNOWN,
-    Core,
-    CoreModel,
-    Evidence,
-    Ports,
-    Uops,
-    assumed,
-    measured,
-)
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import SOURCE, UNKNOWN, Evidence, assumed, measured
 from loopwright.calibrating.front_end import AFTER, Parameters
+from loopwright.calibrating.ports import Core, Ports, Uops
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free
 from loopwright.microbench.oracle import Known, Oracle
@@ -35,7 +27,7 @@ from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
 
 if TYPE_CHECKING:
-    from loopwright.calibrating.strings import Timed
+    from loopwright.calibrating.core_model import Timed
 
 
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv

@@ -24,8 +24,9 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import cross_check, fit
-from loopwright.calibrating.core_model import CoreModel, Microcode, measured
+from loopwright.calibrating.core_model import CoreModel, Microcode
 from loopwright.calibrating.cross_check import Mixture
+from loopwright.calibrating.evidence import measured
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import form_instances

@@ -24,8 +24,10 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Ports, fitted
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.ports import Ports
 from loopwright.measuring import block
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form

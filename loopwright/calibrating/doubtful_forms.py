@@ -16,9 +16,10 @@ from math import ceil, inf
 from statistics import fmean
 
 from loopwright.calibrating import cross_check, memory_rules
-from loopwright.calibrating.core_model import Core, CoreModel, Doubt, Ports, Uops, bound_cycles
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.port_usage_search import MOST, Case, Listed, Numbers
+from loopwright.calibrating.ports import Core, Doubt, Ports, Uops, bound_cycles
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory

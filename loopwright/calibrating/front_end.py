@@ -27,7 +27,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from loopwright.calibrating.core_model import Evidence, Uops
+from loopwright.calibrating.evidence import Evidence
+from loopwright.calibrating.ports import Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form, Kit

@@ -13,16 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loopwright.calibrating import core_files, front_end_search
-from loopwright.calibrating.core_model import (
-    TRIED,
-    UNKNOWN,
-    Confidence,
-    CoreModel,
-    Evidence,
-    Uops,
-    assumed,
-    fitted,
-)
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import TRIED, UNKNOWN, Confidence, Evidence, assumed, fitted
 from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT, Probe
 from loopwright.calibrating.front_end_search import (
     OF_BUFFER,
@@ -37,6 +29,7 @@ from loopwright.calibrating.front_end_search import (
     evidence_for,
     key,
 )
+from loopwright.calibrating.ports import Uops
 from loopwright.code import binding
 from loopwright.microbench.oracle import Oracle
 from loopwright.microbench.simulated import answers

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
-from loopwright.calibrating.core_model import Confidence, Evidence, assumed
+from loopwright.calibrating.evidence import Confidence, Evidence, assumed
 from loopwright.calibrating.front_end import AFTER, UOPS, Probe
 
 Value = str | int | bool | tuple[tuple[int, int, int], ...]

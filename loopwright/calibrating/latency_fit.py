@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import Core, CoreModel, Uops
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.ports import Core, Uops
 from loopwright.microbench import chains, throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory

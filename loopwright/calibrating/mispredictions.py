@@ -16,12 +16,13 @@ with them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from statistics import median
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import SOURCE, CoreModel, assumed, fitted
+from loopwright.calibrating.core_model import CoreModel, Mispredicted
+from loopwright.calibrating.evidence import SOURCE, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import forms
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -30,18 +31,6 @@ from loopwright.microbench.oracle import Run
 BRANCHES = 6
 _WRONG = 0.5  # share of random branches
 _SURE = 3.0  # standard deviations
-
-
-@dataclass(frozen=True)
-class Mispredicted:
-    """The cycles of an iteration by random bits and by others, and of a misprediction.
-
-    cost is refused where nothing is lost, or where that is not known.
-    """
-
-    random: Figure
-    known: Figure
-    cost: Figure
 
 
 def measure_mispredictions(laboratory: Laboratory) -> Mispredicted:
@@ -56,7 +45,7 @@ def measure_mispredictions(laboratory: Laboratory) -> Mispredicted:
     cost = (one.cycles - other.cycles) / wrong
     if not refused and cost <= _SURE * error:
         refused = f"random branches take no longer than others: {one.cycles:.2f} cycles"
-    return Mispredicted(one, other, Figure(cost, error, refused))
+    return Mispredicted(one, other, Figure(cost, error, refused), BRANCHES)
 
 
 def _run(ways: tuple[tuple[bool, ...], ...]) -> Run:

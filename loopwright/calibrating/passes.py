@@ -6,7 +6,7 @@ what has nothing to do with ports: serialising instructions, mispredictions, str
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import (
@@ -28,10 +28,13 @@ from loopwright.calibrating import (
     strings,
     x87,
 )
-from loopwright.calibrating.core_model import Core, CoreModel, Uops
-from loopwright.calibrating.mispredictions import Mispredicted
-from loopwright.calibrating.serialising import Serialising
-from loopwright.calibrating.strings import Timed
+from loopwright.calibrating.core_model import (
+    ALIASING,
+    MISPREDICTION,
+    CoreModel,
+    Special,
+)
+from loopwright.calibrating.ports import Core, Uops
 from loopwright.microbench import (
     blockers,
     dispatch_width,
@@ -43,38 +46,9 @@ from loopwright.microbench import (
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Form
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Constants, Latency
-from loopwright.microbench.memory_timing import Aliased
 from loopwright.microbench.throughput import Throughput
-
-MISPREDICTION = "a misprediction"
-ALIASING = "a load 4 KiB on from a store"
-
-
-@dataclass(frozen=True)
-class Special:
-    """Measurements that have nothing to do with ports, and why the rest is left out."""
-
-    serialising: Serialising
-    gone: Mispredicted
-    strings: Sequence[Timed]
-    aliased: Mapping[str, Aliased]
-    left: Mapping[str, str]
-
-    def rows(self) -> Iterator[tuple[str, str, Figure, str]]:
-        """Yield what was measured: a mnemonic or none, what of it, the cycles, a note."""
-        for name, beside in self.serialising.figures.items():
-            for said, figure in beside.items():
-                yield name, said, figure, "a copy, by slope"
-        iteration = f"an iteration of {mispredictions.BRANCHES} branches and their bits"
-        yield "", "branches by random bits", self.gone.random, iteration
-        yield "", "branches by bits that never change", self.gone.known, iteration
-        half = "of half of the random branches"
-        yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
-        for said, one in self.aliased.items():
-            yield "", f"{ALIASING}, {said}", one.same, f"{one.cost:.1f} cycles for looking alike"
-            yield "", f"{ALIASING}, and a line, {said}", one.other, ""
 
 
 def measure_special(laboratory: Laboratory, forms: Mapping[str, Form]) -> Special:

@@ -31,10 +31,10 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from loopwright.calibrating.core_model import Core, Ports, bound_cycles, index_subsets
+from loopwright.calibrating.ports import Class, Core, Ports, bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import blockers, form_instances
-from loopwright.microbench.blockers import Asked, Blocking, Surplus
+from loopwright.microbench.blockers import Asked, Surplus
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
@@ -46,20 +46,6 @@ _SPAN = 6  # cycles that ports are blocked for
 _ONE = 1.4  # uops: more than one
 _APART = 1.6  # cycles, of 2 that forms of the same ports take together
 _LATE = 0.12  # by how much more than the rule allows a mixture may take: ports are bound early
-
-
-@dataclass(frozen=True)
-class Class:
-    """A set of ports, known by its size and by the instruction that blocks it; and its members."""
-
-    blocker: Form
-    size: int
-    members: tuple[str, ...]
-
-    @property
-    def blocking(self) -> Blocking:
-        """Return what keeps its ports busy."""
-        return Blocking(self.size, ((self.blocker, self.size),))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from functools import partial
 from math import ceil, isnan
 
 from loopwright.calibrating import port_usage_check, port_usage_search
-from loopwright.calibrating.core_model import Core, Ports, Uops, bound_cycles
 from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.calibrating.ports import Core, Ports, Uops, bound_cycles
 from loopwright.microbench import blockers
 from loopwright.microbench.blockers import Asked, Surplus
 from loopwright.microbench.form_instances import Brought

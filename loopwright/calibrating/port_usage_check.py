@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from loopwright.calibrating.core_model import Core, Uops, bound_cycles
+from loopwright.calibrating.ports import Core, Uops, bound_cycles
 from loopwright.microbench import form_instances, throughput
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.form_instances import Brought

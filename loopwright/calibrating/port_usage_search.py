@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from math import isnan
 
-from loopwright.calibrating.core_model import Core, Ports, bound_cycles
+from loopwright.calibrating.ports import Core, Ports, bound_cycles
 from loopwright.microbench import blockers
 from loopwright.microbench.blockers import Asked, Surplus
 from loopwright.microbench.forms import Form, Memory

@@ -10,14 +10,16 @@ out, with its figures.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from statistics import fmean
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Doubt, Uops, assumed, fitted
+from loopwright.calibrating.core_model import CoreModel, Serialising
+from loopwright.calibrating.evidence import assumed, fitted
 from loopwright.calibrating.fit import Hypothesis
+from loopwright.calibrating.ports import Doubt, Uops
 from loopwright.code import binding
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -29,14 +31,6 @@ _CHAINS = (12, 36)
 _LOADS = 6
 _TOLD = 4  # kernels of an instruction that have to have a figure
 _GUEST = "hypervisor"  # what /proc/cpuinfo says of a guest
-
-
-@dataclass(frozen=True)
-class Serialising:
-    """Cycles of a copy by its mnemonic and the code beside it; the reasons for those not asked."""
-
-    figures: Mapping[str, Mapping[str, Figure]]
-    left: Mapping[str, str]
 
 
 def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Serialising:

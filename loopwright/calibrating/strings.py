@@ -26,12 +26,13 @@ from statistics import fmean
 from loopwright import paths
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
-from loopwright.calibrating.core_model import UNKNOWN, CoreModel, Evidence, assumed, fitted
+from loopwright.calibrating.core_model import CoreModel, Repeated, Timed
+from loopwright.calibrating.evidence import UNKNOWN, Evidence, assumed, fitted
 from loopwright.code import binding
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Kit
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Run
 from loopwright.microbench.simulated import Simulated
 
@@ -44,24 +45,6 @@ FILLED = ((0, 0), (0, 1), (0, 8), (0, 32))
 _READS = "movs"
 _SOURCE, _DESTINATION = 0, 0x900  # bytes behind lines, which make it half a page
 _PLACES = (0x20E00E00, 0x20D00D00)  # what the two registers hold, for the simulator
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """A string instruction of so many bytes, and how far both sides lie behind a line."""
-
-    name: str
-    size: int
-    source: int
-    destination: int
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Cycles of one repeated string instruction."""
-
-    what: Repeated
-    figure: Figure
 
 
 def every(kit: Kit) -> Iterator[Repeated]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel, Evidence, assumed, fitted
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import Evidence, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.measuring import block
 from loopwright.microbench import form_instances

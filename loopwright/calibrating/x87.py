@@ -10,7 +10,9 @@ as many; so are other latencies.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from loopwright.calibrating.core_model import CoreModel, Doubt, Ports, Uops, assumed
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.evidence import assumed
+from loopwright.calibrating.ports import Doubt, Ports, Uops
 from loopwright.measuring import block
 from loopwright.microbench.forms import BASE
 from loopwright.microbench.laboratory import Figure, Laboratory

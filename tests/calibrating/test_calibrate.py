@@ -12,9 +12,10 @@ import pytest
 from calibrations import rows
 
 import loopwright as lw
-from loopwright.calibrating import core_files, core_model, port_classes
+from loopwright.calibrating import core_files, port_classes
 from loopwright.calibrating.passes import learn
 from loopwright.calibrating.port_classes import Union, mixture
+from loopwright.calibrating.ports import bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import dispatch_width, x86_forms
 from loopwright.microbench.kept_answers import Recorded, Replay
@@ -224,12 +225,12 @@ def test_forms_have_the_names_of_the_tables():
 
 def test_the_rule_of_mixtures():
     one, both, other = frozenset({1}), frozenset({1, 2}), frozenset({2})
-    assert core_model.bound_cycles({one: 1}) == 1
-    assert core_model.bound_cycles({both: 1}) == 0.5
-    assert core_model.bound_cycles({one: 2, both: 2}) == 2
-    assert core_model.bound_cycles({one: 2, both: 1}) == 2
-    assert core_model.bound_cycles({one: 1, other: 1, both: 1}) == 1.5
-    assert core_model.bound_cycles({}) == 0
+    assert bound_cycles({one: 1}) == 1
+    assert bound_cycles({both: 1}) == 0.5
+    assert bound_cycles({one: 2, both: 2}) == 2
+    assert bound_cycles({one: 2, both: 1}) == 2
+    assert bound_cycles({one: 1, other: 1, both: 1}) == 1.5
+    assert bound_cycles({}) == 0
 
 
 TRUE = [{0, 1, 2}, {0, 3}, {0, 1}, {1, 2}, {0}, {2}, {1}, {4}]
@@ -242,7 +243,7 @@ def counted(true, wanted):
 
 def test_ports_that_explain_mixtures_are_found_up_to_their_names():
     found, _ = port_classes.find_mapping([len(one) for one in TRUE], 9, partial(counted, TRUE))
-    for some in core_model.index_subsets(len(TRUE), 3):
+    for some in index_subsets(len(TRUE), 3):
         together = set().union(*(found[n] for n in some))
         assert len(together) == len(set().union(*(TRUE[n] for n in some)))
 
@@ -280,6 +281,6 @@ def test_a_mixture_that_takes_longer_than_its_ports_ask_for_does_not_mislead():
         return [replace(one, ports=3) if one.of == (1, 3) else one for one in told]
 
     found, known = port_classes.find_mapping([len(one) for one in TRUE], 9, clumsy)
-    for some in core_model.index_subsets(len(TRUE), 2):
+    for some in index_subsets(len(TRUE), 2):
         assert len(found[some[0]] | found[some[1]]) == len(set().union(*(TRUE[n] for n in some)))
     assert [one.of for one in known if one.least] == [(1, 3)]

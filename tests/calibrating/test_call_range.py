@@ -10,9 +10,9 @@ import pytest
 from loopwright.calibrating import calls, self_check, strings
 from loopwright.calibrating.branches import Branches
 from loopwright.calibrating.core_files import Between
+from loopwright.calibrating.core_model import Repeated, Timed
 from loopwright.calibrating.fit import Fit, Hypothesis
 from loopwright.calibrating.self_check import HeldOut
-from loopwright.calibrating.strings import Repeated, Timed
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Figure
 from loopwright.predicting import error_ranges

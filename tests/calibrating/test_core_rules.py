@@ -3,9 +3,8 @@
 import pytest
 
 from loopwright.calibrating import branches, calls, mispredictions, port_usage_search
-from loopwright.calibrating.core_model import Core
-from loopwright.calibrating.port_classes import Class
 from loopwright.calibrating.port_usage_search import Case, Numbers
+from loopwright.calibrating.ports import Class, Core
 from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory, copies

@@ -7,8 +7,7 @@ import pytest
 from calibrations import FORMS
 
 from loopwright.calibrating import core_model, cross_check, memory_rules, port_classes
-from loopwright.calibrating.core_model import Uops
-from loopwright.calibrating.port_classes import Class
+from loopwright.calibrating.ports import Class, Uops
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Timing, Trial

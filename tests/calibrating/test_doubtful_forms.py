@@ -10,9 +10,9 @@ import pytest
 import loopwright as lw
 from loopwright import microarchs
 from loopwright.calibrating import doubtful_forms, self_check
-from loopwright.calibrating.core_model import Uops
 from loopwright.calibrating.doubtful_forms import _Tried
 from loopwright.calibrating.imports import import_core
+from loopwright.calibrating.ports import Uops
 from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency

@@ -7,9 +7,9 @@ import calibrations
 import pytest
 
 from loopwright.calibrating import port_classes, port_usage_search
-from loopwright.calibrating.core_model import Core, bound_cycles
-from loopwright.calibrating.port_classes import Class, Union
+from loopwright.calibrating.port_classes import Union
 from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.calibrating.ports import Class, Core, bound_cycles
 from loopwright.microbench import kits, memory_timing, throughput
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory

@@ -7,9 +7,10 @@ import pytest
 from calibrations import FORMS
 
 from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
-from loopwright.calibrating.core_model import UNKNOWN, Core, Microcode, Uops
+from loopwright.calibrating.core_model import Microcode
+from loopwright.calibrating.evidence import UNKNOWN
 from loopwright.calibrating.passes import learn
-from loopwright.calibrating.port_classes import Class
+from loopwright.calibrating.ports import Class, Core, Uops
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency

@@ -8,8 +8,9 @@ import pytest
 from calibrations import FORMS, rows
 
 from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
-from loopwright.calibrating.core_model import Core, Microcode, Uops
-from loopwright.calibrating.port_classes import Class, mixture
+from loopwright.calibrating.core_model import Microcode
+from loopwright.calibrating.port_classes import mixture
+from loopwright.calibrating.ports import Class, Core, Uops
 from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput
 from loopwright.microbench.blockers import Asked, Surplus
 from loopwright.microbench.form_instances import Brought

@@ -4,9 +4,8 @@ import calibrations
 import pytest
 
 from loopwright.calibrating import branches, port_usage, port_usage_search
-from loopwright.calibrating.core_model import Core
-from loopwright.calibrating.port_classes import Class
 from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.calibrating.ports import Class, Core
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Laboratory

@@ -8,7 +8,7 @@ import pytest
 from calibrations import rows
 
 from loopwright.calibrating import core_files, fit, mispredictions, serialising, strings
-from loopwright.calibrating.strings import Repeated
+from loopwright.calibrating.core_model import Repeated
 from loopwright.microbench import kits, memory_timing, x86_kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.memory_timing import Aliased

@@ -7,7 +7,7 @@ import calibrations
 import pytest
 
 from loopwright.calibrating import taken_branches
-from loopwright.calibrating.core_model import assumed, measured
+from loopwright.calibrating.evidence import assumed, measured
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated

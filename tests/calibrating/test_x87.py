@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from loopwright.calibrating import x87
-from loopwright.calibrating.core_model import Core, Doubt, Uops
+from loopwright.calibrating.ports import Core, Doubt, Uops
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.oracle import Timing
