@@ -12,10 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loopwright import files, version
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.core_model import CoreModel, Timed
 from loopwright.calibrating.evidence import SOURCE, UNKNOWN, Evidence, assumed, measured
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.calibrating.ports import Core, Ports, Uops
@@ -25,9 +24,6 @@ from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
-
-if TYPE_CHECKING:
-    from loopwright.calibrating.core_model import Timed
 
 
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
@@ -454,7 +450,7 @@ def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
         _strings(learned.special.strings, folder / STRINGS)
 
 
-def _strings(timed: Sequence["Timed"], file: Path) -> None:
+def _strings(timed: Sequence[Timed], file: Path) -> None:
     """Write what string instructions take; one that was not timed has a reason, and no cycles."""
     with file.open("w", newline="") as out:
         rows = csv.writer(out, lineterminator="\n")
