@@ -25,7 +25,6 @@ from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STO
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
 
-
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known

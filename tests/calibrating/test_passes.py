@@ -49,8 +49,8 @@ def test_a_form_costs_few_trials(known):
     _, forms, learned, trials = known
     told = [form for form in forms if learned.uops[form.name].ports is not None]
     assert len(told) > 0.95 * len(forms) > 120
-    # Classes, windows and branches cost as much for few forms as for all.
-    assert trials < 1500 + 12 * len(forms)
+    # Classes, windows, branches and code offsets cost as much for few forms as for all.
+    assert trials < 1700 + 12 * len(forms)
 
 
 def test_a_form_whose_mixtures_take_another_time_is_left_out(known):
