@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import files, kernels, paths, toolchain
-from loopwright.calibrating import dry_run, port_classes
+from loopwright.calibrating import port_classes
 from loopwright.calibrating.calibrate import chosen
 from loopwright.code import assemble
 from loopwright.errors import InputError
@@ -25,6 +25,7 @@ from loopwright.measuring.sweeps import Sweep
 from loopwright.microbench import host
 from loopwright.microbench.forms import Form
 from loopwright.microbench.kept_answers import Replay
+from loopwright.portable import dry_run
 from loopwright.version import VERSION
 
 

@@ -1,13 +1,9 @@
-"""Dry run: the trials to measure on a machine that has no solver, before it is learned.
+"""Dry run of calibration: the trials to measure on a machine that has no solver.
 
-What a machine will be asked: what is known of it, and for all else another core's guess.
-
-Rounds of trials for a machine that has no solver: what to measure there before it is learned.
-
-Experiments go by answers, and elsewhere all that will be asked has to be known before. It is
-foreseen by having a known core answer what the machine has not: a first round is what learning each
-known core of an ISA asks for, up to the classes of forms; a further one what learning the machine
-asks for, where the core most like it stands in.
+What an experiment asks depends on earlier answers, and a kit holds all its trials in advance. Known
+cores therefore answer in the machine's place: the first round holds what learning each known core
+of an ISA asks for, up to the classes of forms; a further round what learning this machine asks for,
+with the most similar known core in the place of answers that it lacks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
