@@ -49,7 +49,7 @@ def holds(window, true):
         ("zen2", 224, 128, False),
         ("zen2", 393, 45, False),
         ("zen4", 320, 160, None),  # its ports in turn hide it
-        ("goldencove", 512, 97, False),
+        ("goldencove", 512, 97, True),
         ("neoverse-n1", 171, 71, False),
     ],
 )
