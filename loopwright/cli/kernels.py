@@ -55,8 +55,7 @@ def _show_checks(rows: Rows) -> None:
         for said in (row["failure"], row["coverage"] if ":" in str(row["coverage"]) else ""):
             if not output.blank(said):
                 output.say(f"{row['variant']}: {said}")
-    for note in dict.fromkeys(n for n in rows.column("note") if not output.blank(n)):
-        output.say(f"note: {note}")
+    output.say_notes(rows.column("note"))
 
 
 @click.command()

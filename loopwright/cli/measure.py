@@ -31,7 +31,7 @@ def show_measured(found: Rows) -> None:
     _say_where(rows, "measured on")
     for line in _reasons(rows):
         output.say(line)
-    _say_notes(rows)
+    output.say_notes(row["note"] for row in rows)
     for tested in dict.fromkeys(row["self_test"] for row in rows if row["self_test"]):
         output.say(f"self-test, cycles an instruction: {tested}")
 
@@ -40,11 +40,6 @@ def _say_where(rows: Iterable[Mapping[str, Any]], said: str) -> None:
     """Print each machine and clock that measured rows."""
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
         output.say(f"{said} {machine}, clock {clock}")
-
-
-def _say_notes(rows: Iterable[Mapping[str, Any]]) -> None:
-    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
-        output.say(f"note: {note}")
 
 
 def show_blocks(found: Rows) -> None:
@@ -65,7 +60,7 @@ def show_blocks(found: Rows) -> None:
     _say_each((row["id"], row["reason"]) for row in rows)
     kind = " and ".join(dict.fromkeys(_KINDS[row["notion"]] for row in rows))
     _say_where(rows, f"cycles {kind}, measured on")
-    _say_notes(rows)
+    output.say_notes(row["note"] for row in rows)
 
 
 def show_compared(found: Rows) -> None:

@@ -94,7 +94,11 @@ def say(text: str, style: str | None = None) -> None:
 def show_table(rows: Rows, hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()) -> None:
     """Print rows as a table without the columns named by hide, and below it each note once."""
     draw(rows.only(c for c in rows.columns if c not in (*hide, "note")), spare)
-    notes = rows.column("note") if "note" in rows.columns else []
+    say_notes(rows.column("note") if "note" in rows.columns else ())
+
+
+def say_notes(notes: Iterable[object]) -> None:
+    """Print each note once."""
     for note in dict.fromkeys(n for n in notes if not blank(n)):
         say(f"note: {note}")
 

@@ -131,8 +131,7 @@ def _for_people(rows: Rows) -> None:
         _strips(found, subject)
     else:
         _limits(found, subject)
-    for note in dict.fromkeys(row["note"] for row in found if row["note"]):
-        output.say(f"note: {note}")
+    output.say_notes(row["note"] for row in found)
 
 
 def _grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
@@ -341,8 +340,7 @@ def _calls_for_people(rows: Sequence[Row]) -> None:
                 (row["microarch"], row["model"], row["variant"])
             )
     _say_missing(missing, asked, len({row["variant"] for row in rows}))
-    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
-        output.say(f"note: {note}")
+    output.say_notes(row["note"] for row in rows)
 
 
 def _call_line(row: Row) -> Row:
