@@ -31,7 +31,7 @@ from loopwright.calibrating.taken_branches import (
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Run, Trial
 
 CALL, RETURN = "call rel", "ret"
@@ -94,13 +94,14 @@ def _of_branches(kit: Kit, learned: CoreModel) -> Ports | None:
 
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
     """Return loops of a call beside what keeps the ports of branches busy, by what they are."""
-    pairs = zip(learned.core.classes, learned.core.ports, strict=True)
-    same = [one.blocker for one, ports in pairs if ports == branch and not one.blocker.memory]
-    out = {}
-    for number in _BUSY if kit.CALLED and same else ():
+    blocker = learned.core.blocker(branch)
+    out: dict[str, bytes] = {}
+    if blocker is None or not kit.CALLED:
+        return out
+    for number in _BUSY:
         instances = form_instances.Instances()
-        busy = b"".join(instances.of(same[0]) for _ in range(number))
-        out[f"a call beside {number} of {same[0].name}"] = kit.CALLED_APART + busy
+        busy = b"".join(instances.of(blocker) for _ in range(number))
+        out[f"a call beside {number} of {blocker.name}"] = kit.CALLED_APART + busy
     return out
 
 
@@ -245,10 +246,8 @@ def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
     calls = laboratory.kit.CALLED, laboratory.kit.CALLED_APART
     calling = [code for code in asked.values() if any(one in code for one in calls)]
     others = [code for code in asked.values() if code not in calling]
-    closed = (
-        code + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(code)) for code in calling
-    )
-    trials = [Trial(code, "loop", offset, STACKED) for code in closed for offset in _OFFSETS]
+    codes = [closed(laboratory.isa, code) for code in calling]
+    trials = [Trial(code, "loop", offset, STACKED) for code in codes for offset in _OFFSETS]
     found = laboratory.figures(trials)
     figures = [_median(found[n : n + len(_OFFSETS)]) for n in range(0, len(found), len(_OFFSETS))]
     return figures + laboratory.tested_turns(others)

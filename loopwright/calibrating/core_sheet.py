@@ -63,11 +63,11 @@ def core(microarch: str, *, beside: str | None = None) -> "pd.DataFrame":
     uops, "latency" and "throughput" in cycles and "uops" by port of instructions that everybody
     knows; "held out", what a calibrated core predicts of loops that it did not learn from;
     "strings", cycles of repeated ones by bytes and offsets of both sides, where one of the cores
-    was calibrated; of one that was not they are
-    simulated), figure (the parameter, the kind, the form or what is repeated), unit, value, beside
-    (the other core's), source and confidence. Latencies and throughputs are those that the
-    simulator takes on this core; a latency is one number or the least and most over operands, a
-    throughput "at most" where other instructions keep instances apart. InputError
+    was calibrated; of one that was not they are simulated), figure (the parameter, the kind, the
+    form or what is repeated), unit, value, beside (the other core's), source and confidence.
+    Latencies and throughputs are those that the simulator takes on this core; a latency is one
+    number or the least and most over operands, a throughput "at most" where other instructions keep
+    instances apart. InputError
     where a core is unknown or the simulator has no figures for it, and where the two are of
     different instruction sets.
     """

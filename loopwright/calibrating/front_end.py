@@ -32,7 +32,7 @@ from loopwright.calibrating.ports import Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form, Kit
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Timing, Trial
 
 Nop = Callable[[int], bytes]  # one nop of so many bytes, 1 to 15
@@ -119,8 +119,7 @@ def _placed(isa: str, nop: Nop, size: int) -> Iterator[Probe]:
 def _loop(
     name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False, isa: str = "x86_64"
 ) -> Probe:
-    code = b"".join(body)
-    code += block.closing(isa, COUNTER[isa], len(code))
+    code = closed(isa, b"".join(body))
     return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
 
 

@@ -110,6 +110,12 @@ class Core:
         """Return the number of the class that a form is of."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
+    def blocker(self, ports: Ports | None) -> Form | None:
+        """Return what blocks just these ports without an access to memory."""
+        pairs = zip(self.classes, self.ports, strict=True)
+        some = (one.blocker for one, mine in pairs if mine == ports)
+        return next((form for form in some if not form.memory), None)
+
     @cached_property
     def data(self) -> Ports | None:
         """Return the ports of what stores write, where those of their class are of addresses.

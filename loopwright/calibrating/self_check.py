@@ -23,7 +23,7 @@ from loopwright.errors import InputError
 from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Known, Trial
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.predicting import core_figures, error_ranges
@@ -211,7 +211,7 @@ def _calls(
         parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
         draw.shuffle(parts)
         body = b"".join(parts)
-        code = body + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(body))
+        code = closed(laboratory.isa, body)
         yield CALLS, Trial(code, "loop", draw.choice(_ALIGNED), STACKED)
 
 
@@ -239,7 +239,7 @@ def _cheap(learned: CoreModel, form: Form) -> bool:
 
 
 def _loop(isa: str, body: bytes, offset: int) -> Trial:
-    return Trial(body + block.closing(isa, COUNTER[isa], len(body)), "loop", offset)
+    return Trial(closed(isa, body), "loop", offset)
 
 
 def span(found: Sequence[HeldOut]) -> Span:

@@ -15,11 +15,10 @@ from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.evidence import Evidence, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis
-from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
-from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import COUNTER, Run, Trial
+from loopwright.microbench.laboratory import Laboratory, closed
+from loopwright.microbench.oracle import Run, Trial
 
 JOINS = "uop_cache.joins"
 JOINED = ("none", "pairs", "others", "apart", "all")  # the one that delivers least first
@@ -62,25 +61,20 @@ def choose_jump_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with jumps that need no port, where they show none."""
     kit = laboratory.kit
     branch = learned.branches.ports.get(kit.JUMP)
-    pairs = zip(learned.core.classes, learned.core.ports, strict=True)
-    same = [one.blocker for one, ports in pairs if ports == branch and not one.blocker.memory]
-    if not same or not kit.CALLED:
+    blocker = learned.core.blocker(branch)
+    if blocker is None or not kit.CALLED:
         return learned
     asked = []
     for number in _BUSY:
         instances = form_instances.Instances()
-        code = b"".join(instances.of(same[0]) for _ in range(number))
+        code = b"".join(instances.of(blocker) for _ in range(number))
         code += kit.jumped(-(len(code) + len(kit.jumped(0))) % _LINE)
-        asked.append(_closed(laboratory.isa, code))
+        asked.append(Trial(closed(laboratory.isa, code), "loop", 0, Run()))
     free = replace(learned.branches, ports={**learned.branches.ports, kit.JUMP: frozenset()})
     tried = [Hypothesis(learned), Hypothesis(replace(learned, branches=free))]
     codes = [trial.code for trial in asked]
     found = fit.fit(laboratory, codes, lambda some: some.figures(asked), tried)
     return found.hypothesis.learned if found and found.explained else learned
-
-
-def _closed(isa: str, code: bytes) -> Trial:
-    return Trial(code + block.closing(isa, COUNTER[isa], len(code)), "loop", 0, Run())
 
 
 def kernels(isa: str, kit: Kit) -> Mapping[str, Trial]:
@@ -95,4 +89,4 @@ def kernels(isa: str, kit: Kit) -> Mapping[str, Trial]:
                 code += kit.jumped(-(len(code) + len(kit.jumped(0))) % _LINE)
             out[f"{jumps} jumps to the next line, {nops} nops before each"] = code + before
         out[f"a jump within a line behind {nops} nops"] = before + kit.jumped(_NEAR) + before
-    return {name: _closed(isa, code) for name, code in out.items()}
+    return {name: Trial(closed(isa, code), "loop", 0, Run()) for name, code in out.items()}

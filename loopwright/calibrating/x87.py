@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.evidence import assumed
 from loopwright.calibrating.ports import Doubt, Ports, Uops
-from loopwright.measuring import block
 from loopwright.microbench.forms import BASE
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory, closed
 from loopwright.microbench.latency import ALL, Latency
-from loopwright.microbench.oracle import COUNTER, Trial
+from loopwright.microbench.oracle import Trial
 
 _PAIR = "other,other"  # operands of two registers of the stack
 _FEW, _MANY = 8, 32  # instructions of a chain
@@ -94,7 +93,7 @@ def choose_x87(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 def _time(laboratory: Laboratory, bodies: Sequence[bytes]) -> list[Figure]:
     isa = laboratory.isa
-    codes = [body + block.closing(isa, COUNTER[isa], len(body)) for body in bodies]
+    codes = [closed(isa, body) for body in bodies]
     timings = laboratory.trials([Trial(code, "loop", x87=True) for code in codes])
     return [Figure(one.cycles or 0.0, one.uncertainty, one.refused) for one in timings]
 

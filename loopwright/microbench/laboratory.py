@@ -150,8 +150,13 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
     return _Plan((_loop(isa, body * (most // 2), look=look), long), most // 2)
 
 
+def closed(isa: str, body: bytes) -> bytes:
+    """Return a loop of a body: behind it stand its count and the branch back."""
+    return body + block.closing(isa, COUNTER[isa], len(body))
+
+
 def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
-    code = body + block.closing(isa, COUNTER[isa], len(body))
+    code = closed(isa, body)
     return Trial(code, "loop", _offset(code, len(body)), run, look)
 
 

@@ -98,7 +98,7 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
     monkeypatch.setattr(calls, "_time", lambda *_: figures)
     monkeypatch.setattr(calls, "_with", lambda learned, *_: learned)
     monkeypatch.setattr(calls.fit, "fit", lambda _, codes, *rest: tried.append((codes, rest[-1])))
-    core = SimpleNamespace(of=lambda _: {"2"}, load="", stored=({"4"},), classes=[], ports=[])
+    core = SimpleNamespace(of=lambda _: {"2"}, load="", stored=({"4"},), blocker=lambda _: None)
     known = Learned(
         Branches({kit.BRANCHES[0].name: {"6"}}, {}, figures[-1]),
         core,
