@@ -173,9 +173,10 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
     most = max(parts, key=lambda part: parts[part])
     if parts[most] < UNVALIDATED_PERCENT:
         loops = counts["loops"]
-        few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
         if loops >= LEAST_ROWS:
             few = "no calls by string instructions"
+        else:
+            few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
         most = f"{error:.0f} % over {count:,} single instructions there, but {few}"
     taken = max(UNVALIDATED_PERCENT, *parts.values())
     return ModelAccuracy(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
