@@ -26,7 +26,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from loopwright.calibrating.ports import Class, Core, Ports, bound_cycles
+from loopwright.calibrating.ports import Core, PortClass, Ports, bound_cycles
 from loopwright.microbench import form_instances
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Branch, Form, Kit
@@ -65,9 +65,9 @@ def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branch
             _keep(found, name, ports, said)
     for branch in kit.UNFUSED:
         ports, said = _ports(laboratory, core, branch, fused)
-        places = _places(laboratory, core, branch)
-        if places != 1:
-            shown = places or "no whole number of"
+        slots = _slots(laboratory, core, branch)
+        if slots != 1:
+            shown = slots or "no whole number of"
             ports, said = None, f"nops beside it show {shown} places, not one"
         for name in filter(None, (branch.name, branch.opposite)):
             _keep(found, name, ports, said)
@@ -84,14 +84,14 @@ def _keep(found: Branches, name: str, ports: Ports | None, said: str) -> None:
         found.longer[name] = said
 
 
-def _places(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
+def _slots(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
     """Return how many places a branch takes at dispatch, as nops beside it show."""
     half = [laboratory.kit.nop()] * (_NOPS * core.width // 2)
     within, idle = laboratory.time([[*half, branch.code, *half], [*half, half[0], *half]])
     if not within or not idle:
         return None
-    places = 1 + (within.cycles - idle.cycles) * core.width
-    return round(places) if abs(places - round(places)) <= _SURE else None
+    slots = 1 + (within.cycles - idle.cycles) * core.width
+    return round(slots) if abs(slots - round(slots)) <= _SURE else None
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ class _Mixtures:
             zip(self.own, self.slower, self.figures, strict=True)
         ):
             uops = Counter({ports: _TIMES * self.count})
-            uops.update(dict.fromkeys(self.core.blocked(n), _TIMES * self.core.classes[n].size))
+            uops.update(
+                dict.fromkeys(self.core.blocker_uops(n), _TIMES * self.core.classes[n].size)
+            )
             said = max(bound_cycles(uops), *least_of)
             bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > said
             if figure and figure.cycles <= _BOTH and not bound:
@@ -168,21 +170,23 @@ def _ports(
     own = [max(_TIMES, len(kernel) / core.width) for kernel in asked]
     for notion in ("loop", "slope"):
         figures = laboratory.time(asked, notion)
-        if found := _Mixtures(core, count, own, own, figures).explained(core.wide):
+        if found := _Mixtures(core, count, own, own, figures).explained(core.all_arithmetic):
             return found, ""
     (nop,) = kit.pad(len(branch.code))
     idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in asked])
     slower = [max(o, one.cycles) if one else o for o, one in zip(own, idle, strict=True)]
-    first = 1 + max(frozenset().union(core.wide, core.data or (), *core.ports))
-    unseen = core.wide | set(range(first, first + count))  # of what no class shows
+    first = 1 + max(frozenset().union(core.all_arithmetic, core.store_data or (), *core.ports))
+    unseen = core.all_arithmetic | set(range(first, first + count))  # of what no class shows
     mixtures = _Mixtures(core, count, own, slower, laboratory.time(asked))
-    for pool in (core.wide, unseen):
+    for pool in (core.all_arithmetic, unseen):
         if found := mixtures.explained(pool):
             return found, ""
     return mixtures.bounded(unseen) or (None, "no ports explain what it takes beside others")
 
 
-def _mixture(kit: Kit, beside: Class, branch: Branch, count: int, *, apart: bool) -> list[bytes]:
+def _mixture(
+    kit: Kit, beside: PortClass, branch: Branch, count: int, *, apart: bool
+) -> list[bytes]:
     """Return branches among what keeps a class busy, as many cycles of each.
 
     apart: with nops between the former and what stands before them.

@@ -94,7 +94,7 @@ def _of_branches(kit: Kit, learned: CoreModel) -> Ports | None:
 
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
     """Return loops of a call beside what keeps the ports of branches busy, by what they are."""
-    blocker = learned.core.blocker(branch)
+    blocker = learned.core.blocker_of(branch)
     out: dict[str, bytes] = {}
     if blocker is None or not kit.CALLED:
         return out
@@ -120,7 +120,7 @@ def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     branch = _of_branches(laboratory.kit, learned)
     asked = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
-    load, store = learned.core.of(learned.core.load), learned.core.stored
+    load, store = learned.core.class_ports(learned.core.load), learned.core.store_uops
     if not asked or branch is None or load is None or not store:
         return learned
     figures = _time(laboratory, asked)
@@ -169,7 +169,7 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if best_fit.explained:
         return best
     ends = {
-        name: Doubt(replace(uops, places=1), replace(uops, places=_PLACES[-1] + 1), doubted)
+        name: Doubt(replace(uops, slots=1), replace(uops, slots=_PLACES[-1] + 1), doubted)
         for name in (CALL, RETURN)
         for uops in [best.uops[name]]
     }
@@ -262,11 +262,11 @@ def _median(some: Sequence[Figure]) -> Figure:
 
 
 def _with(
-    learned: CoreModel, call: tuple[Ports, ...], back: tuple[Ports, ...], places: int, behind: int
+    learned: CoreModel, call: tuple[Ports, ...], back: tuple[Ports, ...], slots: int, behind: int
 ) -> CoreModel:
     """Return what was learned with the places of a call and of a return."""
     uops = {
-        CALL: Uops(places, call, why="by calls"),
+        CALL: Uops(slots, call, why="by calls"),
         RETURN: Uops(behind, back, why="by calls"),
     }
     return replace(
@@ -284,9 +284,9 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
     """
     core = learned.core
     parts: dict[str, tuple[Ports, ...]] = {
-        "load": tuple(one for one in [core.of(core.load)] if one),
-        "store": core.stored,
-        "compute": (core.wide,),
+        "load": tuple(one for one in [core.class_ports(core.load)] if one),
+        "store": core.store_uops,
+        "compute": (core.all_arithmetic,),
     }
     uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
     stores = set(learned.stores)
@@ -303,10 +303,10 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
             continue
         ports = (*known.ports, *(one for part in more for one in parts[part]))
         why = assumed("as " + " and a ".join([*([like] if like else []), *more]))
-        places = known.places if like else max(len(more), 1)
-        uops[name] = replace(known, places=places, ports=ports, why=why)
+        slots = known.slots if like else max(len(more), 1)
+        uops[name] = replace(known, slots=slots, ports=ports, why=why)
         latencies[name] = latencies.get(like, ()) if not more else ()
-        dear = replace(uops[name], places=places + 1 + len(more))
+        dear = replace(uops[name], slots=slots + 1 + len(more))
         doubts[name] = Doubt(uops[name], dear, why)
         if like in stores or "store" in more:
             stores.add(name)

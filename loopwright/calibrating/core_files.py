@@ -59,7 +59,7 @@ def letters(ports: Ports) -> str:
 
 def addresses(core: Core) -> str:
     """Return the names of the ports that are taken to compute the addresses of stores."""
-    return _ADDRESSES[: len(core.of(core.store) or "S")]
+    return _ADDRESSES[: len(core.class_ports(core.store) or "S")]
 
 
 class Between(int):
@@ -195,13 +195,13 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     elif burst.value > most:
         most, said = burst.value, Evidence(f"{burst.note}; {said}", said.confidence)
     core = learned.core
-    memory = {core.of(name) for name in (core.load, core.store)}
+    memory = {core.class_ports(name) for name in (core.load, core.store)}
     two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
-    places = [u.places for u in two if memory.isdisjoint(u.ports or ())]
-    if len(places) >= _TWO and 2 * places.count(1) > len(places):
+    slots = [u.slots for u in two if memory.isdisjoint(u.ports or ())]
+    if len(slots) >= _TWO and 2 * slots.count(1) > len(slots):
         yield "instructions", most, said
         said = assumed(f"as many uops as instructions, of which forms of two are one; {said}")
-    elif burst and (len(places) < _TWO or most > width.instructions):
+    elif burst and (len(slots) < _TWO or most > width.instructions):
         said = assumed(f"uops count, not instructions, of which copies show nothing; {said}")
     yield "width", most, said
 
@@ -225,10 +225,10 @@ def _constants(learned: CoreModel) -> Iterator[_Entry]:
 
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
     core = learned.core
-    known = (*core.ports, *learned.branches.ports.values(), core.written or frozenset())
-    every = letters(frozenset().union(*known, core.data or (), core.wide))
+    known = (*core.ports, *learned.branches.ports.values(), core.shared_store_data or frozenset())
+    every = letters(frozenset().union(*known, core.store_data or (), core.all_arithmetic))
     explained = measured("as many as explain what mixtures take")
-    load, store = core.of(core.load), core.of(core.store)
+    load, store = core.class_ports(core.load), core.class_ports(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
     yield "names", every + unused + addresses(core), explained
     rule, why = learned.assigned
@@ -237,22 +237,26 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
     yield "load", letters(load) if load else _UNUSED[0], said
     said = measured(f"the class of {core.store}") if store else assumed("no store is known")
     ports = letters(store) if store else _UNUSED[1]
-    if core.data:
+    if core.store_data:
         more = Evidence(f"{said}, and of what changes memory", said.confidence)
         yield "store_address", ports + addresses(core), more
         shared = "as many as stores have; blockers of loads show no store of what changes memory"
-        if core.written:
+        if core.shared_store_data:
             shared = f"what {core.store} shares with arithmetic; {shared}"
-        yield "store_data", letters(core.data | (core.written or frozenset())), measured(shared)
+        yield (
+            "store_data",
+            letters(core.store_data | (core.shared_store_data or frozenset())),
+            measured(shared),
+        )
     else:
         yield "store_data", ports, said
         said = assumed("as many as stores have, as timing tells no two uops of a store apart")
         yield "store_address", addresses(core), said
-    if core.integer:
+    if core.integer_ports:
         said = measured("the classes that compute in general registers")
-        yield "alu", letters(core.integer), said
+        yield "alu", letters(core.integer_ports), said
     else:
-        yield "alu", letters(core.wide), UNKNOWN
+        yield "alu", letters(core.all_arithmetic), UNKNOWN
 
 
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
@@ -558,38 +562,38 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     else:
         # In the table 0 is no dependency; chains of several forms share out what they take.
         latencies = [one for one in latencies if one.cycles or not one.plain]
-    places = max(uops.places, 1)
-    sent = learned.microcode.sent(name, places) if learned.microcode else 0
-    issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
+    slots = max(uops.slots, 1)
+    sent = learned.microcode.sent(name, slots) if learned.microcode else 0
+    issued = (str(slots), str(slots - sent), str(sent), _decoder(learned, name, slots))
     named = _stored(learned.core, ports) if name in learned.stores else shown(ports)
     idiom = learned.idioms.get(name)
     same = "" if idiom is None else f"1:1:{named if idiom.port else ''}|*:0"
     if idiom is not None and idiom.waits:
-        same = f"1:1:{shown([learned.core.wide])}|*:1"
-    slots = f"{places + 1}:{places - sent}:{named}" if name in learned.indexed else ""
-    return (*issued, named, _latency(latencies), " ".join(flags), slots, same)
+        same = f"1:1:{shown([learned.core.all_arithmetic])}|*:1"
+    indexed = f"{slots + 1}:{slots - sent}:{named}" if name in learned.indexed else ""
+    return (*issued, named, _latency(latencies), " ".join(flags), indexed, same)
 
 
-def _decoder(learned: CoreModel, name: str, places: int) -> str:
+def _decoder(learned: CoreModel, name: str, slots: int) -> str:
     """Return how many simple decoders are left to what follows an instruction, if it is known."""
-    usual, _ = learned.front_end.parameters.get(f"{AFTER}.{places}", ("any", ""))
+    usual, _ = learned.front_end.parameters.get(f"{AFTER}.{slots}", ("any", ""))
     left = learned.decoders.get(name, usual)
     return "" if left == "any" else f"c{left}"
 
 
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
     """Return uops as the table has them, with one for the address of each store, or its data."""
-    store = core.of(core.store)
-    writing = (core.written, core.data) if core.data else (store,)
+    store = core.class_ports(core.store)
+    writing = (core.shared_store_data, core.store_data) if core.store_data else (store,)
     stored = sum(one in writing for one in ports)
-    addressed = sum(one <= store for one in ports) if store and core.written else 0
+    addressed = sum(one <= store for one in ports) if store and core.shared_store_data else 0
     more = _more(max(0, stored - addressed), addresses(core))
-    if not store or not core.data:
+    if not store or not core.store_data:
         return shown(ports) + more
-    if core.written:
-        return shown([*ports, *[core.data] * (addressed - stored)]) + more
+    if core.shared_store_data:
+        return shown([*ports, *[core.store_data] * (addressed - stored)]) + more
     # What stores write has as many ports as their addresses: those with fewer have fewer of these.
-    data = dict(zip(sorted(store), sorted(core.data), strict=True))
+    data = dict(zip(sorted(store), sorted(core.store_data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
     some = [store if one <= store else one for one in ports]
     return shown([*some, *written]) + more

@@ -99,10 +99,10 @@ class Microcode:
     own: Mapping[str, int] = field(default_factory=dict, hash=False)
     why: str = ""
 
-    def sent(self, name: str, places: int) -> int:
+    def sent(self, name: str, slots: int) -> int:
         """Return how many places of a form the sequencer sends."""
         decoded = self.own.get(name, self.decoded)
-        return max(0, places - decoded) if places >= self.fewest else 0
+        return max(0, slots - decoded) if slots >= self.fewest else 0
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _anew(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
 def large(learned: CoreModel) -> frozenset[str]:
     """Return the names of forms of several places."""
     known = learned.uops.items()
-    return frozenset(name for name, one in known if one.ports and one.places >= LARGE)
+    return frozenset(name for name, one in known if one.ports and one.slots >= LARGE)
 
 
 def singles(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
@@ -150,7 +150,7 @@ def _plain(learned: CoreModel, form: Form) -> bool:
     core, uops = learned.core, learned.uops[form.name].ports
     if not core.early_binding or uops is None:
         return False
-    classes = [core.blocked(n) for n in range(len(core.classes))]
+    classes = [core.blocker_uops(n) for n in range(len(core.classes))]
     return tuple(core.computing(uops)) in [(), *classes]
 
 

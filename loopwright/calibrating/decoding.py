@@ -85,7 +85,7 @@ def _free(
     free = {
         name: replace(uops, busy=0)
         for name, uops in learned.uops.items()
-        if uops.busy and rule and rule.sent(name, uops.places)
+        if uops.busy and rule and rule.sent(name, uops.slots)
     }
     if not free:
         return learned
@@ -113,9 +113,9 @@ def _own(
     for decoded in sorted(range(rule.fewest), key=lambda n: abs(n - rule.decoded)):
         tried = replace(learned, microcode=replace(rule, decoded=decoded))
         for mixture, took, said in cross_check.predicted(laboratory, tried, some):
-            places = learned.uops[mixture.form].places
-            if places >= rule.fewest and took and said:
-                group = mixture.form.partition(" ")[0], places
+            slots = learned.uops[mixture.form].slots
+            if slots >= rule.fewest and took and said:
+                group = mixture.form.partition(" ")[0], slots
                 errors[group][decoded].append(abs(said.cycles - took.cycles) / took.cycles)
                 names[group].append(mixture.form)
     means = {group: {n: fmean(some) for n, some in by.items()} for group, by in errors.items()}
@@ -167,7 +167,7 @@ def choose_decoders(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     width = int(str(parameters["decode.width"][0]))
     asked = [form for form in forms if _fits(learned, form, width)]
     # With a nop more the next form waits in any case.
-    behind = {form.name: width + 1 - learned.uops[form.name].places for form in asked}
+    behind = {form.name: width + 1 - learned.uops[form.name].slots for form in asked}
     codes = [_code(laboratory, form, behind[form.name]) for form in asked]
     parts = [part for code in codes for part in code]
     took = laboratory.time(codes, "unrolled")
@@ -195,11 +195,11 @@ def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
     """Return what most forms leave, by the number of their uops."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for name, left in found.items():
-        counts[learned.uops[name].places][left] += 1
-    usual = {places: some.most_common(1)[0] for places, some in counts.items() if places > 1}
+        counts[learned.uops[name].slots][left] += 1
+    usual = {slots: some.most_common(1)[0] for slots, some in counts.items() if slots > 1}
     return {
-        f"{AFTER}.{places}": (left, measured(f"{number} of {counts[places].total()} forms"))
-        for places, (left, number) in usual.items()
+        f"{AFTER}.{slots}": (left, measured(f"{number} of {counts[slots].total()} forms"))
+        for slots, (left, number) in usual.items()
     }
 
 
@@ -207,9 +207,9 @@ def _fits(learned: CoreModel, form: Form, width: int) -> bool:
     """Say whether a form is of general registers, and few enough uops for a cycle's decoders."""
     if not learned.has_ports(form.name) or any(one.kind == "vector" for one in form.operands):
         return False
-    places = learned.uops[form.name].places
-    sent = learned.microcode.sent(form.name, places) if learned.microcode else 0
-    return 1 <= places <= width and not sent and not learned.uops[form.name].busy
+    slots = learned.uops[form.name].slots
+    sent = learned.microcode.sent(form.name, slots) if learned.microcode else 0
+    return 1 <= slots <= width and not sent and not learned.uops[form.name].busy
 
 
 def _code(laboratory: Laboratory, form: Form, behind: int) -> list[bytes]:

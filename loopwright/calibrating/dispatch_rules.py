@@ -120,7 +120,7 @@ class _Kind:
     written: bool
     computing: int  # uops that neither load nor store
     vector: bool
-    places: int
+    slots: int
 
 
 def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -139,18 +139,18 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
         bodies = dict(_beside_moves(learned, ranked))
         learned, figures = _timed(laboratory, learned, bodies)
         tried = [
-            Hypothesis(_with_slots(learned, ranked, places, more=more))
-            for places, more in product(_SLOTS, (False, True))
+            Hypothesis(_with_slots(learned, ranked, slots, more=more))
+            for slots, more in product(_SLOTS, (False, True))
         ]
         # What was learned comes first: of as good ones it holds.
-        tried.sort(key=lambda one: one.learned.uops[ranked[0].name].places != kind.places)
+        tried.sort(key=lambda one: one.learned.uops[ranked[0].name].slots != kind.slots)
         found = _fitted(laboratory, bodies, tried, figures)
         if found is None or not found.explained:
             continue
         best = found.hypothesis.learned
-        places = best.uops[ranked[0].name].places
+        slots = best.uops[ranked[0].name].slots
         for form in some:
-            known[form.name] = replace(known[form.name], places=places)
+            known[form.name] = replace(known[form.name], slots=slots)
             if ranked[0].name in best.indexed:
                 indexed.add(form.name)
     learned = replace(learned, uops=known, indexed=frozenset(indexed))
@@ -160,14 +160,14 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
 def _kind(learned: CoreModel, form: Form) -> _Kind | None:
     """Return the way in which a form accesses memory, if dispatch can bind loops of it."""
     uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
-    if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.places > 2:
+    if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.slots > 2:
         return None
     if memory.reach is not None or memory.moves:
         return None
     vector = any(operand.kind == "vector" for operand in form.operands)
     computing = len(learned.core.computing(uops.ports or ()))
     changed = int(memory.read and memory.written)
-    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.places)
+    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.slots)
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
@@ -175,9 +175,9 @@ def _tells(learned: CoreModel, form: Form) -> bool:
     return learned.has_ports(form.name) and learned.waits.get(form.name, 0.0) <= 1
 
 
-def _with_slots(learned: CoreModel, forms: Sequence[Form], places: int, *, more: bool) -> CoreModel:
+def _with_slots(learned: CoreModel, forms: Sequence[Form], slots: int, *, more: bool) -> CoreModel:
     names = {form.name for form in forms}
-    uops = {name: replace(learned.uops[name], places=places) for name in names}
+    uops = {name: replace(learned.uops[name], slots=slots) for name in names}
     indexed = learned.indexed | names if more else learned.indexed - names
     return replace(learned, uops={**learned.uops, **uops}, indexed=indexed)
 
@@ -206,7 +206,7 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     bodies = {}
     for form in some:
         more = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
-        moves = learned.width.instructions - 1 - learned.uops[form.name].places
+        moves = learned.width.instructions - 1 - learned.uops[form.name].slots
         body = _instance(form, more) + form.kit.MOVE * moves
         bodies[f"{form.name} with an index alone beside {moves} moves"] = body
     learned, figures = _timed(laboratory, learned, bodies)

@@ -117,15 +117,15 @@ def _candidates(
     """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone."""
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
-    for places, ports in _ports(learned, form, named, listed):
+    for slots, ports in _ports(learned, form, named, listed):
         narrow = min(map(len, core.computing(ports)), default=0)
-        alone = max(bound_cycles(Counter(ports)), places / core.width)
+        alone = max(bound_cycles(Counter(ports)), slots / core.width)
         busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > alone else 0
         for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
-            key = places, tuple(sorted(tuple(sorted(p)) for p in ports)), one
+            key = slots, tuple(sorted(tuple(sorted(p)) for p in ports)), one
             if key not in seen:
                 seen.add(key)
-                yield Uops(places, ports, one)
+                yield Uops(slots, ports, one)
 
 
 def _ports(
@@ -133,29 +133,29 @@ def _ports(
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
     core, rejected = learned.core, learned.uops[form.name]
     if rejected.rejected is not None:
-        yield max(rejected.places, 1), rejected.rejected
+        yield max(rejected.slots, 1), rejected.rejected
     others: Counter[tuple[int, tuple[Ports, ...]]] = Counter()
     for name, uops in learned.uops.items():
         other = named.get(name)
         if uops.ports is not None and other and other.mnemonic == form.mnemonic:
-            others[uops.places, uops.ports] += bool(other.memory) == bool(form.memory)
+            others[uops.slots, uops.ports] += bool(other.memory) == bool(form.memory)
     yield from (one for one, times in others.most_common(_ALIKE) if times)
     memory = _memory(core, form)
     twin = learned.uops.get(form.twin)
     if form.memory and twin and twin.ports is not None:
-        yield twin.places, (*twin.ports, *memory)
+        yield twin.slots, (*twin.ports, *memory)
     case = Case(form, 0, 1, Numbers(1, MOST), learned.throughputs[form.name].cycles)
     for choice in islice(listed.fitting(case), _LISTED):
         yield max(1, choice.computing), choice.uops
-    yield 1, (core.wide, *memory)
+    yield 1, (core.all_arithmetic, *memory)
 
 
 def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
     """Return the ports of uops that load and store for a form."""
     if form.memory is None:
         return ()
-    load = core.loads(form)
-    return ((load,) if form.memory.read and load else ()) + core.stored * form.memory.written
+    load = core.load_ports(form)
+    return ((load,) if form.memory.read and load else ()) + core.store_uops * form.memory.written
 
 
 def _chosen(core: Core, tried: Sequence[_Tried], why: str) -> tuple[Uops, Doubt]:
@@ -176,11 +176,11 @@ def _cheapest(tried: Sequence[_Tried]) -> Uops:
 def _dearer(core: Core, best: _Tried) -> Uops:
     """Return uops with a unit so busy that no kernel takes longer than predicted."""
     ports = best.uops.ports or ()
-    narrow = min(map(len, core.computing(ports)), default=len(core.wide))
+    narrow = min(map(len, core.computing(ports)), default=len(core.all_arithmetic))
     ratio = max(took / max(said, 1 / core.width) for took, said in best.pairs)
-    own = max(bound_cycles(Counter(ports)), best.uops.places / core.width)
+    own = max(bound_cycles(Counter(ports)), best.uops.slots / core.width)
     cycles = max(best.uops.busy / narrow, own) * ratio
-    computing = ports if core.computing(ports) else (*ports, core.wide)
+    computing = ports if core.computing(ports) else (*ports, core.all_arithmetic)
     return replace(best.uops, ports=computing, busy=ceil(cycles * narrow))
 
 
@@ -206,7 +206,7 @@ def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
             uops[name] = replace(known, why=why)
             latencies[name] = _shifted(learned.latencies[twin], shift)
             least = doubts[twin].least if twin in doubts else known
-            doubts[name] = Doubt(least, replace(most, places=most.places + 1), why)
+            doubts[name] = Doubt(least, replace(most, slots=most.slots + 1), why)
             break
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts)
 
@@ -264,7 +264,7 @@ def _relative(learned: CoreModel, name: str, *, doubled: bool) -> Doubt:
     known = learned.doubts.get(name, Doubt(uops, uops, ""))
     most = known.most
     ports = (most.ports or ()) * 2 if doubled else most.ports
-    dear = replace(most, places=most.places * 2 if doubled else most.places + 1, ports=ports)
+    dear = replace(most, slots=most.slots * 2 if doubled else most.slots + 1, ports=ports)
     return Doubt(known.least, dear, f"not measured: as {name}", name, _LATER)
 
 
@@ -282,7 +282,7 @@ def _high(name: str) -> Iterator[str]:
     """Yield the names that a form has with high-byte registers in the place of low ones."""
     mnemonic, _, operands = name.partition(" ")
     parts = operands.split(",")
-    places = [n for n, part in enumerate(parts) if part == "r8"]
-    for mask in range(1, 1 << len(places)):
-        high = [n for bit, n in enumerate(places) if mask >> bit & 1]
+    slots = [n for n, part in enumerate(parts) if part == "r8"]
+    for mask in range(1, 1 << len(slots)):
+        high = [n for bit, n in enumerate(slots) if mask >> bit & 1]
         yield f"{mnemonic} " + ",".join("r8h" if n in high else p for n, p in enumerate(parts))

@@ -174,7 +174,7 @@ def within(learned: CoreModel, isa: str, codes: Iterable[bytes]) -> CoreModel:
         for name in names or ()
     }
     every = (name for branch in kits.of(isa).BRANCHES for name in (branch.name, branch.opposite))
-    ports = {**dict.fromkeys(every, learned.core.wide), **learned.branches.ports}
+    ports = {**dict.fromkeys(every, learned.core.all_arithmetic), **learned.branches.ports}
     return replace(
         learned,
         uops={n: one for n, one in learned.uops.items() if n in some},

@@ -199,7 +199,7 @@ def straight_probes(
     yield from _prefixes(nop)
     yield from _branches(nop)
     for form in several(forms, known):
-        uops = known[form.name].places
+        uops = known[form.name].slots
         instances = form_instances.Instances()
         for behind in range(_BEHIND):
             code = [instances.of(form), *[nop(3)] * behind] * 4
@@ -248,8 +248,8 @@ def _branches(nop: Nop) -> Iterator[Probe]:
 
 def several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
     """Yield forms of several uops of which many run in few cycles, those of fewest uops first."""
-    for places in UOPS:
-        fit = [form for form in forms if _plain(form) and _needs(known[form.name], places)]
+    for slots in UOPS:
+        fit = [form for form in forms if _plain(form) and _needs(known[form.name], slots)]
         yield from sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))[:_FORMS]
 
 
@@ -257,8 +257,8 @@ def _plain(form: Form) -> bool:
     return form.memory is None and all(o.kind in ("gpr", "flags", "") for o in form.operands)
 
 
-def _needs(uops: Uops, places: int) -> bool:
-    return uops.places == places == len(uops.ports or ()) and not uops.busy
+def _needs(uops: Uops, slots: int) -> bool:
+    return uops.slots == slots == len(uops.ports or ()) and not uops.busy
 
 
 def _busiest(uops: Uops) -> float:
@@ -320,7 +320,7 @@ def measure_front_end(
 def _two(forms: Sequence[Form], known: Mapping[str, Uops]) -> list[bytes]:
     """Return instances of a form of two uops, none where there is none."""
     instances = form_instances.Instances()
-    two = (form for form in several(forms, known) if known[form.name].places == 2)
+    two = (form for form in several(forms, known) if known[form.name].slots == 2)
     return [instances.of(form) for form in islice(two, 1) for _ in range(4)]
 
 

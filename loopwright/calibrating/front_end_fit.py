@@ -136,8 +136,8 @@ def _of(learned: CoreModel, names: set[str]) -> CoreModel:
         if source in learned.uops and learned.uops[source].ports is not None:
             uops[name], latencies[name] = learned.uops[source], learned.latencies[source]
         elif name == _COUNT:
-            uops[name], latencies[name] = Uops(1, (learned.core.wide,)), []
-    ports = {_BACK: learned.core.wide, **learned.branches.ports}
+            uops[name], latencies[name] = Uops(1, (learned.core.all_arithmetic,)), []
+    ports = {_BACK: learned.core.all_arithmetic, **learned.branches.ports}
     branches = replace(learned.branches, ports=ports)
     return replace(learned, uops=uops, latencies=latencies, branches=branches)
 

@@ -83,7 +83,7 @@ class Sorted:
     width: Width
     throughputs: Mapping[str, Throughput]
     latencies: Mapping[str, Sequence[Latency]]
-    places: Mapping[str, Surplus]
+    slots: Mapping[str, Surplus]
     runs: Sequence[Form]
     singles: Sequence[Form]
     core: Core
@@ -107,21 +107,23 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     )
     rates = throughput.meeting(laboratory, runs, rates, latencies, wide.instructions)
     step("places at dispatch")
-    blocked = blockers.dispatch_places(laboratory, runs, rates, latencies, wide)
-    places = blockers.unmasked(laboratory, runs, rates, blocked, wide)
-    places = blockers.possible_places(places, rates, wide)
+    blocked = blockers.dispatch_slots(laboratory, runs, rates, latencies, wide)
+    slots = blockers.unmasked(laboratory, runs, rates, blocked, wide)
+    slots = blockers.possible_slots(slots, rates, wide)
     step("classes of forms that share ports")
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
-    sure = blockers.agreed_places(blocked, places)
+    sure = blockers.agreed_slots(blocked, slots)
     found = port_classes.find_classes(
         laboratory, singles, rates, latencies, sure, wide.instructions
     )
     step(f"ports of {len(found)} classes")
     ports, written = port_classes.find_ports(laboratory, found, wide.instructions)
     renamed = frozenset(kit.RENAMED if adding.limit else ())
-    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, written=written)
+    core = Core(
+        found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, shared_store_data=written
+    )
     core = replace(core, early_binding=port_classes.binds_early(laboratory, core))
-    return Sorted(wide, rates, latencies, places, runs, singles, core, adding)
+    return Sorted(wide, rates, latencies, slots, runs, singles, core, adding)
 
 
 def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
@@ -146,7 +148,7 @@ def _narrow(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]
         wide = known.get(re.sub(r"\b([mr])(8|16)\b", r"\g<1>32", form.name))
         if form.memory and form.memory.narrow and wide and wide.ports is not None:
             own = known[form.name]
-            if own.ports is None or own.places > wide.places:
+            if own.ports is None or own.slots > wide.slots:
                 out[form.name] = replace(wide, why=f"as 32 bits; {own.why}")
     return out
 
@@ -164,7 +166,7 @@ def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]
         else:
             ports = tuple((Counter(both.ports) - Counter(less)).elements())
             why = f"less {form.undone}; {both.why}"
-        out[form.name] = Uops(max(1, both.places - 1), ports, both.busy, why)
+        out[form.name] = Uops(max(1, both.slots - 1), ports, both.busy, why)
     return out
 
 
@@ -174,11 +176,11 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     base = sort(laboratory, forms, step)
     core, rates, latencies = base.core, base.throughputs, base.latencies
     step("uops of each form")
-    shown = port_usage.find(laboratory, base.singles, core, rates, latencies, base.places)
+    shown = port_usage.find(laboratory, base.singles, core, rates, latencies, base.slots)
     step("uops of forms with memory")
     rest = [form for form in base.runs if form.name not in shown.uops]
     with_memory = port_usage.find_with_memory(
-        laboratory, rest, core, rates, latencies, base.places, shown
+        laboratory, rest, core, rates, latencies, base.slots, shown
     )
     known = shown.uops | with_memory
     known |= _count(known) | _undone(base.runs, known)
@@ -189,7 +191,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     stacked = port_usage.stack_uops(laboratory, core)
-    fusing = [form for form in base.runs if known[form.name].places == 1]
+    fusing = [form for form in base.runs if known[form.name].slots == 1]
     accessed = memory_timing.measure(laboratory, named, latencies)
     fused = branches.fused_pairs(laboratory, fusing, base.width)
     branching = branches.measure(laboratory, core, fused)

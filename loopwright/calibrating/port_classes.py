@@ -31,7 +31,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from loopwright.calibrating.ports import Class, Core, Ports, bound_cycles, index_subsets
+from loopwright.calibrating.ports import Core, PortClass, Ports, bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import blockers, form_instances
 from loopwright.microbench.blockers import Asked, Surplus
@@ -99,7 +99,7 @@ def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
     return form_instances.spread(*some)
 
 
-def together(classes: Sequence[Class]) -> list[tuple[Form, int]]:
+def together(classes: Sequence[PortClass]) -> list[tuple[Form, int]]:
     """Return as many instances of each class as keep its ports busy for as long as the others'."""
     return [(one.blocker, TIMES * one.size) for one in classes]
 
@@ -109,9 +109,9 @@ def find_classes(
     forms: Sequence[Form],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     width: int,
-) -> list[Class]:
+) -> list[PortClass]:
     """Return the classes of forms of one uop, those of many ports first.
 
     What takes more than one place at dispatch is of no class. What puts more than one uop on the
@@ -119,8 +119,8 @@ def find_classes(
     the same: without them nothing is known of forms with memory.
     """
     sizes = candidates(forms, rates, latencies, width)
-    light = [form for form in forms if form.memory or places[form.name].uops == 1]
-    out: list[Class] = []
+    light = [form for form in forms if form.memory or slots[form.name].uops == 1]
+    out: list[PortClass] = []
     for size in range(width - 1, 0, -1):
         left = sorted((f for f in light if sizes.get(f.name) == size), key=_blocks_badly)
         out += _split(laboratory, left, size, width, tuple(out))
@@ -128,20 +128,20 @@ def find_classes(
         lost = [f for f in left if f.memory and f not in (one.blocker for one in out)]
         out += _split(laboratory, lost, size, width, tuple(out))
         founded = {one.blocker.name for one in out}
-        out += [Class(f, size, (f.name,)) for f in lost if f.name not in founded]
+        out += [PortClass(f, size, (f.name,)) for f in lost if f.name not in founded]
     return out
 
 
 def _split(
-    laboratory: Laboratory, forms: Sequence[Form], size: int, width: int, known: Sequence[Class]
-) -> list[Class]:
+    laboratory: Laboratory, forms: Sequence[Form], size: int, width: int, known: Sequence[PortClass]
+) -> list[PortClass]:
     """Return the classes of forms with so many ports each.
 
     A load or a store is a class by itself, as no other form here accesses memory. Else one is
     founded by what clearly shares some, or none, of the ports of those before it. What
     leaves more forms unclear than it has members is bound by something else than ports.
     """
-    out: list[Class] = []
+    out: list[PortClass] = []
     left = list(forms)
     while left:
         blocker, *rest = left
@@ -150,7 +150,7 @@ def _split(
             left = rest
             continue
         if blocker.memory:
-            out.append(Class(blocker, size, (blocker.name,)))
+            out.append(PortClass(blocker, size, (blocker.name,)))
             left = rest
             continue
         asked = [mixture([(blocker, TIMES * size), (f, TIMES * size)]) for f in rest]
@@ -160,7 +160,7 @@ def _split(
         if len(rest) - len(same) - len(others) > len(same) + 1:
             left = rest
             continue
-        out.append(Class(blocker, size, tuple(f.name for f in (blocker, *same))))
+        out.append(PortClass(blocker, size, tuple(f.name for f in (blocker, *same))))
         left = others
     return out
 
@@ -198,7 +198,7 @@ def _blocks_badly(form: Form) -> tuple[int, ...]:
 
 def unions(
     laboratory: Laboratory,
-    classes: Sequence[Class],
+    classes: Sequence[PortClass],
     wanted: Sequence[tuple[int, ...]],
     width: int,
 ) -> list[Union]:
@@ -423,7 +423,7 @@ class _Problem:
 
 
 def find_ports(
-    laboratory: Laboratory, found: Sequence[Class], width: int
+    laboratory: Laboratory, found: Sequence[PortClass], width: int
 ) -> tuple[list[Ports], Ports | None]:
     """Return the ports of each class, and those of what stores write, if they are others.
 
@@ -474,9 +474,9 @@ def binds_early(laboratory: Laboratory, core: Core) -> bool:
     for pair, figure in zip(pairs, laboratory.time(asked), strict=True):
         uops: Counter[frozenset[int]] = Counter()
         for n in pair:
-            uops.update(dict.fromkeys(core.blocked(n), TIMES * found[n].size))
-        places = TIMES * sum(found[n].size for n in pair)
-        said = max(bound_cycles(uops), places / core.width)
+            uops.update(dict.fromkeys(core.blocker_uops(n), TIMES * found[n].size))
+        slots = TIMES * sum(found[n].size for n in pair)
+        said = max(bound_cycles(uops), slots / core.width)
         if figure:
             longer.append(figure.cycles / said - 1)
     return bool(longer) and sorted(longer)[int(_MANY_PAIRS * len(longer))] > _LONGER_PAIRS

@@ -28,7 +28,7 @@ from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
 from loopwright.calibrating.ports import Core, Ports, Uops, bound_cycles
 from loopwright.microbench import blockers
 from loopwright.microbench.blockers import Asked, Surplus
-from loopwright.microbench.form_instances import Brought
+from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency, of_address
@@ -64,22 +64,24 @@ class Likely:
     def guess(self, form: Form) -> tuple[Ports, ...] | None:
         """Return the uops that a form may have, None where no other is like it."""
         if form.name == self._core.store:
-            return self._core.stored or None
-        if own := self._core.of(form.name):
+            return self._core.store_uops or None
+        if own := self._core.class_ports(form.name):
             return (own,)
         twin = self.known.get(form.twin)
         if form.memory and twin and twin.ports is not None:
-            load = self._core.loads(form)
-            more = [load] * form.memory.read + [*self._core.stored] * form.memory.written
+            load = self._core.load_ports(form)
+            more = [load] * form.memory.read + [*self._core.store_uops] * form.memory.written
             plain = form.name in form.kit.LOADS.values()
             computing = () if plain or self._only_loads(form) else twin.ports
             return computing + tuple(one for one in more if one)
         other = self.known.get(self._seen.get(_kind_of(form), ""))
         if other and other.ports is not None:
             return other.ports
-        memory, load = form.memory, self._core.loads(form)
+        memory, load = form.memory, self._core.load_ports(form)
         only = memory is not None and memory.read and not memory.written
-        return (load,) if only and load and load != self._core.of(self._core.load) else None
+        return (
+            (load,) if only and load and load != self._core.class_ports(self._core.load) else None
+        )
 
     def _only_loads(self, form: Form) -> bool:
         """Say whether what a form loads is there as soon as what a load alone loads."""
@@ -118,38 +120,38 @@ def find(
     core: Core,
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     known: Found | None = None,
-    brought: Brought | None = None,
+    floor: DeliveryFloor | None = None,
 ) -> Found:
     """Return the uops of each form; known are those of forms that others are like.
 
     brought is what blockers showed of all forms with memory, where there are more than these.
     """
     if core.early_binding:
-        places = {name: replace(one, uops=one.early_binding) for name, one in places.items()}
+        slots = {name: replace(one, uops=one.early_binding) for name, one in slots.items()}
     spans = blockers.spans(laboratory, forms, rates, latencies)
     lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
     left = [form for form in forms if form.name in lasting]
-    counts = known.counts if known else _counts(laboratory, core, left, lasting, places, rates)
+    counts = known.counts if known else _counts(laboratory, core, left, lasting, slots, rates)
     if counts:
         out |= {
             form.name: Uops(0, None, why="nops beside it show no whole number of places")
             for form in left
-            if places[form.name].uops is None
+            if slots[form.name].uops is None
         }
         left = [form for form in left if form.name not in out]
-    if brought is None:
-        brought = port_usage_check.brought(forms, rates, places)
+    if floor is None:
+        floor = port_usage_check.floor(forms, rates, slots)
     others = Likely(core, known.uops if known else {}, latencies)
     for some in others.split(left):
         cases = [
             Case(
                 form,
                 lasting[form.name],
-                _places(places[form.name]),
-                _numbers(form, places[form.name].uops if counts else None, latencies[form.name]),
+                _slots(slots[form.name]),
+                _numbers(form, slots[form.name].uops if counts else None, latencies[form.name]),
                 rates[form.name].cycles,
                 () if _idle(form, latencies[form.name]) else others.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),
@@ -158,14 +160,14 @@ def find(
             for form in some
         ]
         port_usage_search.search(laboratory, core, cases)
-        found = {one.form.name: _of(core, one, places[one.form.name], counts) for one in cases}
+        found = {one.form.name: _of(core, one, slots[one.form.name], counts) for one in cases}
         hold = partial(
             port_usage_check.hold_to_measured,
             laboratory,
             core,
             rates=rates,
             latencies=latencies,
-            brought=brought,
+            floor=floor,
             known=others.known,
         )
         held_ = hold([one.form for one in cases], found)
@@ -189,30 +191,30 @@ def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> di
     like = {
         n: tuple(sorted(core.computing(one.ports or ()), key=sorted)) for n, one in every.items()
     }
-    places: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
+    slots: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
     for name, one in every.items():
         if len(like[name]) > 1:
-            places[like[name]][one.places] += 1
+            slots[like[name]][one.slots] += 1
     out = dict(found)
     for name, one in found.items():
-        seen = places[like[name]]
+        seen = slots[like[name]]
         for most, times in seen.most_common(1):
             if 2 * times > seen.total() > _FEW:
-                out[name] = replace(one, places=most)
+                out[name] = replace(one, slots=most)
     return out
 
 
-def _numbers(form: Form, places: int | None, latencies: Sequence[Latency]) -> Numbers:
+def _numbers(form: Form, slots: int | None, latencies: Sequence[Latency]) -> Numbers:
     """Return how many uops a form may have; places are none where dispatch does not count them.
 
     A uop of memory and one that computes may share a place. What takes a cycle or more to its
     result needs one at least, also where dispatch hides it.
     """
     idle = _idle(form, latencies)
-    if places is None:
+    if slots is None:
         return Numbers(0 if idle else 1)
-    least = 0 if places == 1 and idle else places
-    most = (_FUSED if form.memory else 1) * places
+    least = 0 if slots == 1 and idle else slots
+    most = (_FUSED if form.memory else 1) * slots
     changing = form.memory and form.memory.read and form.memory.written
     return Numbers(least, max(most, _CHANGING) if changing else most)
 
@@ -222,7 +224,7 @@ def _counts(
     core: Core,
     forms: Sequence[Form],
     spans: Mapping[str, int],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> bool:
     """Say whether places at dispatch are uops, of nearly all that blockers show several of."""
@@ -230,7 +232,7 @@ def _counts(
     step = max(1, len(several) // _SAMPLE)
     votes: list[bool] = []
     for start in dict.fromkeys((0, step // 2)):
-        votes += _votes(laboratory, core, several[start::step], spans, places, rates)
+        votes += _votes(laboratory, core, several[start::step], spans, slots, rates)
         if not votes or not _DOUBT[0] < sum(votes) / len(votes) < _DOUBT[1]:
             break
     return sum(votes) > _SAID * len(votes)
@@ -241,7 +243,7 @@ def _votes(
     core: Core,
     some: Sequence[Form],
     spans: Mapping[str, int],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> list[bool]:
     """Say of forms that blockers show several uops of whether places at dispatch are as many."""
@@ -259,7 +261,7 @@ def _votes(
         uops = port_usage_search.counted(core, seen)
         if not uops or len(uops) < 2:
             continue
-        taken = places[form.name].uops or 0
+        taken = slots[form.name].uops or 0
         enough = Numbers(0, taken)
         cycles = rates[form.name].cycles
         case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
@@ -270,7 +272,7 @@ def _votes(
     return counted
 
 
-def _places(shown: Surplus) -> int:
+def _slots(shown: Surplus) -> int:
     """Return how many places a form takes at dispatch, at least."""
     return 1 if isnan(shown.measured) else max(1, ceil(shown.measured - 0.5))
 
@@ -283,7 +285,7 @@ def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
     return bool(known) and all(one.cycles == 0 for one in known)
 
 
-def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
+def _of(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
     """Return the uops of a form with its places at dispatch, or why they are not known."""
     uops = case.found
     if uops is None:
@@ -291,21 +293,21 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
         why = "show no whole number of uops" if doubt else "contradict each other"
         return Uops(0, None, why=f"blockers of ports {why}")
     if not uops:
-        return Uops(1 if counts else places.uops or 1, (), why="no port is needed")
-    if core.class_of(case.form.name) is not None and uops == (core.of(case.form.name),):
+        return Uops(1 if counts else slots.uops or 1, (), why="no port is needed")
+    if core.class_of(case.form.name) is not None and uops == (core.class_ports(case.form.name),):
         return Uops(1, uops, why="of a class")
     if counts:
-        return Uops(places.uops or 1, uops, why="by blockers and dispatch")
+        return Uops(slots.uops or 1, uops, why="by blockers and dispatch")
     # What is bound early seems to take more.
     most = len(core.computing(uops) if core.early_binding else uops)
-    if places.uops and abs(case.cycles * core.width - places.uops) <= _ALONE * places.uops:
-        most = max(most, places.uops)  # alone it takes just as long as dispatch of as many
-    return Uops(max(1, min(places.uops or most, most)), uops, why="by blockers")
+    if slots.uops and abs(case.cycles * core.width - slots.uops) <= _ALONE * slots.uops:
+        most = max(most, slots.uops)  # alone it takes just as long as dispatch of as many
+    return Uops(max(1, min(slots.uops or most, most)), uops, why="by blockers")
 
 
 def _counted(uops: Uops) -> Uops:
     """Return uops that take a place each."""
-    return replace(uops, places=len(uops.ports or ()))
+    return replace(uops, slots=len(uops.ports or ()))
 
 
 def find_with_memory(
@@ -314,25 +316,25 @@ def find_with_memory(
     core: Core,
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     known: Found,
 ) -> dict[str, Uops]:
     """Return the uops of forms with memory; known are those of registers.
 
     Plain loads of vectors come first: what else loads vectors has the ports that they have.
     """
-    load, store = core.of(core.load), core.of(core.store)
+    load, store = core.class_ports(core.load), core.class_ports(core.store)
     out = {}
     for form in forms:
         if form.memory and ((form.memory.read and not load) or (form.memory.written and not store)):
             out[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
     rest = [form for form in forms if form.name not in out]
     plain = [form for form in rest if form.name in laboratory.kit.LOADS.values()]
-    brought = port_usage_check.brought(forms, rates, places)
+    floor = port_usage_check.floor(forms, rates, slots)
     for some in (plain, [form for form in rest if form not in plain]):
-        found = find(laboratory, some, core, rates, latencies, places, known, brought).uops
+        found = find(laboratory, some, core, rates, latencies, slots, known, floor).uops
         out |= found
-        core = replace(core, vectors=_vector_loads(core, plain, out))
+        core = replace(core, vector_loads=_vector_loads(core, plain, out))
         known = replace(known, uops=known.uops | found)
     return out
 
@@ -342,7 +344,7 @@ def _vector_loads(core: Core, forms: Sequence[Form], found: Mapping[str, Uops]) 
     out: dict[int, Ports] = {}
     for form in forms:
         ports = found[form.name].ports or ()
-        if len(ports) == 1 and core.accesses(ports[0]):
+        if len(ports) == 1 and core.accesses_memory(ports[0]):
             out |= {one.bits: ports[0] for one in form.chosen if one.kind == "vector"}
     return out
 
@@ -356,24 +358,25 @@ _STACK_LATE = 0.15  # relative: by how much longer it may take beside changes of
 def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
     """Return the uops of pushes and pops, or why they are not known; nothing without the forms."""
     kit = laboratory.kit
-    load, store = core.of(core.load), core.of(core.store)
+    load, store = core.class_ports(core.load), core.class_ports(core.store)
     if not kit.PUSH or not load or not store:
         return {}
     pool = kit.POOLS["gpr"]
     pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(_STACK_TIMES)]
     (figure,) = laboratory.time([[push for push, _ in pairs] + [pop for _, pop in pairs]])
     said = max(
-        bound_cycles(Counter([load, *core.stored] * _STACK_TIMES)), 2 * _STACK_TIMES / core.width
+        bound_cycles(Counter([load, *core.store_uops] * _STACK_TIMES)),
+        2 * _STACK_TIMES / core.width,
     )
     if figure and abs(figure.cycles - said) <= _STACK_NEAR * said:
         took = f"{_STACK_TIMES} pushes and pops take {figure.cycles:.2f} cycles"
         why = f"{took}, as stores and loads do"
-        return {kit.PUSH: Uops(1, core.stored, why=why), kit.POP: Uops(1, (load,), why=why)}
+        return {kit.PUSH: Uops(1, core.store_uops, why=why), kit.POP: Uops(1, (load,), why=why)}
     took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
     both = f"{_STACK_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
     pushes, pops = _stack_apart(kit, len(pool.others))
     return {
-        kit.PUSH: _stack_alone(laboratory, core, "pushes", pushes, core.stored, both),
+        kit.PUSH: _stack_alone(laboratory, core, "pushes", pushes, core.store_uops, both),
         kit.POP: _stack_alone(laboratory, core, "pops", pops, (load,), both),
     }
 

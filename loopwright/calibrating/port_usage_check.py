@@ -12,7 +12,7 @@ from itertools import combinations
 from loopwright.calibrating.ports import Core, Uops, bound_cycles
 from loopwright.microbench import form_instances, throughput
 from loopwright.microbench.blockers import Surplus
-from loopwright.microbench.form_instances import Brought
+from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
@@ -38,7 +38,7 @@ def hold_to_measured(
     found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    brought: Brought,
+    floor: DeliveryFloor,
     known: Mapping[str, Uops],
 ) -> dict[str, Uops]:
     """Return what is found of forms, or why it does not hold.
@@ -51,15 +51,15 @@ def hold_to_measured(
     slow = _delivered(laboratory, core)
 
     def by_itself(form: Form, uops: Uops, rate: Throughput) -> Uops:
-        size = len(form_instances.apart(form)) if uops.places == 1 else 0
-        return alone(core, form, uops, rate, latencies[form.name], brought, slow.get(size, 0.0))
+        size = len(form_instances.apart(form)) if uops.slots == 1 else 0
+        return alone(core, form, uops, rate, latencies[form.name], floor, slow.get(size, 0.0))
 
     forms = {form.name: form for form in chosen}
     rates = {**rates, **_again(laboratory, chosen, found, rates, by_itself)}
     options = {
         name: [
             by_itself(form, one, rates[name])
-            for one in (found[name], *_fewer(core, form, found[name], rates[name], brought))
+            for one in (found[name], *_fewer(core, form, found[name], rates[name], floor))
         ]
         for name, form in forms.items()
     }
@@ -118,7 +118,7 @@ def _again(
 
 
 def _fewer(
-    core: Core, form: Form, uops: Uops, rate: Throughput, brought: Brought
+    core: Core, form: Form, uops: Uops, rate: Throughput, floor: DeliveryFloor
 ) -> Iterator[Uops]:
     """Yield uops with fewer ports that blockers show the same of, and that take as long alone.
 
@@ -126,14 +126,14 @@ def _fewer(
     """
     if not uops.ports or not rate.clean:
         return
-    if form_instances.long(form) and rate.cycles <= brought.delivery(form, 1) * (1 + _NEAR):
+    if form_instances.long(form) and rate.cycles <= floor.delivery(form, 1) * (1 + _NEAR):
         return
     late = _LATE if len(uops.ports) > 1 else _NEAR
-    if rate.cycles <= max(bound_cycles(Counter(uops.ports)), uops.places / core.width) * (1 + late):
+    if rate.cycles <= max(bound_cycles(Counter(uops.ports)), uops.slots / core.width) * (1 + late):
         return
-    seen = core.within(uops.ports)
+    seen = core.shown_by_blockers(uops.ports)
     counted = Counter(uops.ports).items()
-    for ports, times in sorted(counted, key=lambda pair: not core.accesses(pair[0])):
+    for ports, times in sorted(counted, key=lambda pair: not core.accesses_memory(pair[0])):
         for size in range(len(ports) - 1, 0, -1):
             for some in map(frozenset, combinations(sorted(ports), size)):
                 for moved in range(1, times + 1):
@@ -142,7 +142,7 @@ def _fewer(
                         rest.remove(ports)
                     tried = (*rest, *[some] * moved)
                     near = abs(bound_cycles(Counter(tried)) - rate.cycles) <= _NEAR * rate.cycles
-                    if near and core.within(tried) == seen:
+                    if near and core.shown_by_blockers(tried) == seen:
                         yield replace(uops, ports=tried, why=f"{uops.why} and what it takes alone")
 
 
@@ -170,12 +170,12 @@ def _held(
     for number, figure in beside:
         size = core.classes[number].size
         load = Counter(uops.ports)
-        load.update(dict.fromkeys(core.blocked(number), size))
-        least = max(bound_cycles(load), (uops.places + size) / core.width, busy) * _TIMES
+        load.update(dict.fromkeys(core.blocker_uops(number), size))
+        least = max(bound_cycles(load), (uops.slots + size) / core.width, busy) * _TIMES
         said = max(least, chain)
         # What brings in a busy form brings in nothing else meanwhile.
-        most = said + bool(uops.busy) * form_instances.BROUGHT * _TIMES
-        store = core.of(core.store)
+        most = said + bool(uops.busy) * form_instances.SLOWEST_DELIVERY * _TIMES
+        store = core.class_ports(core.store)
         if store == core.ports[number] and any(one & store for one in uops.ports):
             # Accesses of few ports wait for others that took these early.
             most = max(most, (bound_cycles(Counter(uops.ports)) + 1) * _TIMES)
@@ -200,21 +200,21 @@ def _narrowest(core: Core, uops: Uops) -> int:
     return min(map(len, core.computing(uops.ports or ())), default=0)
 
 
-def brought(
-    forms: Sequence[Form], rates: Mapping[str, Throughput], places: Mapping[str, Surplus]
-) -> Brought:
+def floor(
+    forms: Sequence[Form], rates: Mapping[str, Throughput], slots: Mapping[str, Surplus]
+) -> DeliveryFloor:
     """Return what forms take alone at least, by lengths and by places at dispatch."""
     lengths: dict[int, float] = {}
     taking: dict[int, float] = {}
     for form in forms:
-        rate, taken = rates[form.name], places[form.name].uops
+        rate, taken = rates[form.name], slots[form.name].uops
         if rate.refused:
             continue
         if form.memory:
             _least(lengths, len(form_instances.apart(form)), rate.cycles)
         if taken and rate.clean:
             _least(taking, taken, rate.cycles)
-    return Brought(lengths, taking)
+    return DeliveryFloor(lengths, taking)
 
 
 def _least(known: dict[int, float], key: int, cycles: float) -> None:
@@ -238,7 +238,7 @@ def alone(
     uops: Uops,
     rate: Throughput,
     latencies: Sequence[Latency],
-    brought: Brought,
+    floor: DeliveryFloor,
     delivered: float = 0.0,
 ) -> Uops:
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so.
@@ -247,11 +247,11 @@ def alone(
     """
     if not rate.clean or uops.ports is None:
         return uops
-    said = max(bound_cycles(Counter(uops.ports)), uops.places / core.width)
-    most = max(brought.delivery(form, uops.places), delivered)
+    said = max(bound_cycles(Counter(uops.ports)), uops.slots / core.width)
+    most = max(floor.delivery(form, uops.slots), delivered)
     if said * (1 - _NEAR) <= rate.cycles <= most * (1 + _NEAR):
         return uops
-    least = uops.places / (core.width - _FEWER)
+    least = uops.slots / (core.width - _FEWER)
     if not uops.ports and said < rate.cycles <= least * (1 + _NEAR):
         return replace(uops, why=f"{uops.why}; {1 / rate.cycles:.1f} a cycle")
     waits = throughput.waits(form, latencies)
@@ -259,11 +259,13 @@ def alone(
     near = -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02)
     if near and (late < _CHANGING or rate.cycles <= said * (1 + _EARLY)):
         return uops
-    if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
+    if rate.cycles <= waits * (1 + _NEAR) or (
+        rate.cycles < said and form.name in core.renamed_additions
+    ):
         return uops
     # What is written besides chosen registers may be waited for: then no unit need be busy. Vectors
     # and microcode write all flags.
-    every = uops.places > 1 or any(one.kind == "vector" for one in form.operands)
+    every = uops.slots > 1 or any(one.kind == "vector" for one in form.operands)
     plain = all(
         o.fixed is None and (o.kind != "flags" or not (o.read if every else o.written))
         for o in form.operands

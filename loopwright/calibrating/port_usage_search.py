@@ -49,7 +49,7 @@ class Case:
 
     form: Form
     span: int
-    places: int
+    slots: int
     numbers: Numbers
     cycles: float
     guess: Multiset | None = None
@@ -79,8 +79,8 @@ class Listed:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._load, self._store = core.of(core.load), core.of(core.store)
-        self._sets = core.sets
+        self._load, self._store = core.class_ports(core.load), core.class_ports(core.store)
+        self._sets = core.candidate_ports
         self._known: dict[tuple[bool, bool, int], list[Choice]] = {}
 
     def fitting(self, case: Case) -> Iterator[Choice]:
@@ -112,17 +112,21 @@ class Listed:
         if key not in self._known:
             loads = _times(self._load, moves[0], parts)
             stores = _times(self._store, moves[1], parts)
-            if moves[1] and self._core.written:
-                stores = [self._core.stored, self._core.stored * 2, *stores]
+            if moves[1] and self._core.shared_store_data:
+                stores = [self._core.store_uops, self._core.store_uops * 2, *stores]
             # What is computed is written by ports of its own, or by those that stores have.
-            own = [(one,) for one in (self._core.data, self._core.written) if one and all(moves)]
+            own = [
+                (one,)
+                for one in (self._core.store_data, self._core.shared_store_data)
+                if one and all(moves)
+            ]
             self._known[key] = [
                 self._choice(one)
                 for count in range(MOST + 1)
                 for some in combinations_with_replacement(self._sets, count)
                 for load in loads
                 for store in [*stores, *own]
-                if count or not all(moves) or not self._core.written
+                if count or not all(moves) or not self._core.shared_store_data
                 for one in [(*some, *load, *store)]
             ]
         return self._known[key]
@@ -130,7 +134,11 @@ class Listed:
     def _choice(self, uops: Multiset) -> Choice:
         computing = len(self._core.computing(uops))
         return Choice(
-            uops, bound_cycles(Counter(uops)), self._core.within(uops), ordered(uops), computing
+            uops,
+            bound_cycles(Counter(uops)),
+            self._core.shown_by_blockers(uops),
+            ordered(uops),
+            computing,
         )
 
 
@@ -190,7 +198,7 @@ def _changed(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> list[
         for number, shown in case.seen.items()
         if len(core.ports[number]) in range(core.width - _FEW, core.width)
         and (shown.uops is None or core.ports[number] in (case.found or ()))
-        and (case.places > 1 or case.found is None)
+        and (case.slots > 1 or case.found is None)
     ]
     wanted = [blockers.longest(case.form, core.classes[n].blocking) for case, n in asked]
     out: dict[str, Case] = {}
@@ -210,8 +218,8 @@ def _within(core: Core, case: Case, number: int) -> int:
 
 def _asked(core: Core, case: Case, number: int) -> Asked | None:
     blocking = core.classes[number].blocking
-    span, places = case.span, case.places
-    return blockers.within(case.form, blocking, span, places, core.width, case.cycles)
+    span, slots = case.span, case.slots
+    return blockers.within(case.form, blocking, span, slots, core.width, case.cycles)
 
 
 def _next(core: Core, case: Case, fitting: Sequence[Choice]) -> int | None:
@@ -244,7 +252,7 @@ def _all(core: Core, case: Case) -> Multiset | None:
         return None
     if core.early_binding and bound_cycles(Counter(found)) > case.cycles * (1 + NEAR) + UNCLEAR:
         return None
-    return found + (core.wide,) * max(0, case.numbers.least - len(found))
+    return found + (core.all_arithmetic,) * max(0, case.numbers.least - len(found))
 
 
 def _blocking(listed: Listed, core: Core, case: Case) -> Multiset | None:
@@ -299,7 +307,7 @@ def bound_late(listed: Listed, core: Core, case: Case) -> Multiset | None:
         return None
 
     def explains(one: Choice) -> bool:
-        return one.computing >= case.places and all(
+        return one.computing >= case.slots and all(
             (one.shown[n] > 0) == (blocking > _SLACK)
             and -_SLACK <= blocking - one.shown[n] <= _LONGER * core.classes[n].size
             for n, blocking in seen.items()
@@ -330,11 +338,11 @@ def _agrees(core: Core, case: Case, choice: Choice, number: int) -> bool:
     """Say whether a blocking kernel shows what a choice has."""
     shown, seen = choice.shown[number], case.seen[number]
     written = case.form.memory is not None and case.form.memory.written
-    load = core.of(core.load)
-    if written and core.ports[number] == load != core.of(core.store):
+    load = core.class_ports(core.load)
+    if written and core.ports[number] == load != core.class_ports(core.store):
         # Address uops of stores may use ports of loads, and do so at random.
         return shown - _SLACK <= seen.measured <= shown + 1 + _SLACK
-    if seen.uops is None and case.places > 1 and len(core.ports[number]) >= core.width - _FEW:
+    if seen.uops is None and case.slots > 1 and len(core.ports[number]) >= core.width - _FEW:
         # What is dispatched as one leaves places among such blockers empty: they show too many.
         return shown <= seen.measured + _SLACK
     return seen.uops == shown
@@ -349,7 +357,9 @@ def counted(core: Core, seen: Sequence[Surplus], alone: float = float("inf")) ->
     if any(one.uops is None for one in seen):
         return None
     shown = {ports: one.uops or 0 for ports, one in zip(core.ports, seen, strict=True)}
-    shared = [one for one in core.sets if one not in shown and one != core.wide]
+    shared = [
+        one for one in core.candidate_ports if one not in shown and one != core.all_arithmetic
+    ]
     most = [min(n for p, n in shown.items() if one < p) for one in shared]
     fitting = []
     for numbers in product(*(range(n + 1) for n in most)):

@@ -46,7 +46,7 @@ class Uops:
     that were found and did not hold.
     """
 
-    places: int
+    slots: int
     ports: tuple[Ports, ...] | None
     busy: int = 0
     why: str = ""
@@ -73,7 +73,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class Class:
+class PortClass:
     """A set of ports, known by its size and by the instruction that blocks it; and its members."""
 
     blocker: Form
@@ -90,18 +90,20 @@ class Class:
 class Core:
     """The core that forms run on: classes of forms, their ports, dispatch slots."""
 
-    classes: Sequence[Class]
+    classes: Sequence[PortClass]
     ports: Sequence[Ports]
     width: int
     load: str = ""  # names of the forms that only load and only store a register
     store: str = ""
-    renamed: frozenset[str] = frozenset()  # names of forms that rename does for small constants
+    renamed_additions: frozenset[str] = (
+        frozenset()
+    )  # names of forms that rename does for small constants
     # Ports of loads to vectors, by their bits, where these are others.
-    vectors: Mapping[int, Ports] = field(default_factory=dict)
-    written: Ports | None = None  # ports of arithmetic that what a store writes takes
+    vector_loads: Mapping[int, Ports] = field(default_factory=dict)
+    shared_store_data: Ports | None = None  # ports of arithmetic that what a store writes takes
     early_binding: bool = False  # ports are bound early, as early_binding.measure tells
 
-    def of(self, name: str) -> Ports | None:
+    def class_ports(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""
         number = self.class_of(name)
         return None if number is None else self.ports[number]
@@ -110,85 +112,91 @@ class Core:
         """Return the number of the class that a form is of."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
-    def blocker(self, ports: Ports | None) -> Form | None:
+    def blocker_of(self, ports: Ports | None) -> Form | None:
         """Return what blocks just these ports without an access to memory."""
         pairs = zip(self.classes, self.ports, strict=True)
         some = (one.blocker for one, mine in pairs if mine == ports)
         return next((form for form in some if not form.memory), None)
 
     @cached_property
-    def data(self) -> Ports | None:
+    def store_data(self) -> Ports | None:
         """Return the ports of what stores write, where those of their class are of addresses.
 
         They are so where loads use some of them, too. Then blockers of stores alone show what needs
         no address of its own, as changes of memory do whose load has computed it. Where loads use
         just the same, no blocking kernel tells them apart.
         """
-        load, store = self.of(self.load), self.of(self.store)
+        load, store = self.class_ports(self.load), self.class_ports(self.store)
         if not load or not store or load == store or not load & store:
             return None
         return frozenset(range(self._unseen, self._unseen + len(store)))
 
     @cached_property
-    def stored(self) -> tuple[Ports, ...]:
+    def store_uops(self) -> tuple[Ports, ...]:
         """Return the ports of the uops of a store of a register; none where no such is known."""
-        store = self.of(self.store)
-        return tuple(one for one in (store, self.written) if one)
+        store = self.class_ports(self.store)
+        return tuple(one for one in (store, self.shared_store_data) if one)
 
-    def blocked(self, number: int) -> tuple[Ports, ...]:
+    def blocker_uops(self, number: int) -> tuple[Ports, ...]:
         """Return the ports of the uops of what blocks a class."""
-        return self.stored if number == self._storing else (self.ports[number],)
+        return self.store_uops if number == self._storing else (self.ports[number],)
 
     @cached_property
-    def memory(self) -> tuple[Ports, ...]:
+    def memory_ports(self) -> tuple[Ports, ...]:
         """Return the ports of uops that load and store, as far as they are known."""
-        return tuple(one for one in (self.of(self.load), self.of(self.store), self.data) if one)
+        return tuple(
+            one
+            for one in (self.class_ports(self.load), self.class_ports(self.store), self.store_data)
+            if one
+        )
 
-    def accesses(self, ports: Ports) -> bool:
+    def accesses_memory(self, ports: Ports) -> bool:
         """Say whether a uop of these ports loads or stores."""
-        return ports == self.written or any(ports <= one for one in self.memory)
+        return ports == self.shared_store_data or any(ports <= one for one in self.memory_ports)
 
     def computing(self, uops: Sequence[Ports]) -> list[Ports]:
         """Return the ports of uops that neither load nor store."""
-        return [ports for ports in uops if not self.accesses(ports)]
+        return [ports for ports in uops if not self.accesses_memory(ports)]
 
-    def loads(self, form: Form) -> Ports | None:
+    def load_ports(self, form: Form) -> Ports | None:
         """Return the ports of what a form loads."""
         bits = max((one.bits for one in form.operands if one.kind == "vector"), default=0)
-        return self.vectors.get(bits, self.of(self.load))
+        return self.vector_loads.get(bits, self.class_ports(self.load))
 
-    def within(self, uops: Sequence[Ports]) -> tuple[int, ...]:
+    def shown_by_blockers(self, uops: Sequence[Ports]) -> tuple[int, ...]:
         """Return how many uops blockers of each class show."""
         shown = [sum(one <= ports for one in uops) for ports in self.ports]
         if self._storing is not None:
-            shown[self._storing] += sum(one == self.data for one in uops)
-            if self.written:
-                own = sum(one <= self.written for one in uops)
+            shown[self._storing] += sum(one == self.store_data for one in uops)
+            if self.shared_store_data:
+                own = sum(one <= self.shared_store_data for one in uops)
                 shown[self._storing] = max(shown[self._storing], own)
         return tuple(shown)
 
     @property
-    def sets(self) -> Sequence[Ports]:
+    def candidate_ports(self) -> Sequence[Ports]:
         """Return the ports that uops that compute may have.
 
         Those of classes, those of all arithmetic, and what any of these share: where no instruction
         has just these, no class shows them.
         """
-        memory = self.memory
-        found = list(dict.fromkeys(p for p in (*self.ports, self.wide) if p not in memory))
+        memory = self.memory_ports
+        found = list(
+            dict.fromkeys(p for p in (*self.ports, self.all_arithmetic) if p not in memory)
+        )
         for one in found:  # grows as it goes
             found += dict.fromkeys(one & other for other in found if one & other not in found)
         return [one for one in found if one]
 
     @property
-    def wide(self) -> Ports:
+    def all_arithmetic(self) -> Ports:
         """Return the ports of what no blocking kernel can show: all that arithmetic has.
 
         Where these are fewer than a cycle's dispatch, there are others, which no class uses.
         """
-        memory = self.memory
+        memory = self.memory_ports
         known = frozenset().union(*(ports for ports in self.ports if ports not in memory))
-        first = self._unseen + len(self.data or ())
+        first = self._unseen + len(self.store_data or ())
         return known | frozenset(range(first, first + max(0, self.width - len(known))))
 
     @cached_property
@@ -201,14 +209,14 @@ class Core:
         ]
 
     @property
-    def integer(self) -> Ports:
+    def integer_ports(self) -> Ports:
         """Return the ports of what computes in general registers."""
         return frozenset().union(*self.integer_classes)
 
     @cached_property
     def _unseen(self) -> int:
         """Return the number of the first port that no class has."""
-        return max(frozenset().union(*self.ports, self.written or ())) + 1
+        return max(frozenset().union(*self.ports, self.shared_store_data or ())) + 1
 
     @cached_property
     def _storing(self) -> int | None:

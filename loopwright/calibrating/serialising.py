@@ -214,8 +214,8 @@ def _row(
         return best
     why = assumed(_unlike(figures, "neither its places nor a unit explain it", errors))
     every = [one.learned.uops[form] for one in tried]
-    least = min(every, key=lambda one: (one.busy, one.places))
-    most = max(every, key=lambda one: (one.busy, one.places))
+    least = min(every, key=lambda one: (one.busy, one.slots))
+    most = max(every, key=lambda one: (one.busy, one.slots))
     chosen = replace(best.uops[form], why=why)
     doubt = Doubt(least, _slower(most, figures), why)
     return replace(best, uops={**best.uops, form: chosen}, doubts={**best.doubts, form: doubt})
@@ -235,10 +235,12 @@ def _uops(learned: CoreModel, alone: float) -> Iterator[Uops]:
     sent = min(busy * core.width, _MOST_PLACES)
     why = "what it takes beside nops, loads and a chain"
     # One port is busy as a unit is; several take turns.
-    one = frozenset([max(core.wide)])
-    for ports in dict.fromkeys((one, core.wide, core.of(core.store) or core.wide)):
-        for places in sorted({1, 2, max(sent, 1)}):
-            yield Uops(places, (ports,), busy if busy > 1 else 0, why)
+    one = frozenset([max(core.all_arithmetic)])
+    for ports in dict.fromkeys(
+        (one, core.all_arithmetic, core.class_ports(core.store) or core.all_arithmetic)
+    ):
+        for slots in sorted({1, 2, max(sent, 1)}):
+            yield Uops(slots, (ports,), busy if busy > 1 else 0, why)
 
 
 def _explains(errors: Sequence[float]) -> bool:

@@ -61,7 +61,7 @@ def choose_jump_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with jumps that need no port, where they show none."""
     kit = laboratory.kit
     branch = learned.branches.ports.get(kit.JUMP)
-    blocker = learned.core.blocker(branch)
+    blocker = learned.core.blocker_of(branch)
     if blocker is None or not kit.CALLED:
         return learned
     asked = []

@@ -103,9 +103,9 @@ def _with(learned: CoreModel, like: _Like, cycles: dict[str, float]) -> CoreMode
     vector = learned.uops.get(like.vector, Uops(1, ()))
     if vector.ports is None:
         return learned
-    load = core.vectors.get(_VECTOR, core.of(core.load))
-    ports = vector.ports + ((load,) if like.loads and load else ()) + core.stored * like.stores
-    uops = Uops(vector.places * like.times, ports * like.times, vector.busy)
+    load = core.vector_loads.get(_VECTOR, core.class_ports(core.load))
+    ports = vector.ports + ((load,) if like.loads and load else ()) + core.store_uops * like.stores
+    uops = Uops(vector.slots * like.times, ports * like.times, vector.busy)
     computing = round(cycles[like.chained]) if like.chained else _vector_latency(learned, like)
     latencies = [Latency(ALL, ALL, computing, computing, 0.0)] if computing else []
     if like.loads:
@@ -131,7 +131,7 @@ def _added(
     chained = f", latency from a chain of {like.chained}" if like.chained else ""
     said = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
-    most = replace(uops, places=2 * uops.places, ports=ports)
+    most = replace(uops, slots=2 * uops.slots, ports=ports)
     doubt = Doubt(uops, most, said, later=0 if like.chained else _LATER)
     stores = frozenset(names) if like.stores else frozenset()
     return replace(
@@ -147,6 +147,6 @@ def _exchanged(learned: CoreModel, cycles: float) -> CoreModel:
     """Return what was learned with the exchange of two registers: rename does it, or a uop does."""
     free = cycles <= _MOVES_FREE
     latency = Latency(ALL, ALL, 0 if free else max(1, round(cycles)), cycles, 0.0)
-    uops = Uops(1, () if free else (learned.core.wide,))
+    uops = Uops(1, () if free else (learned.core.all_arithmetic,))
     like = _Like("", "fxch", ["fxch"], [_PAIR])
     return _added(learned, [f"fxch {_PAIR}"], uops, [latency], like)

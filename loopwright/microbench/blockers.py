@@ -83,7 +83,7 @@ class Asked:
     form: Form
     blocking: Blocking
     cycles: int
-    places: int = 1
+    slots: int = 1
     spare: int = 0  # places at dispatch that the blocking kernel leaves in a cycle
     rate: float = 0.0  # cycles that it takes alone
     most: int = form_instances.APART  # instances
@@ -112,7 +112,7 @@ class Asked:
         most = min(self.most, self.cycles // _span(self.rate))
         most = min(most, form_instances.NEAR) if written else most
         if self.spare:
-            most = min(most, int(self.cycles * self.spare // max(self.places, 1)))
+            most = min(most, int(self.cycles * self.spare // max(self.slots, 1)))
         return max(1, most) if plain and room else 1
 
     def _parts(self, more: int) -> list[list[bytes]]:
@@ -192,15 +192,15 @@ def measure(laboratory: Laboratory, asked: Sequence[Asked]) -> list[Surplus]:
 
 
 def within(
-    form: Form, blocking: Blocking, cycles: int, places: int, width: int, rate: float = 0.0
+    form: Form, blocking: Blocking, cycles: int, slots: int, width: int, rate: float = 0.0
 ) -> Asked | None:
     """Return blockers for a form of so many places, None where dispatch would bind them.
 
     The blocking kernel has to leave places at dispatch for the form in as many cycles as it lasts.
     """
     spare = width - blocking.size
-    wanted = max(cycles, ceil(places / spare) + 1) if spare else _MOST + 1
-    return Asked(form, blocking, wanted, places, spare, rate) if wanted <= _MOST else None
+    wanted = max(cycles, ceil(slots / spare) + 1) if spare else _MOST + 1
+    return Asked(form, blocking, wanted, slots, spare, rate) if wanted <= _MOST else None
 
 
 def longest(form: Form, blocking: Blocking) -> Asked:
@@ -212,7 +212,7 @@ def longest(form: Form, blocking: Blocking) -> Asked:
     return Asked(form, blocking, _MOST, most=1)
 
 
-def dispatch_places(
+def dispatch_slots(
     laboratory: Laboratory,
     forms: Sequence[Form],
     rates: Mapping[str, Throughput],
@@ -260,36 +260,36 @@ def unmasked(
     laboratory: Laboratory,
     forms: Sequence[Form],
     rates: Mapping[str, Throughput],
-    places: Mapping[str, Surplus],
+    slots: Mapping[str, Surplus],
     width: Width,
 ) -> dict[str, Surplus]:
     """Return the places of forms, those that blockers hide by bursts where these tell."""
-    told = [form for form in forms if places[form.name].measured == places[form.name].measured]
-    doubtful = [form for form in told if not places[form.name].uops]
+    told = [form for form in forms if slots[form.name].measured == slots[form.name].measured]
+    doubtful = [form for form in told if not slots[form.name].uops]
     free = [form for form in told if not _busy(form, rates)]
     some = free[:: max(1, len(free) // _UNMASKED_SAMPLE)]
     chain = window_size.chain(laboratory)
     idle = dispatch_width.idle(laboratory.kit, width)
     steps = dispatch_width.measure_burst(laboratory, chain, idle) if chain else None
     if chain is None or steps is None:
-        return dict(places)
+        return dict(slots)
 
     def ask(asked: Sequence[Form]) -> dict[str, int]:
         tested = {form.name: form_instances.apart(form) for form in asked if not _busy(form, rates)}
-        found = dispatch_width.burst_places(laboratory, chain, idle, steps, tested)
+        found = dispatch_width.burst_slots(laboratory, chain, idle, steps, tested)
         if steps.width > width.instructions:
             return found
         # Blockers that dispatch binds leave no room for more places than they show.
-        most = {name: places[name].measured + _SURE for name in found}
+        most = {name: slots[name].measured + _SURE for name in found}
         return {name: uops for name, uops in found.items() if uops <= most[name]}
 
     found = ask(some)
-    known = [name for name in found if places[name].uops is not None]
-    wrong = [name for name in known if found[name] != places[name].uops]
+    known = [name for name in found if slots[name].uops is not None]
+    wrong = [name for name in known if found[name] != slots[name].uops]
     every = len(wrong) > max(_WRONG_BLOCKERS * len(known), 1)
     found |= ask(told if every else doubtful)
     unknown = told if every and len(found) > _TOLD_BY_BURSTS * len(told) else []
-    out = {**places, **{form.name: Surplus(None, float("nan"), 0.0) for form in unknown}}
+    out = {**slots, **{form.name: Surplus(None, float("nan"), 0.0) for form in unknown}}
     for form in told if unknown else doubtful:
         if form.name in found:
             uops = found[form.name]
@@ -297,29 +297,29 @@ def unmasked(
     return out
 
 
-def possible_places(
-    places: Mapping[str, Surplus], rates: Mapping[str, Throughput], width: Width
+def possible_slots(
+    slots: Mapping[str, Surplus], rates: Mapping[str, Throughput], width: Width
 ) -> dict[str, Surplus]:
     """Return places, no more of a form than are dispatched in what it takes alone."""
-    out = dict(places)
-    for name, one in places.items():
+    out = dict(slots)
+    for name, one in slots.items():
         most = int(rates[name].cycles * (1 + _DISPATCHED_NEAR) * width.instructions)
         if one.uops is not None and 0 < most < one.uops:
             out[name] = replace(one, uops=most, measured=float(most))
     return out
 
 
-def agreed_places(
-    blocked: Mapping[str, Surplus], places: Mapping[str, Surplus]
+def agreed_slots(
+    blocked: Mapping[str, Surplus], slots: Mapping[str, Surplus]
 ) -> Mapping[str, Surplus]:
     """Return the places that blockers and bursts show alike, all of bursts where these are few.
 
     What blockers show is bound by no more than dispatch: so are classes that are founded on it.
     """
-    sure = {name: one for name, one in places.items() if blocked[name].uops == one.uops}
-    if len(sure) < _TOLD_BY_BURSTS * len(places):
-        return places
-    return {name: sure.get(name, Surplus(None, float("nan"), 0.0)) for name in places}
+    sure = {name: one for name, one in slots.items() if blocked[name].uops == one.uops}
+    if len(sure) < _TOLD_BY_BURSTS * len(slots):
+        return slots
+    return {name: sure.get(name, Surplus(None, float("nan"), 0.0)) for name in slots}
 
 
 def _busy(form: Form, rates: Mapping[str, Throughput]) -> bool:

@@ -158,15 +158,15 @@ def _off(laboratory: Laboratory, nop: bytes, figure: Figure, notion: str) -> flo
     if notion != kit.DISPATCHED and any(bound):  # by what delivers straight code
         return float("inf")
     mixed = [form_instances.spread([kit.pad(size)[0]], rows[cycles]) for size, cycles in among]
-    places = []
+    slots = []
     for (_, cycles), one, found in zip(among, mixed, laboratory.time(mixed, notion), strict=True):
         if found and alone[cycles]:
             ends = (alone[cycles].cycles - cycles) * copies(rows[cycles]) / copies(one)
-            places.append(width * (found.cycles - cycles - ends))
-    if 2 * len(places) <= len(among):
+            slots.append(width * (found.cycles - cycles - ends))
+    if 2 * len(slots) <= len(among):
         return float("inf") if among else 0.0
-    worst = max(abs(one - 1) for one in places)
-    return max(abs(fmean(places) - 1), worst - _WORST)
+    worst = max(abs(one - 1) for one in slots)
+    return max(abs(fmean(slots) - 1), worst - _WORST)
 
 
 _MOST_FILLERS = 27  # instructions: what queues hold
@@ -213,7 +213,7 @@ def measure_burst(laboratory: Laboratory, chain: Chain, filler: bytes) -> Steps 
     return best if best.off <= _ROUGH and second.off >= _CLEAR * best.off else None
 
 
-def burst_places(
+def burst_slots(
     laboratory: Laboratory, chain: Chain, filler: bytes, steps: Steps, tested: Mapping[str, bytes]
 ) -> dict[str, int]:
     """Return how many places instructions take at dispatch, those that steps tell, by their names.
@@ -240,7 +240,7 @@ def burst_places(
 
 def _two_agree(votes: Counter[int]) -> int | None:
     """Return the places that two groups of fillers show."""
-    return next((places for places, times in votes.items() if times > 1), None)
+    return next((slots for slots, times in votes.items() if times > 1), None)
 
 
 def _behind(laboratory: Laboratory, chain: Chain) -> bytes:

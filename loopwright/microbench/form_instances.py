@@ -11,7 +11,7 @@ _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE, _WORD = 64, 8  # bytes
 _LONG = 8  # bytes: longer instructions may be bound by what delivers them
 APART = 3  # instances of what is tested
-BROUGHT = 1.0  # cycles in which any core brings in a long instruction
+SLOWEST_DELIVERY = 1.0  # cycles in which any core brings in a long instruction
 _PLACES = 16  # of memory that instances beside each other take in turn
 NEAR = 2  # of them that lie with those of what is apart in what is written in one cycle
 _CHUNK = 32  # bytes: what some cores write in one cycle, others a line
@@ -127,26 +127,26 @@ def long(form: Form) -> bool:
 
 
 @dataclass(frozen=True)
-class Brought:
+class DeliveryFloor:
     """Cycles that forms take alone at least: of those with memory by length, of others by places.
 
     What is no longer than one of them, or takes no more places, is brought in as fast.
     """
 
-    lengths: Mapping[int, float]
-    places: Mapping[int, float]
+    by_length: Mapping[int, float]
+    slots: Mapping[int, float]
 
-    def delivery(self, form: Form, places: int) -> float:
+    def delivery(self, form: Form, slots: int) -> float:
         """Return the cycles that bringing in a form may take, as it is long or of several uops."""
         known = []
-        if places > 1:
-            known = [one for taken, one in self.places.items() if taken >= places]
+        if slots > 1:
+            known = [one for taken, one in self.slots.items() if taken >= slots]
         elif not long(form):
             return 0.0
         elif form.memory:
             size = len(apart(form))
-            known = [one for length, one in self.lengths.items() if length >= size]
-        return min([*known, BROUGHT])
+            known = [one for length, one in self.by_length.items() if length >= size]
+        return min([*known, SLOWEST_DELIVERY])
 
 
 def carried(form: Form) -> tuple[Operand, ...]:

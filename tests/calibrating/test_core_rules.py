@@ -4,7 +4,7 @@ import pytest
 
 from loopwright.calibrating import branches, calls, mispredictions, port_usage_search
 from loopwright.calibrating.port_usage_search import Case, Numbers
-from loopwright.calibrating.ports import Class, Core
+from loopwright.calibrating.ports import Core, PortClass
 from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory, copies
@@ -74,7 +74,7 @@ def test_uops_of_late_results_may_take_a_port_twice(rows, late, found):
     form = forms["imul r64,r64"]
     blockers = [forms[name] for name in ("add r64,r64", "bt r32,i8", "movd x,r32")]
     ports = [frozenset({0, 1, 2}), frozenset({1}), frozenset({3})]
-    classes = [Class(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
+    classes = [PortClass(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
     case = _case(form, rows, late=late)
     port_usage_search.search(known, Core(classes, ports, 4), [case])
     assert case.found == (None if found is None else (frozenset(found),))
@@ -84,7 +84,7 @@ def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their
     known, forms = laboratory("skylake", {})
     carry = next(one for one in known.kit.BRANCHES if one.kind == "c")
     named = {"mov r64,i32": {0, 1, 2, 3}, "bt r32,i8": {0, 3}, "imul r64,r64": {1}}
-    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
     core = Core(classes, [frozenset(p) for p in named.values()], 4)
 
     class Taken:
@@ -116,7 +116,7 @@ def test_branches_are_told_where_an_op_cache_binds_what_stands_beside_them():
         "movq x,x": {0, 1, 2}, "lea.b r32": {0, 1}, "bt r32,i8": {2, 3}, "pabsb x,x": {0, 2},
         "mov r64,m64": {4, 5}, "rcpps x,x": {2}, "movd x,r32": {1}, "lea.bid r32": {0},
     }  # fmt: skip
-    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
     core = Core(classes, [frozenset(p) for p in named.values()], 4, "mov r64,m64")
     found = branches.measure(known, core, ())
     assert set(found.ports.values()) == {frozenset({2, 3})}  # those of bt, as on the core
@@ -152,7 +152,7 @@ def test_what_fits_a_loop_once_is_timed_once():
 def test_what_issue_hides_has_ports_of_its_own():
     machine = Laboratory(Simulated("neoverse-n1", noise=0))
     adds = next(f for f in arm64_forms.forms(machine.machine.features)[0] if f.mnemonic == "madd")
-    one = Core([Class(adds, 1, (adds.name,))], [frozenset({0})], 3)
+    one = Core([PortClass(adds, 1, (adds.name,))], [frozenset({0})], 3)
     assert len(one.wide) == 3
     assert frozenset({0}) < one.wide
 

@@ -7,7 +7,7 @@ import pytest
 from calibrations import FORMS
 
 from loopwright.calibrating import cross_check, memory_rules, port_classes
-from loopwright.calibrating.ports import Class, Uops, index_subsets
+from loopwright.calibrating.ports import PortClass, Uops, index_subsets
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Timing, Trial
@@ -68,7 +68,7 @@ def test_a_further_look_is_another_trial_and_the_first_is_as_it_always_was():
 def test_ports_are_found_beside_a_figure_that_contradicts_all_others():
     # Zen 2: four ALUs, two of which shift; multiplications have one of the others.
     names = {"mov r32,i32": 4, "shl r32,i8": 2, "imul r32,r32": 1, "paddd x,x": 3}
-    found = [Class(FORMS[name], size, (name,)) for name, size in names.items()]
+    found = [PortClass(FORMS[name], size, (name,)) for name, size in names.items()]
     pairs = index_subsets(len(found), 2)
     some = [port_classes.mixture(port_classes.together([found[n] for n in pair])) for pair in pairs]
     body = b"".join(some[0])

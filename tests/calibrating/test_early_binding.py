@@ -9,7 +9,7 @@ import pytest
 from loopwright.calibrating import port_classes, port_usage_search
 from loopwright.calibrating.port_classes import Union
 from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
-from loopwright.calibrating.ports import Class, Core, bound_cycles
+from loopwright.calibrating.ports import Core, PortClass, bound_cycles
 from loopwright.microbench import kits, memory_timing, throughput
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -23,7 +23,7 @@ ARITHMETIC, LOADS = frozenset(range(6)), frozenset(range(6, 10))
 
 
 def of(names):
-    return [Class(FORMS[name], size, (name,)) for name, size in names.items()]
+    return [PortClass(FORMS[name], size, (name,)) for name, size in names.items()]
 
 
 SKYLAKES = Core(of({"mov r64,i32": 4, "bt r32,i8": 2}), [frozenset(range(4)), frozenset({0, 3})], 4)
@@ -99,9 +99,9 @@ def test_a_store_that_shares_ports_with_loads_and_arithmetic_is_two_uops(
         assert own < ports[0]
         assert ports[3] < ports[2]
         assert not ports[2] & ports[0]
-    core = Core(found, ports, WIDTH, "mov r64,m64", "mov m64,r64", written=own)
-    assert core.stored == ((ports[3], own) if written else (ports[3],))
-    assert core.within(core.stored)[3] == 1
+    core = Core(found, ports, WIDTH, "mov r64,m64", "mov m64,r64", shared_store_data=own)
+    assert core.store_uops == ((ports[3], own) if written else (ports[3],))
+    assert core.shown_by_blockers(core.store_uops)[3] == 1
 
 
 @pytest.mark.parametrize(("early", "found"), [(True, (frozenset({2, 3, 4}),)), (False, None)])

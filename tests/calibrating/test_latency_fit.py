@@ -10,7 +10,7 @@ from loopwright.calibrating import cross_check, decoding, front_end_fit, latency
 from loopwright.calibrating.core_model import Microcode
 from loopwright.calibrating.evidence import UNKNOWN
 from loopwright.calibrating.passes import learn
-from loopwright.calibrating.ports import Class, Core, Uops
+from loopwright.calibrating.ports import Core, PortClass, Uops
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
@@ -102,11 +102,11 @@ def test_bounds_are_chosen_together_the_longest_first():
 
 def test_places_are_those_of_most_forms_with_the_same_uops():
     one, two = frozenset({0}), frozenset({0, 1})
-    core = Core([Class(FORMS["add r64,r64"], 2, ())], [two], 5)
+    core = Core([PortClass(FORMS["add r64,r64"], 2, ())], [two], 5)
     known = {str(n): Uops(4, (one, one, two, two)) for n in range(4)}
     found = {"hidden": Uops(2, (two, one, two, one)), "other": Uops(2, (one, two))}
     agreed = port_usage._agreed(core, found, known)
-    assert agreed["hidden"].places == 4
+    assert agreed["hidden"].slots == 4
     assert agreed["other"] == found["other"]  # nothing is known of its like
     assert port_usage._agreed(core, found, dict(list(known.items())[:3])) == found
 

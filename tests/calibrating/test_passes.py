@@ -59,7 +59,7 @@ def test_a_form_whose_mixtures_take_another_time_is_left_out(known):
     kept = cross_check.hold_to_mixtures(laboratory, learned, forms)
     assert sum(kept.uops[n].ports is None for n in plain) <= 0.07 * len(plain)
     name = "paddd x,x"
-    slow = replace(learned.uops[name], places=6, ports=learned.uops[name].ports * 6)
+    slow = replace(learned.uops[name], slots=6, ports=learned.uops[name].ports * 6)
     wrong = replace(learned, uops={**learned.uops, name: slow})
     left = cross_check.hold_to_mixtures(laboratory, wrong, forms).uops
     assert left[name].ports is None

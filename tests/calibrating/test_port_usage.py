@@ -10,10 +10,10 @@ from calibrations import FORMS, rows
 from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
 from loopwright.calibrating.core_model import Microcode
 from loopwright.calibrating.port_classes import mixture
-from loopwright.calibrating.ports import Class, Core, Uops
+from loopwright.calibrating.ports import Core, PortClass, Uops
 from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput
 from loopwright.microbench.blockers import Asked, Surplus
-from loopwright.microbench.form_instances import Brought
+from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
 from loopwright.microbench.throughput import Throughput
@@ -24,7 +24,7 @@ def core(*ports):
     """Return a core of classes with these ports, all of one blocker."""
     blocker = FORMS["add r64,r64"]
     sets = [frozenset(one) for one in ports]
-    return Core([Class(blocker, len(one), ()) for one in sets], sets, 6)
+    return Core([PortClass(blocker, len(one), ()) for one in sets], sets, 6)
 
 
 def learned(factory, name):
@@ -133,7 +133,7 @@ def test_microcode_is_learned(skylake, monkeypatch):
 
 def test_a_sequencer_sends_what_decoders_do_not():
     rule = Microcode(5, 4, 2, {"rcl r32,i8": 2})
-    assert [rule.sent("mul r64", places) for places in (1, 4, 5, 9)] == [0, 0, 1, 5]
+    assert [rule.sent("mul r64", slots) for slots in (1, 4, 5, 9)] == [0, 0, 1, 5]
     assert rule.sent("rcl r32,i8", 8) == 6
 
 
@@ -182,7 +182,7 @@ def dispatched(core, settings):
     rates = throughput.measure(known, forms)
     waits = latency.measure(known, forms, throughput.cycles(rates))
     wide = dispatch_width.measure(known)
-    blocked = blockers.dispatch_places(known, forms, rates, waits, wide)
+    blocked = blockers.dispatch_slots(known, forms, rates, waits, wide)
     found = blockers.unmasked(known, forms, rates, blocked, wide)
     return [{name: one.uops for name, one in some.items()} for some in (blocked, found)]
 
@@ -197,11 +197,11 @@ def dispatched(core, settings):
 def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
     (plain, true), (blocked, found) = dispatched(core, {}), dispatched(core, settings)
     assert None not in true.values()
-    assert all(plain[name] in (None, places) for name, places in true.items())
-    assert sum(plain[name] == places for name, places in true.items()) > 0.8 * len(true)
-    assert sum(blocked[name] == places for name, places in true.items()) < 0.8 * len(true)
-    assert sum(found[name] == places for name, places in true.items()) > len(true) / 2
-    assert all(found[name] in (None, places) for name, places in true.items())
+    assert all(plain[name] in (None, slots) for name, slots in true.items())
+    assert sum(plain[name] == slots for name, slots in true.items()) > 0.8 * len(true)
+    assert sum(blocked[name] == slots for name, slots in true.items()) < 0.8 * len(true)
+    assert sum(found[name] == slots for name, slots in true.items()) > len(true) / 2
+    assert all(found[name] in (None, slots) for name, slots in true.items())
 
 
 @pytest.mark.parametrize(("width", "found"), [(4, 1), (6, 3)])
@@ -212,10 +212,10 @@ def test_bursts_show_no_more_places_than_blockers_that_dispatch_binds(monkeypatc
     steps = dispatch_width.Steps(width, 0, 0.0, 0.0)
     monkeypatch.setattr(blockers.window_size, "chain", lambda _: "a chain")
     monkeypatch.setattr(dispatch_width, "measure_burst", lambda *_: steps)
-    monkeypatch.setattr(dispatch_width, "burst_places", lambda *asked: dict.fromkeys(asked[-1], 3))
+    monkeypatch.setattr(dispatch_width, "burst_slots", lambda *asked: dict.fromkeys(asked[-1], 3))
     wide = dispatch_width.Width(4, 4.0, 0.01, b"", nops=True)
-    places = blockers.unmasked(Laboratory(Simulated("skylake")), forms, rates, blocked, wide)
-    assert {one.uops for one in places.values()} == {found}
+    slots = blockers.unmasked(Laboratory(Simulated("skylake")), forms, rates, blocked, wide)
+    assert {one.uops for one in slots.values()} == {found}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_bursts_show_no_more_places_than_blockers_that_dispatch_binds(monkeypatc
 def test_classes_are_founded_on_places_that_blockers_show_too(blocked, sure):
     shown = {name: Surplus(uops, float(uops), 0.01) for name, uops in blocked.items()}
     bursts = {name: Surplus(1, 1.0, 0.0) for name in blocked}
-    found = blockers.agreed_places(shown, bursts)
+    found = blockers.agreed_slots(shown, bursts)
     assert {name: one.uops for name, one in found.items()} == sure
 
 
@@ -253,6 +253,6 @@ def test_what_delivers_code_more_slowly_than_dispatch_takes_it_is_known_by_lengt
     rate = Throughput(0.28, 0.001, clean=True)
     for delivered, told in ((0.28, True), (0.0, False)):
         one = port_usage_check.alone(
-            core({0, 1, 2, 3}), add, uops, rate, (), Brought({}, {}), delivered
+            core({0, 1, 2, 3}), add, uops, rate, (), DeliveryFloor({}, {}), delivered
         )
         assert (one == uops) is told

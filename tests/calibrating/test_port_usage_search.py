@@ -5,7 +5,7 @@ import pytest
 
 from loopwright.calibrating import branches, port_usage, port_usage_search
 from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
-from loopwright.calibrating.ports import Class, Core
+from loopwright.calibrating.ports import Core, PortClass
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Laboratory
@@ -36,7 +36,7 @@ def test_what_is_renamed_by_the_stack_pointer_or_predicted_is_found(core, settin
 
 def branching(forms):
     named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {0, 3}, "imul r64,r64": {1}}
-    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
     return Core(classes, [frozenset(p) for p in named.values()], 4)
 
 
@@ -68,7 +68,7 @@ def test_a_branch_of_two_places_is_left_out(core, width, found):
 def test_pushes_and_pops_are_told_alone_where_both_take_longer():
     known, forms = laboratory("skylake")
     names = ("mov r64,m64", "mov m64,r64")
-    classes = [Class(forms[name], 2 - n, (name,)) for n, name in enumerate(names)]
+    classes = [PortClass(forms[name], 2 - n, (name,)) for n, name in enumerate(names)]
     core = Core(classes, [frozenset({2, 3}), frozenset({4})], 4, *names)
     pool = known.kit.POOLS["gpr"]
     push, _ = known.kit.stacked(pool.constant[0], pool.others[0])
@@ -88,7 +88,7 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
 
 
 @pytest.mark.parametrize(
-    ("measured", "places", "found"),
+    ("measured", "slots", "found"),
     [
         ((4.7, 3.0, 0.0), 1, (frozenset({2, 3}),)),
         ((4.7, 3.0, 2.0), 2, (frozenset({2, 3}), frozenset({0, 1}))),
@@ -96,13 +96,13 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
         ((4.7, 3.0, 0.0), 5, None),
     ],
 )
-def test_the_fewest_uops_explain_blockers_that_are_longer(measured, places, found):
+def test_the_fewest_uops_explain_blockers_that_are_longer(measured, slots, found):
     _, forms = laboratory("skylake")
     named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {2, 3}, "cmovb r64,r64": {0, 1}}
-    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
     core = Core(classes, [frozenset(p) for p in named.values()], 6, early_binding=True)
     seen = {n: Surplus(None, one, 0.02) for n, one in enumerate(measured)}
-    case = Case(forms["imul r64,r64"], 4, places, Numbers(1), 1.0, seen=seen)
+    case = Case(forms["imul r64,r64"], 4, slots, Numbers(1), 1.0, seen=seen)
     chosen = port_usage_search.bound_late(Listed(core), core, case)
     assert (None if chosen is None else set(chosen)) == (None if found is None else set(found))
 

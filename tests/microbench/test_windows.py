@@ -158,9 +158,9 @@ def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
     some = [known[name] for name in names]
     rates = throughput.measure(laboratory, some)
     latencies = latency.measure(laboratory, some, throughput.cycles(rates))
-    places = blockers.dispatch_places(laboratory, some, rates, latencies, wide)
-    slots = {name: int(table(core)[name]["slots"]) for name in names}
-    assert {name: places[name].uops for name in names} == slots
+    slots = blockers.dispatch_slots(laboratory, some, rates, latencies, wide)
+    expected = {name: int(table(core)[name]["slots"]) for name in names}
+    assert {name: slots[name].uops for name in names} == expected
 
 
 class _Deaf(Simulated):
