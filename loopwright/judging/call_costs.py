@@ -20,7 +20,7 @@ from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch
 from loopwright.predicting.calls import CallCost, CallQuestion
 
-# Without a histogram, sizes in this range (bytes) count alike; where costs are simulated, these.
+# Without a histogram, sizes in this range (bytes) have equal weight; of simulated calls, OCTAVES.
 UNWEIGHTED = (64, 4096)
 OCTAVES = (64, 128, 256, 512, 1024, 2048, 4096)
 
@@ -36,7 +36,7 @@ ALIGNMENTS: Alignments = {(0, 0): 0.6, (8, 0): 0.3, (1, 0): 0.1}
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A call: its size in bytes, and where destination and source stand in a page."""
+    """One call of a routine: its size in bytes, and the page offsets of destination and source."""
 
     size: int
     dst: int
@@ -48,7 +48,7 @@ class Place:
 
 
 def curve(calls: pd.DataFrame) -> Callable[[float], float]:
-    """Return cycles per call over size in bytes: linear between points, mean over alignments.
+    """Return the cost over size in bytes: linear between points, mean over alignments.
 
     Past the last point it goes on with the slope of the last two.
     """
@@ -68,9 +68,9 @@ def _through(sizes: NDArray[np.float64], cycles: NDArray[np.float64]) -> Callabl
 
 
 def weights(sizes: Sequence[float], histogram: Histogram) -> list[float]:
-    """Return what the cost at each size, in ascending order, counts in the mean over a histogram.
+    """Return the weight of each size, in ascending order, in the mean cost over a histogram.
 
-    A cost between sizes is a weighted mean of theirs, and so is the mean over a histogram.
+    Costs are interpolated linearly between sizes, so that the mean is linear in the costs.
     """
     points = np.array(sizes, float)
     return [histogram.mean(_through(points, (points == size).astype(float))) for size in sizes]
@@ -79,7 +79,7 @@ def weights(sizes: Sequence[float], histogram: Histogram) -> list[float]:
 def mean(costs: Mapping[Place, Any], alignments: Alignments) -> dict[int, Any]:
     """Return the mean cost by size, weighted by alignment.
 
-    A size whose alignments have no weight counts them alike.
+    Where no alignment of a size has a weight, all have the same.
     """
     of_size: dict[int, list[tuple[float, Any]]] = {}
     for place, cost in costs.items():
@@ -98,7 +98,7 @@ def speedup(
     sizes: Histogram | None,
     alignments: Alignments = ALIGNMENTS,
 ) -> tuple[float, float, float]:
-    """Return how many times faster calls of other are than of base, and that ratio's interval.
+    """Return the speed of other relative to base, and the ends of its interval.
 
     pairs has for each place a row of measure.run of base and one of other; the interval is that of
     readings.add_ratios. With a histogram: the ratio of mean costs of a call. Without: the geometric
@@ -111,31 +111,31 @@ def speedup(
         base, other = (np.dot(of_each, [figures[s] for s in order]) for figures in (slow, fast))
         ratios = base / other
     else:
-        alike = [s for s in order if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or order
-        ratios = np.exp(np.mean([np.log(slow[s] / fast[s]) for s in alike], axis=0))
-    ratio, drawn = float(ratios[0]), ratios[1:]
-    least, most = readings.interval(drawn)
+        chosen = [s for s in order if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or order
+        ratios = np.exp(np.mean([np.log(slow[s] / fast[s]) for s in chosen], axis=0))
+    ratio, resampled = float(ratios[0]), ratios[1:]
+    least, most = readings.interval(resampled)
     return ratio, min(least, ratio) * (1 - FLOOR), max(most, ratio) * (1 + FLOOR)
 
 
 def _figures(
     pairs: Mapping[Place, tuple[Row, Row]], side: int, alignments: Alignments
 ) -> dict[int, NDArray[np.float64]]:
-    """Return cycles a call by size in bytes: those measured, then as the bootstrap draws them."""
-    drawn = {}
-    for place, both in pairs.items():
-        row = both[side]
+    """Return cycles a call by size in bytes: the measured figure, then the bootstrap's."""
+    cycles = {}
+    for place, pair in pairs.items():
+        row = pair[side]
         key = [row[name] for name in ("variant", "size_bytes", "dst_align", "src_align")]
-        drawn[place] = np.append(row["cycles"], readings.draws(row["raw"], *key))
-    return mean(drawn, alignments)
+        cycles[place] = np.append(row["cycles"], readings.draws(row["raw"], *key))
+    return mean(cycles, alignments)
 
 
 def predicted_speedup(base: Row, other: Row, sizes: Histogram | None, fixed: int = 0) -> float:
-    """Return how many times faster a model finds calls of other than of base.
+    """Return the speed of other relative to base by a model of the main loop.
 
-    Of rows of the comparison table: the start-up and the main loop. A model of the main loop says
-    nothing of calls below 64 bytes, which a histogram's buckets below leave out here. fixed is the
-    size of a call in bytes, where it has but one.
+    The rows are those of the comparison table: a call costs its start-up and its share of the main
+    loop. A model of the main loop does not cover calls below 64 bytes, so that the buckets below
+    are left out. fixed is the size of a call in bytes where a routine has only one.
     """
     slow, fast = (_line(row) for row in (base, other))
     if fixed:
@@ -152,14 +152,14 @@ def _line(row: Row) -> Callable[[float], float]:
     return lambda size: float(startup + slope * size)
 
 
-# Sizes of calls in bytes that a judgement rests on.
+# Sizes of the calls, in bytes, that a judgement uses.
 SIZES = (0, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096)
-LARGE = 8192  # one more, where a histogram reaches beyond them
-_LISTED = 8  # places named one by one, at most
+LARGE = 8192  # added where a histogram has larger sizes
+_LISTED = 8  # missing points that a message names, at most
 
 
 def sizes_to_measure(contract: Contract, sizes: Histogram | None) -> list[int] | None:
-    """Return the sizes to measure for a judgement; None for those that records have."""
+    """Return the sizes to measure for a judgement; None: the sizes of the contract's records."""
     if contract.fields:
         return None
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
@@ -169,30 +169,30 @@ def sizes_to_measure(contract: Contract, sizes: Histogram | None) -> list[int] |
 def judged_places(
     contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
 ) -> tuple[Place, ...]:
-    """Return the calls that a judgement of a routine rests on.
+    """Return the calls that a judgement of a routine uses.
 
-    Those of all sizes but 0, at which a winner may not be slower; with a histogram those that have
-    a weight in it.
+    With a histogram they are the sizes with a weight in it, else all sizes but 0. A winner may not
+    be slower at any of them.
     """
-    every = sorted(set(sweeps.call_bytes(contract, sizes_to_measure(contract, sizes))))
+    all_sizes = sorted(set(sweeps.call_bytes(contract, sizes_to_measure(contract, sizes))))
     if sizes:
-        used = [s for s, weight in zip(every, weights(every, sizes), strict=True) if weight]
+        used = [s for s, weight in zip(all_sizes, weights(all_sizes, sizes), strict=True) if weight]
     else:
-        used = [s for s in every if s] or every
-    where = Sweep(alignments=[*alignments]).places(contract)
-    return tuple(Place(size, dst, src) for size in used for dst, src, _ in where)
+        used = [s for s in all_sizes if s] or all_sizes
+    alignments_of_calls = Sweep(alignments=[*alignments]).places(contract)
+    return tuple(Place(size, dst, src) for size in used for dst, src, _ in alignments_of_calls)
 
 
 def measured_calls(rows: pd.DataFrame, variant: str) -> dict[Place, list[Row]]:
-    """Return the measured calls of a variant with hot caches by place, those refused left out."""
+    """Return the measured calls of a variant with hot caches by place, without refused ones."""
     if rows.empty:
         return {}
     mine = rows[(rows["variant"] == variant) & (rows["quantity"] == "call")]
-    found: dict[Place, list[Row]] = {}
+    by_place: dict[Place, list[Row]] = {}
     for row in mine[(mine["cache"] == "hot") & (mine["status"] != "refused")].to_dict("records"):
         if row["cycles"] > 0:
-            found.setdefault(_place(row), []).append(row)
-    return found
+            by_place.setdefault(_place(row), []).append(row)
+    return by_place
 
 
 def _place(row: Row) -> Place:
@@ -242,9 +242,9 @@ class Gap:
 def gap(
     rows: pd.DataFrame, variant: str, known: Iterable[Place], asked: Sequence[Place]
 ) -> Gap | None:
-    """Return what a variant lacks of the places asked for, given those that are known."""
-    there = set(known)
-    missing = tuple(place for place in asked if place not in there)
+    """Return the places without a cost for a variant, or None."""
+    present = set(known)
+    missing = tuple(place for place in asked if place not in present)
     return Gap(variant, missing, len(asked), _why(rows, variant, set(missing))) if missing else None
 
 
@@ -262,7 +262,7 @@ def _why(rows: pd.DataFrame, variant: str, missing: set[Place]) -> str:
 
 
 def measured_coverage(rows: pd.DataFrame, contracts: Mapping[str, Contract]) -> int:
-    """Return how many places that judgements rest on were measured, of variants by contract."""
+    """Return the number of measured places that judgements use, over all variants."""
     total = 0
     for variant, contract in contracts.items():
         total += len(set(judged_places(contract, None)) & measured_calls(rows, variant).keys())
@@ -274,7 +274,7 @@ Setting = tuple[tuple[str, str], ...]
 
 
 class Asked(NamedTuple):
-    """A variant with its main loop at a code offset, under values of parameters."""
+    """A question to the simulator: a variant, its code offset, and values of parameters."""
 
     variant: Variant
     offset: int | None
@@ -290,9 +290,9 @@ Costs = Mapping[Place, tuple[float, float]]
 
 @dataclass
 class Calls:
-    """Simulated calls of variants on cores; what was answered once is not asked again.
+    """Simulated calls of variants on cores; each answer is kept.
 
-    given are values of parameters that are set by hand, and so no longer unknown.
+    given are values of parameters that the user set, which are therefore no longer unknown.
     """
 
     simulator: Callable[[Sequence[CallQuestion]], Answers]
@@ -304,15 +304,17 @@ class Calls:
     def ask(
         self, core: Microarch, places: tuple[Place, ...], record: int, wanted: Sequence[Asked]
     ) -> list[Costs | str]:
-        """Return the costs of calls, or for each why they are not known.
+        """Return the costs of calls for each question, or the reason why there are none.
 
         record is the bytes of one record where the contract counts records, else 1.
         """
         keys = [(a.variant.id, core.id, a.offset, places, a.setting) for a in wanted]
         new = {key: one for key, one in zip(keys, wanted, strict=True) if key not in self._known}
-        spots = tuple((p.size // record, p.dst, p.src) for p in places)
+        counted_places = tuple((p.size // record, p.dst, p.src) for p in places)
         asked = [
-            CallQuestion(one.variant, core, spots, {**self.given, **dict(one.setting)}, one.offset)
+            CallQuestion(
+                one.variant, core, counted_places, {**self.given, **dict(one.setting)}, one.offset
+            )
             for one in new.values()
         ]
         for key, answers in zip(new, self._answers(asked), strict=True):
@@ -320,7 +322,7 @@ class Calls:
         return [self._known[key] for key in keys]
 
     def _answers(self, asked: Sequence[CallQuestion]) -> Answers:
-        """Return answers; a value that the simulator refuses is an error of its question alone."""
+        """Return the answers; a value that the simulator refuses fails only its own question."""
         try:
             return self.simulator(asked) if asked else []
         except InputError as error:
@@ -330,9 +332,9 @@ class Calls:
 
 
 def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
-    """Return the offsets that a linker may give a variant's main loop, None if it has no code.
+    """Return the code offsets that a linker may give a variant's main loop; (None,) without code.
 
-    A routine that a tree keeps in a header is inlined.
+    A routine that Linux has in a header is inlined, and can have any offset.
     """
     try:
         code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
@@ -344,7 +346,7 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
 
 
 def _costs(places: Sequence[Place], answers: Sequence[CallCost | InputError]) -> Costs | str:
-    """Return costs by place, or the first reason why there is one missing."""
+    """Return the costs by place, or the reason for the first one that is missing."""
     costs: dict[Place, tuple[float, float]] = {}
     for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, InputError):
@@ -359,5 +361,5 @@ def percent(ratio: float) -> str:
 
 
 def signed_percent(difference: float) -> str:
-    """Return a difference in percent, to a tenth, with its sign: +0.0 where it is nothing."""
+    """Return a difference in percent, to a tenth, with its sign: "+0.0 %" for none."""
     return f"{round(difference, 1) + 0.0:+.1f} %"

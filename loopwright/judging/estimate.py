@@ -24,9 +24,9 @@ COLUMNS = [
     "kernel", "microarch", "parameter", "value", "low", "high", "calls", "outside",
     "error_percent", "machine", "set",
 ]  # fmt: skip
-_SAMPLES = 17  # of a range of numbers
-_MOVES = 0.005  # of a call's cycles: one that a parameter moves by less tells nothing of it
-_ALIGNMENTS = (  # by the end of a parameter's name: calls whose difference it is
+_SAMPLES = 17  # values of a numeric parameter that are simulated
+_MOVES = 0.005  # least change of a call's cycles, relative, for the call to depend on a parameter
+_ALIGNMENTS = (  # by the end of a parameter's name: the alignments of calls that depend on it
     ("_odd_line_cycles", ((8, 0), (1, 0))),
     ("_rate_unaligned", ((0, 0), (8, 0))),
     ("odd_side", ((0, 8), (0, 1))),
@@ -36,13 +36,13 @@ _ALIGNMENTS = (  # by the end of a parameter's name: calls whose difference it i
 
 
 def alignments(parameter: str) -> tuple[tuple[int, int], ...]:
-    """Return the alignments of calls that tell a parameter: destination and source, in bytes."""
+    """Return the alignments of calls that depend on a parameter: (destination, source), bytes."""
     return next(pairs for end, pairs in _ALIGNMENTS if parameter.endswith(end))
 
 
 @dataclass(frozen=True)
 class MeasuredCall:
-    """A measured call: its variant, where it ran, its size in bytes or records, its cycles."""
+    """A measured call: variant, privilege level, size in bytes or records, alignment, cycles."""
 
     variant: Variant
     in_kernel: bool
@@ -53,27 +53,28 @@ class MeasuredCall:
 
     @classmethod
     def of(cls, variant: Variant, row: Mapping[Any, Any]) -> Self:
-        """Return the call of a row of measure, which ran in user space."""
+        """Return the call of a row of measure, made in user space."""
         size = int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes
         place = int(row["dst_align"]), int(row["src_align"])
         return cls(variant, False, size, *place, float(row["cycles"]))
 
     @property
     def alike(self) -> tuple[str, int]:
-        """Return what calls that differ by their alignment alone have in common."""
+        """The key that calls share which differ only by their alignment."""
         return self.variant.id, self.size
 
 
 def estimate(spec: str, parameter: str, rows: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the value of a parameter at which simulated calls cost what was measured.
+    """Return the value of a parameter at which simulated calls cost the measured cycles.
 
     spec is KERNEL or KERNEL/VARIANT. rows are those of measure on this machine; where left out,
-    what the results store has of any machine, runs of the kernel module with it. There is a row for
-    each core (microarch). value is the median over calls that depend on the parameter, low to high
-    the middle half of them. outside says how many calls lie beyond its range, error_percent how
-    far the simulated calls are off with the value, set the option by which other verbs take it. A
-    call is compared with one of its size that does not depend on the parameter, where there is one:
-    an error of the simulator in both then cancels. InputError where no call tells the parameter.
+    those of any machine in the results store, with runs of the kernel module. There is a row for
+    each core (microarch). value is the median over the calls that depend on the parameter, low and
+    high the quartiles. outside counts the calls whose cycles no value of the range explains,
+    error_percent is the mean error of the simulated calls at the value, set the option by which
+    other verbs take it. Where a call of the same size does not depend on the parameter, its error is
+    subtracted: an error of the simulator in both then cancels. InputError where no call depends on
+    the parameter.
     """
     _, variants = kernels.select(spec)
     measured = _stored(variants) if rows is None else _measured(variants, parameter, rows)
@@ -106,12 +107,12 @@ def _measured(
 
 
 def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[MeasuredCall]]:
-    found: dict[tuple[str, str], list[MeasuredCall]] = {}
+    by_machine: dict[tuple[str, str], list[MeasuredCall]] = {}
     with closing(Store.open()) as store:
         for run, core, facts in used_runs(store):
             if calls := [c for v in variants for c in _recorded(store, run, v)]:
-                found.setdefault((core, hosts.machine(facts)), []).extend(calls)
-    return found
+                by_machine.setdefault((core, hosts.machine(facts)), []).extend(calls)
+    return by_machine
 
 
 def _recorded(store: Store, run: Run, variant: Variant) -> Iterator[MeasuredCall]:
@@ -131,24 +132,24 @@ def _row(
     spec: str, parameter: str, core_id: str, machine: str, calls: Sequence[MeasuredCall]
 ) -> list[object]:
     core = microarchs.load(core_id)
-    one = _range(core, parameter)
-    texts = [*dict.fromkeys(one.text(n / (_SAMPLES - 1)) for n in range(_SAMPLES))]
-    if not one.numeric:
-        texts = [*one.values]
+    parameter_range = _range(core, parameter)
+    texts = [*dict.fromkeys(parameter_range.text(n / (_SAMPLES - 1)) for n in range(_SAMPLES))]
+    if not parameter_range.numeric:
+        texts = [*parameter_range.values]
     rest = {
         other.name: other.text(0.0)
         for other in core.ranges
         if other.varied and other.likely is None and other.name != parameter
     }
-    found = [simulated(core, {**rest, parameter: text}, calls) for text in texts]
+    answers = [simulated(core, {**rest, parameter: text}, calls) for text in texts]
     costs = np.array(
-        [[c.cycles if isinstance(c, CallCost) else np.nan for c in of] for of in found]
+        [[c.cycles if isinstance(c, CallCost) else np.nan for c in of] for of in answers]
     )
     cycles = np.array([call.cycles for call in calls])
     known = ~np.isnan(costs).any(axis=0)
     moves = known & (np.ptp(costs, axis=0) > _MOVES * cycles)
     if not known.any():
-        raise InputError(next(str(c) for of in found for c in of if isinstance(c, InputError)))
+        raise InputError(next(str(c) for of in answers for c in of if isinstance(c, InputError)))
     if not moves.any():
         raise InputError(
             f"{spec}: no measured call depends on {parameter} of {core_id}; "
@@ -156,10 +157,11 @@ def _row(
         )
     excess = _excess(calls, costs, cycles, known & ~moves)[:, moves]
     error = np.abs(excess) / cycles[moves]
-    if one.numeric and len(texts) == _SAMPLES:
+    if parameter_range.numeric and len(texts) == _SAMPLES:
         places, outside = _places(excess)
         low, value, high = (
-            float(f"{one.at(float(np.quantile(places, share))):.4g}") for share in (0.25, 0.5, 0.75)
+            float(f"{parameter_range.at(float(np.quantile(places, share))):.4g}")
+            for share in (0.25, 0.5, 0.75)
         )
         low, high = sorted((low, high))
         text = f"{value:.4g}"
@@ -169,8 +171,8 @@ def _row(
     else:
         best = int(error.mean(axis=1).argmin())
         text = texts[best]
-        said: object = float(text) if one.numeric else text
-        shown, outside, off = (said, said, said), 0, float(error[best].mean())
+        only: object = float(text) if parameter_range.numeric else text
+        shown, outside, off = (only, only, only), 0, float(error[best].mean())
     return [
         spec, core_id, parameter, *shown, int(moves.sum()), outside, 100 * off, machine,
         f"--set {parameter}={text}",
@@ -178,39 +180,39 @@ def _row(
 
 
 def _range(core: Microarch, parameter: str) -> Range:
-    known = {one.name: one for one in core.ranges if one.varied}
-    if parameter not in known:
+    varied = {one.name: one for one in core.ranges if one.varied}
+    if parameter not in varied:
         if core.entry(parameter):
             raise InputError(
                 f"{parameter} of {core.id} has no range in its core.toml: it is not unmeasured"
             )
-        raise unknown("parameter", parameter, known)
-    return known[parameter]
+        raise unknown("parameter", parameter, varied)
+    return varied[parameter]
 
 
 def simulated(
     core: Microarch, given: Mapping[str, str], calls: Sequence[MeasuredCall]
 ) -> list[CallCost | InputError]:
-    """Return what measured calls cost on a core by the simulator, or why there is no cost.
+    """Return the simulated cost of measured calls on a core, or the reason why there is none.
 
-    given are values of its parameters.
+    given are values of the core's parameters.
     """
     of_code: dict[tuple[str, bool], list[int]] = {}
     for n, call in enumerate(calls):
         of_code.setdefault((call.variant.id, call.in_kernel), []).append(n)
     questions = [
         CallQuestion(
-            calls[some[0]].variant,
+            calls[numbers[0]].variant,
             core,
-            [(calls[n].size, calls[n].dst, calls[n].src) for n in some],
+            [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers],
             given,
-            in_user_space=not calls[some[0]].in_kernel,
+            in_user_space=not calls[numbers[0]].in_kernel,
         )
-        for some in of_code.values()
+        for numbers in of_code.values()
     ]
     out: dict[int, CallCost | InputError] = {}
-    for some, answers in zip(of_code.values(), of_variants(questions), strict=True):
-        out |= zip(some, answers, strict=True)
+    for numbers, answers in zip(of_code.values(), of_variants(questions), strict=True):
+        out |= zip(numbers, answers, strict=True)
     return [out[n] for n in range(len(calls))]
 
 
@@ -220,18 +222,21 @@ def _excess(
     cycles: NDArray[np.float64],
     steady: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return simulated less measured cycles, by sample and call, beside those of a steady call."""
+    """Return simulated less measured cycles, by sample and call.
+
+    The excess of calls of the same size that do not depend on the parameter (steady) is subtracted.
+    """
     excess: NDArray[np.float64] = costs - cycles
     out = excess.copy()
     for n, call in enumerate(calls):
-        beside = [m for m, other in enumerate(calls) if steady[m] and other.alike == call.alike]
-        if beside and not steady[n]:
-            out[:, n] -= excess[:, beside].mean(axis=1)
+        references = [m for m, other in enumerate(calls) if steady[m] and other.alike == call.alike]
+        if references and not steady[n]:
+            out[:, n] -= excess[:, references].mean(axis=1)
     return out
 
 
 def _places(excess: NDArray[np.float64]) -> tuple[list[float], int]:
-    """Return where each call's excess is 0, from 0 to 1, and how many are not within the range."""
+    """Return the zero of each call's excess, from 0 to 1, and the count of calls without one."""
     places, outside = [], 0
     last = len(excess) - 1
     for of_call in excess.T:

@@ -1,4 +1,4 @@
-"""Evidence on each variant of a routine, core by core, of the best rank first."""
+"""Evidence on each variant of a routine, core by core; evidence of the best rank counts."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,30 +40,30 @@ class Measured:
         return self._calls[variant]
 
     def pairs(self, base: str, other: str) -> dict[Place, tuple[Row, Row]]:
-        """Return the places at which both were measured alike."""
+        """Return the places at which both were measured by the same machine, clock and skew."""
         return call_costs.paired_calls(self.calls(base), self.calls(other))
 
     def speed(
         self, base: str, other: str, asked: Sequence[Place], sizes: Histogram | None
     ) -> Speed | tuple[Gap, ...]:
         """Return the speed of other against base over the calls asked for, or what is missing."""
-        both = self.pairs(base, other)
-        if all(place in both for place in asked):
-            return self._of({place: both[place] for place in asked}, sizes)
-        lacks = [call_costs.gap(self.rows, name, self.calls(name), asked) for name in (base, other)]
+        pairs = self.pairs(base, other)
+        if all(place in pairs for place in asked):
+            return self._of({place: pairs[place] for place in asked}, sizes)
+        gaps = [call_costs.gap(self.rows, name, self.calls(name), asked) for name in (base, other)]
         # Each has its points, but they are not of one clock, machine and skew.
-        apart = call_costs.gap(self.rows, f"{other} beside {base}", both, asked)
-        return tuple(g for g in lacks if g) or tuple(g for g in (apart,) if g)
+        unpaired = call_costs.gap(self.rows, f"{other} beside {base}", pairs, asked)
+        return tuple(g for g in gaps if g) or tuple(g for g in (unpaired,) if g)
 
     def at_sizes(self, base: str, other: str, asked: Sequence[Place]) -> dict[int, Speed]:
-        """Return the speed of other against base at each size asked for of which all is known."""
-        both = self.pairs(base, other)
+        """Return the speed of other against base at each size measured at all alignments."""
+        pairs = self.pairs(base, other)
         alignments = len({(place.dst, place.src) for place in asked})
         out = {}
         for size in sorted({place.size for place in asked if place.size}):
-            here = {p: pair for p, pair in both.items() if p.size == size}
-            if len(here) >= alignments:
-                out[size] = self._of(here, None)
+            of_size = {p: pair for p, pair in pairs.items() if p.size == size}
+            if len(of_size) >= alignments:
+                out[size] = self._of(of_size, None)
         return out
 
     def _of(self, pairs: dict[Place, tuple[Row, Row]], sizes: Histogram | None) -> Speed:
@@ -71,21 +71,21 @@ class Measured:
         return Speed(low, ratio, high)
 
 
-def measured_on_cores(found: Study) -> list[Measured]:
-    """Return what was, or was to be, measured, by core."""
+def measured_on_cores(study: Study) -> list[Measured]:
+    """Return the measurements by core, also of cores where measuring was refused."""
     cores = [
-        str(core) or HERE for core in found.measurements.get("microarch", pd.Series()).unique()
+        str(core) or HERE for core in study.measurements.get("microarch", pd.Series()).unique()
     ]
-    cores += [found.host or HERE] if found.tried else []
-    every = dict.fromkeys([*cores, *(source.core for source in found.sources)])
-    return [Measured(core, _on(found.measurements, core), found.alignments) for core in every]
+    cores += [study.host or HERE] if study.tried else []
+    all_cores = dict.fromkeys([*cores, *(source.core for source in study.sources)])
+    return [Measured(core, _on(study.measurements, core), study.alignments) for core in all_cores]
 
 
 def _on(rows: pd.DataFrame, core: str) -> pd.DataFrame:
     return rows if rows.empty else rows[rows["microarch"].replace("", HERE) == core]
 
 
-# A published change below this is no difference.
+# A published change below this counts as no difference.
 _NO_CHANGE_PERCENT = 1.0
 
 
@@ -93,7 +93,7 @@ _NO_CHANGE_PERCENT = 1.0
 class Simulations:
     """Simulated calls of a routine's sound variants by core."""
 
-    found: Study
+    study: Study
     of_core: Mapping[str, Margins]
     sizes: Histogram | None
 
@@ -102,100 +102,104 @@ class Simulations:
         margins = self.of_core.get(core)
         if margins is None or not margins.answers(variant, against):
             return None
-        both = self.found.kernel.variants[variant], self.found.kernel.variants[against]
+        both = self.study.kernel.variants[variant], self.study.kernel.variants[against]
         accuracy = model_accuracy.simulator_accuracy(
             margins.core.id, model_accuracy.records(), strings=_strings(both)
         )
         return Simulated(margins, accuracy, variant, against, self.sizes) if accuracy else None
 
 
-def sound(found: Study, variant: str) -> bool:
-    """Say whether a variant honours its contract."""
-    return bool(found.checks.set_index("variant")["passed"].get(variant, False))
+def sound(study: Study, variant: str) -> bool:
+    """True if a variant honours its contract."""
+    return bool(study.checks.set_index("variant")["passed"].get(variant, False))
 
 
 def cases(
-    found: Study,
+    study: Study,
     routine: Routine,
     rows: pd.DataFrame,
     sizes: Histogram | None,
-    there: Sequence[Measured],
+    measured: Sequence[Measured],
     calls: Simulations,
 ) -> list[Case]:
     """Return the candidates of a routine with the evidence on each.
 
-    rows is the comparison table, there what was measured, calls what was simulated. On each core
-    the evidence of the first rank counts: whole calls measured on that core, whole calls simulated,
-    models of the main loop. A run in the store counts with all of its points or not at all. A core
-    that was to be measured now and lacks points has no verdict by models.
+    rows is the comparison table, measured has the measurements by core, calls the simulations. On
+    each core the evidence of the best rank counts: whole calls measured on that core, whole calls
+    simulated, models of the main loop. A stored run counts only if it has all points. A core that
+    was to be measured now and lacks points gets no verdict by models.
     """
     by_models = rows[rows["source"] != MEASURED]
     panel = model_accuracy.Panel(by_models, routine, sizes, model_accuracy.records())
-    asked = call_costs.judged_places(routine.contract, sizes, found.alignments)
+    asked = call_costs.judged_places(routine.contract, sizes, study.alignments)
     out = []
-    for variant in found.kernel.of_routine(routine.name):
-        if variant.name == routine.baseline or not sound(found, variant.name):
+    for variant in study.kernel.of_routine(routine.name):
+        if variant.name == routine.baseline or not sound(study, variant.name):
             continue
-        both = (found.kernel.variants[routine.baseline], variant)
-        notes = (user_space_note(one) for one in both)
+        both = (study.kernel.variants[routine.baseline], variant)
+        notes = (user_space_note(rows_of_core) for rows_of_core in both)
         case = Case(variant, partial=next(filter(None, notes), ""))
-        for core in found.targets:
+        for core in study.targets:
             if unmet := conditions(variant, core):
                 case.lacking[core.id] = " and ".join(unmet)
-        for one in there:
-            speed = one.speed(routine.baseline, variant.name, asked, sizes)
+        for rows_of_core in measured:
+            speed = rows_of_core.speed(routine.baseline, variant.name, asked, sizes)
             if isinstance(speed, Speed):
-                of_size = one.at_sizes(routine.baseline, variant.name, asked)
-                verdict = Verdict(one.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size)
+                of_size = rows_of_core.at_sizes(routine.baseline, variant.name, asked)
+                verdict = Verdict(
+                    rows_of_core.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size
+                )
                 # Where user space leaves something out it says nothing of the routine.
-                (case.aside if case.partial else case.verdicts)[one.core] = verdict
+                (case.aside if case.partial else case.verdicts)[rows_of_core.core] = verdict
             else:
-                (case.short if found.measured_now(one.core) else case.stale)[one.core] = speed
-        for core in found.judged:
+                (case.short if study.measured_now(rows_of_core.core) else case.stale)[
+                    rows_of_core.core
+                ] = speed
+        for core in study.judged:
             if pair := calls.pair(core.id, variant.name, routine.baseline):
                 case.simulated[core.id] = pair
             if core.id in case.verdicts or core.id in case.unmeasured([core.id]):
                 continue
-            if said := _predicted(case, core, panel.opinion(variant.name, core.id)):
-                case.verdicts[core.id] = _held_to(found, routine, variant, said)
+            if verdict_by_models := _predicted(case, core, panel.opinion(variant.name, core.id)):
+                case.verdicts[core.id] = _held_to(study, routine, variant, verdict_by_models)
         out.append(case)
     return out
 
 
-def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simulations:
+def simulations(study: Study, routine: Routine, sizes: Histogram | None) -> Simulations:
     """Return the simulated calls of a routine's sound variants on each judged core."""
-    if found.calls is None:
-        return Simulations(found, {}, sizes)
-    variants = [v for v in found.kernel.of_routine(routine.name) if sound(found, v.name)]
-    places = simulated_places(routine.contract, sizes, found.alignments)
-    known = model_accuracy.records()
-    record = routine.contract.count_bytes
+    if study.calls is None:
+        return Simulations(study, {}, sizes)
+    variants = [v for v in study.kernel.of_routine(routine.name) if sound(study, v.name)]
+    places = simulated_places(routine.contract, sizes, study.alignments)
+    accuracies = model_accuracy.records()
+    record_bytes = routine.contract.count_bytes
     of_core = {
-        core.id: Margins(found.calls, core, variants, places, record, found.alignments)
-        for core in found.judged
-        if model_accuracy.simulator_accuracy(core.id, known)
+        core.id: Margins(study.calls, core, variants, places, record_bytes, study.alignments)
+        for core in study.judged
+        if model_accuracy.simulator_accuracy(core.id, accuracies)
     }
-    return Simulations(found, of_core, sizes)
+    return Simulations(study, of_core, sizes)
 
 
 def simulated_places(
     contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
 ) -> tuple[Place, ...]:
-    """Return the calls that are simulated: the sizes of the bands, each at all alignments.
+    """Return the calls that are simulated: the sizes of bands, each at all alignments.
 
-    A histogram that reaches beyond them adds one more size, from which on costs are linear.
+    A histogram with larger sizes adds LARGE; the cost grows linearly from there on.
     """
-    wanted = None if contract.fields else [*SIZES]
+    asked = None if contract.fields else [*SIZES]
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
-    if wanted and top > wanted[-1]:
-        wanted.append(call_costs.LARGE)
-    every = [size for size in sweeps.call_bytes(contract, wanted) if size]
-    where = Sweep(alignments=[*alignments]).places(contract)
-    return tuple(Place(size, dst, src) for size in every for dst, src, _ in where)
+    if asked and top > asked[-1]:
+        asked.append(call_costs.LARGE)
+    all_sizes = [size for size in sweeps.call_bytes(contract, asked) if size]
+    alignments_of_calls = Sweep(alignments=[*alignments]).places(contract)
+    return tuple(Place(size, dst, src) for size in all_sizes for dst, src, _ in alignments_of_calls)
 
 
 def _strings(pair: Sequence[Variant]) -> bool:
-    """Say whether one of the variants moves its data by a string instruction."""
+    """True if one of the variants moves its data by a string instruction."""
     for variant in pair:
         with suppress(InputError):  # its verdict says why it does not assemble
             if assemble.moves_by_string(variant):
@@ -204,7 +208,7 @@ def _strings(pair: Sequence[Variant]) -> bool:
 
 
 def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict | None:
-    """Return the verdict of the first rank of models that settles it, else of the first."""
+    """Return the verdict of the best rank of models that settles it, else of the best rank."""
     calls = case.simulated.get(core.id)
     by_calls = _of_calls(core.id, calls) if calls else None
     by_models = _of_models(opinion) if opinion else None
@@ -241,23 +245,24 @@ def _of_models(opinion: Opinion) -> Verdict:
     )
 
 
-def _held_to(found: Study, routine: Routine, variant: Variant, verdict: Verdict) -> Verdict:
-    """Return a verdict of models with the published figures that contradict it.
+def _held_to(study: Study, routine: Routine, variant: Variant, verdict: Verdict) -> Verdict:
+    """Return a verdict of models together with the published figures that contradict it.
 
-    A figure of a size that the verdict knows is held to that size, others to all sizes together.
+    A figure with a size in the verdict's range is compared at the nearest size, others over all
+    sizes.
     """
     pair = (variant.name, routine.baseline)
     against: list[PublishedFigure] = []
     against_at: dict[int, tuple[PublishedFigure, ...]] = {}
-    for figure in published.figures(found.kernel.id, verdict.core):
+    for figure in published.figures(study.kernel.id, verdict.core):
         if (
             figure.retracted
             or figure.percent is None
             or {figure.variant, figure.baseline} != {*pair}
         ):
             continue
-        turned = (figure.variant, figure.baseline) != pair
-        percent = 100 * (1 / (1 + figure.percent / 100) - 1) if turned else figure.percent
+        inverted = (figure.variant, figure.baseline) != pair
+        percent = 100 * (1 / (1 + figure.percent / 100) - 1) if inverted else figure.percent
         size = _nearest(verdict, figure.chunk_bytes or figure.size_bytes)
         if _contradicts(percent, verdict, size):
             if size is None:
@@ -268,22 +273,23 @@ def _held_to(found: Study, routine: Routine, variant: Variant, verdict: Verdict)
 
 
 def _nearest(verdict: Verdict, size: int | None) -> int | None:
-    """Return the size of a verdict that a size is nearest to; None where it is out of its range."""
+    """Return the verdict's size nearest to a size; None outside the range of its sizes."""
     if size is None or not verdict.sizes or not min(verdict.sizes) <= size <= max(verdict.sizes):
         return None
     return min(verdict.sizes, key=lambda known: abs(known - size))
 
 
 def _contradicts(percent: float, verdict: Verdict, size: int | None) -> bool:
-    """Say whether a published change of speed has another sign than a verdict.
+    """True if a published change of speed has the opposite sign of a verdict.
 
-    size is that of the figure, None for all sizes together. No change contradicts a difference
-    beyond the doubt of the models. A slow-down without a size contradicts a gain at any size.
+    size is that of the figure, None for all sizes together. A figure of "no change" contradicts a
+    difference beyond the models' error. A published loss without a size contradicts a gain at any
+    size.
     """
     speed = verdict.speed if size is None else verdict.sizes[size]
-    found = verdict.uncontested if size is None else verdict.at(size)
-    somewhere = [verdict.at(s) for s in verdict.sizes] if size is None else []
-    faster = Status.FASTER in (found, *somewhere)
+    status = verdict.uncontested if size is None else verdict.at(size)
+    at_each_size = [verdict.at(s) for s in verdict.sizes] if size is None else []
+    faster = Status.FASTER in (status, *at_each_size)
     if abs(percent) < _NO_CHANGE_PERCENT:
         return faster or speed.high < 1 - verdict.doubt
-    return faster if percent < 0 else found is Status.SLOWER
+    return faster if percent < 0 else status is Status.SLOWER

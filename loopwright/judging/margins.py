@@ -1,4 +1,4 @@
-"""Margins: how much faster a variant's calls are than another's, over unmeasured parameters."""
+"""Margins: the speed of a variant's calls against another's, over unmeasured parameters."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from loopwright.microarchs import Microarch, Range
 from loopwright.predicting import calls
 
 Margin = Callable[[float], float]
-"""A margin (above 0: better) by the place of a parameter, from 0 (cheap end) to 1 (dear end)."""
+"""A margin, ln(speed), by the position in a parameter's range: 0 (cheap end) to 1 (dear end)."""
 
-SAMPLES = 5  # of a range of numbers, its ends among them
+SAMPLES = 5  # values of a numeric range that are simulated, its ends included
 _HALVINGS = 10
-_RISE = 1e-6  # differences of a margin below this are none
+_RISE = 1e-6  # smaller differences of a margin count as 0
 
 
 @dataclass(frozen=True)
@@ -46,35 +46,37 @@ class Unmeasured:
 
     @classmethod
     def of(cls, core: Microarch, given: Mapping[str, str]) -> "Unmeasured":
-        """Return those of a core, but for what is given a value."""
+        """Return the unmeasured parameters of a core, without those that given sets."""
         varied, fixed = [], {}
-        for one in core.ranges:
-            if one.name in given:
+        for parameter in core.ranges:
+            if parameter.name in given:
                 continue
-            if why := (one.reason if not one.varied else _refusal(core, one, given)):
-                fixed[one.name] = why
+            if why := (
+                parameter.reason if not parameter.varied else _refusal(core, parameter, given)
+            ):
+                fixed[parameter.name] = why
             else:
-                varied.append(one)
+                varied.append(parameter)
         return cls(tuple(varied), fixed)
 
     @property
     def text(self) -> str:
-        """Name what is varied and what is not: "5 of 6 varied: uop_cache (reads), ..."."""
+        """What is varied and what is not: "5 of 6 varied: uop_cache (reads), ..."."""
         count = len(self.varied) + len(self.fixed)
         names = grouped([one.name for one in self.varied])
-        said = f"{len(self.varied)} of {count} varied" + (f": {names}" if names else "")
-        return f"{said}; not varied: {grouped([*self.fixed])}" if self.fixed else said
+        text = f"{len(self.varied)} of {count} varied" + (f": {names}" if names else "")
+        return f"{text}; not varied: {grouped([*self.fixed])}" if self.fixed else text
 
 
-def _refusal(core: Microarch, one: Range, given: Mapping[str, str]) -> str:
-    """Return why the simulator takes no other value of a parameter, or nothing."""
-    others = [value for value in one.values if value != one.value]
-    refused = [calls.refusal(core, {**given, one.name: value}) for value in others]
+def _refusal(core: Microarch, parameter: Range, given: Mapping[str, str]) -> str:
+    """Return the reason why the simulator takes no other value of a parameter, or ""."""
+    others = [value for value in parameter.values if value != parameter.value]
+    refused = [calls.refusal(core, {**given, parameter.name: value}) for value in others]
     return refused[-1] if all(refused) else ""
 
 
 def grouped(names: Sequence[str]) -> str:
-    """Return dotted names, those of a table together: "decode (width, queue), rename (queue)"."""
+    """Return dotted names, grouped by table: "decode (width, queue), rename (queue)"."""
     tables: dict[str, list[str]] = {}
     for name in names:
         table, _, key = name.partition(".")
@@ -83,22 +85,22 @@ def grouped(names: Sequence[str]) -> str:
 
 
 def combinations(ranges: Sequence[Range]) -> list[dict[str, str]]:
-    """Return all ends of all parameters with each other."""
+    """Return all combinations of the ends of all parameters."""
     names = [one.name for one in ranges]
     return [dict(zip(names, c, strict=True)) for c in product(*(one.values for one in ranges))]
 
 
-def sample_points(one: Range) -> list[float]:
-    """Return the places of a range that are looked at: samples of numbers, all alternatives."""
-    count = SAMPLES if one.numeric else len(one.values)
+def sample_points(parameter: Range) -> list[float]:
+    """Return the positions in a range that are simulated: samples of numbers, all alternatives."""
+    count = SAMPLES if parameter.numeric else len(parameter.values)
     return [n / (count - 1) for n in range(count)]
 
 
 @dataclass(frozen=True)
 class Course:
-    """A margin along one parameter: its values at samples, and its zeros.
+    """A margin as a function of one parameter: its values at samples, and its zeros.
 
-    zeros are places from 0 to 1, ascending; monotone says whether it only rises or only falls.
+    zeros are positions from 0 to 1, ascending.
     """
 
     margins: tuple[float, ...]
@@ -106,18 +108,18 @@ class Course:
 
     @property
     def monotone(self) -> bool:
-        """Say whether the samples only rise or only fall."""
+        """True if the samples only rise or only fall."""
         steps = [b - a for a, b in pairwise(self.margins)]
         return all(s >= -_RISE for s in steps) or all(s <= _RISE for s in steps)
 
     @property
     def moves(self) -> float:
-        """Return how far the parameter moves the margin."""
+        """The range of the margin over the parameter."""
         return max(self.margins) - min(self.margins)
 
 
 def course_of(margin: Margin, along: Sequence[float]) -> Course:
-    """Follow a margin along places of a parameter, with each change of its sign between them."""
+    """Return the course of a margin along positions of a parameter, zeros found by bisection."""
     margins = [margin(place) for place in along]
     zeros = []
     for (low, before), (high, after) in pairwise(zip(along, margins, strict=True)):
@@ -127,7 +129,7 @@ def course_of(margin: Margin, along: Sequence[float]) -> Course:
 
 
 def _zero(margin: Margin, low: float, high: float, better: bool) -> float:
-    """Narrow down where a margin turns, which is better at low or not."""
+    """Return the zero of a margin between low and high; better is its sign at low."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if (margin(middle) > 0) == better:
@@ -140,19 +142,19 @@ def _zero(margin: Margin, low: float, high: float, better: bool) -> float:
 Values = Mapping[str, str]
 """Values of parameters by name; those left out have their base value."""
 _Change = tuple[str, Values, Values]
-"""A variant, values of parameters, and those of them that are changed then."""
+"""A variant, values of parameters, and a change of some of these values."""
 
-# Sizes that bands are drawn at, in bytes.
+# Sizes of bands, in bytes.
 SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-_SHORT = 512  # bytes of calls by which the parameters are found that move a cost
-_CORNERS = 32  # combinations of ends that are all looked at
-_OFFSETS = 8  # code offsets of a variant that parameters are varied at, at most
-_FIRST = ("string", "serial")  # tables of costs, which are tried together first
+_SHORT = 512  # largest call, in bytes, of the search for the parameters that a cost depends on
+_CORNERS = 32  # combinations of ends that are all simulated, at most
+_OFFSETS = 8  # code offsets at which parameters are varied, at most
+_FIRST = ("string", "serial")  # tables of costs, which are first varied together
 
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed ratio of two variants: between low and high, likely ratio."""
+    """The speed of a variant relative to another: low to high, and the likely ratio."""
 
     low: float
     ratio: float
@@ -160,7 +162,7 @@ class Speed:
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> "Speed":
-        """Return what ratios span; in the middle of it, as ratios go, the likely one."""
+        """Return the range of ratios, with its geometric mean as the likely one."""
         low, high = min(ratios), max(ratios)
         return cls(low, float(np.sqrt(low * high)), high)
 
@@ -180,9 +182,10 @@ class Margins:
         record: int = 1,
         alignments: Alignments = ALIGNMENTS,
     ) -> None:
-        """Take what answers, the core, its variants, and the calls to compare them by.
+        """Simulate what is needed to find the parameters that each variant's cost depends on.
 
-        alignments weighs the calls of a size.
+        record is the bytes of one record (1 where the contract counts bytes); alignments weighs
+        the calls of a size.
         """
         self.calls, self.core, self.places, self.record = calls, core, places, record
         self.alignments = alignments
@@ -198,7 +201,7 @@ class Margins:
         self._known: dict[tuple[str, Setting], NDArray[np.float64]] = {}
         self._searched: dict[tuple[str, str, Histogram | None], list[Values]] = {}
         self._found: dict[tuple[object, ...], list[Values]] = {}
-        # Of each code offset the first one that is alike, of which the costs are simulated.
+        # For each code offset the first one with the same costs, which alone is simulated.
         self._first = {name: [*range(len(offsets))] for name, offsets in self.offsets.items()}
         self._seen: dict[str, list[list[Costs | str]]] = {
             name: [[] for _ in offsets] for name, offsets in self.offsets.items()
@@ -207,12 +210,13 @@ class Margins:
         self._find_rests()
         self._join_offsets()
 
-    # What a cost rests on
+    # Parameters that a cost depends on
 
     def _find_silent(self) -> None:
-        """Find the variants without an answer, and which of many code offsets to go on with.
+        """Find the variants without an answer, and the code offsets at which to vary parameters.
 
-        Of those that are alike by the values of core.toml they are the first, and every 16th byte.
+        Of many offsets they are the first of each group with equal costs by the values of
+        core.toml, and four at equal distances.
         """
         self._fetch([(name, {}) for name in self.variants])
         for name, offsets in self.offsets.items():
@@ -224,18 +228,19 @@ class Margins:
                 ]
 
     def _join_offsets(self) -> None:
-        """Take code offsets as one that were alike with every change of a parameter."""
+        """Merge the code offsets that had equal costs under every change of a parameter."""
         for name in self.rests:
             rows = [row.tobytes() for row in self.cost(name, {})]
-            told = [(rows[n], self._seen[name][n]) for n in self._first[name]]
-            self._first[name] = [told.index(one) for one in told]
+            costs = [(rows[n], self._seen[name][n]) for n in self._first[name]]
+            self._first[name] = [costs.index(one) for one in costs]
         self._seen.clear()
 
     def _find_rests(self) -> None:
-        """Find the parameters that each variant's cost rests on.
+        """Find the parameters that each variant's cost depends on.
 
-        Each is tried at all ends of its range with the others at their base values, by short calls.
-        Those that move nothing are then tried together with those that do, at both ends of all.
+        Each is varied over the ends of its range with the others at their base values, in short
+        calls. Those without an effect are then varied together, with those that have one at either
+        end: one parameter may hide the effect of another.
         """
         costs = [n for n in self.unknown if n.partition(".")[0] in _FIRST]
         dear = {name: self.unknown[name].text(1.0) for name in costs}
@@ -245,113 +250,117 @@ class Margins:
             name: [n for n in self.unknown if n not in dear or by_costs]
             for name, by_costs in zip(answering, moved, strict=True)
         }
-        alone: list[_Change] = [
+        single_changes: list[_Change] = [
             (name, {}, {one: value})
             for name in answering
             for one in tried[name]
             for value in self.unknown[one].values
             if value != self._base[one]
         ]
-        found = self._moving(alone)
+        moving = self._moving(single_changes)
         ends = [
             (
                 name,
-                {n: one.text(end) for n, one in self.unknown.items() if (name, n) in found},
-                {n: self.unknown[n].text(end) for n in tried[name] if (name, n) not in found},
+                {n: one.text(end) for n, one in self.unknown.items() if (name, n) in moving},
+                {n: self.unknown[n].text(end) for n in tried[name] if (name, n) not in moving},
             )
             for name in answering
             for end in (0.0, 1.0)
         ]
-        hidden = [one for one, moves in zip(ends, self._moved(ends), strict=True) if moves]
-        singly = [(name, at, {one: v}) for name, at, rest in hidden for one, v in rest.items()]
-        found |= self._moving(singly)
+        with_hidden_effect = [
+            one for one, moves in zip(ends, self._moved(ends), strict=True) if moves
+        ]
+        singly = [
+            (name, at, {one: v}) for name, at, rest in with_hidden_effect for one, v in rest.items()
+        ]
+        moving |= self._moving(singly)
         for name in answering:
-            self.rests[name] = tuple(one for one in self.unknown if (name, one) in found)
+            self.rests[name] = tuple(one for one in self.unknown if (name, one) in moving)
 
     def _moving(self, changes: Sequence[_Change]) -> set[tuple[str, str]]:
-        """Return the variants and parameters of those changes that move a cost."""
+        """Return the pairs of variant and parameter whose change moves a cost."""
         moved = zip(changes, self._moved(changes), strict=True)
         return {(name, one) for (name, _, change), moves in moved if moves for one in change}
 
     def _moved(self, changes: Sequence[_Change]) -> list[bool]:
-        """Say of variants, values and a change of them whether short calls cost anything else."""
-        both = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
-        asked = [
+        """Return for each change whether it moves the cost of short calls."""
+        settings = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
+        questions = [
             Asked(self.variants[name], self.offsets[name][n], self._setting(name, at))
-            for name, at in both
+            for name, at in settings
             for n in sorted({*self._first[name]})
         ]
-        answers = iter(self.calls.ask(self.core, self._short, self.record, asked))
-        found: list[list[Costs | str]] = []
-        for name, _ in both:
-            found.append([])
+        answers = iter(self.calls.ask(self.core, self._short, self.record, questions))
+        costs: list[list[Costs | str]] = []
+        for name, _ in settings:
+            costs.append([])
             for n in sorted({*self._first[name]}):
-                found[-1].append(next(answers))
-                self._seen[name][n].append(found[-1][-1])
-        pairs = zip(found[::2], found[1::2], strict=True)
-        # A value that the simulator refuses with others moves nothing.
+                costs[-1].append(next(answers))
+                self._seen[name][n].append(costs[-1][-1])
+        pairs = zip(costs[::2], costs[1::2], strict=True)
+        # A combination of values that the simulator refuses counts as no change.
         return [
             any(a != b and not isinstance(b, str) for a, b in zip(before, after, strict=True))
             for before, after in pairs
         ]
 
     def _setting(self, name: str, at: Values) -> Setting:
-        """Return what is to be set: of the parameters that a cost rests on, those that differ."""
-        rests = self.rests.get(name, self.unknown)
-        values = {**self._base, **{one: v for one, v in at.items() if one in rests}}
+        """Return the values to set: of the parameters that a cost depends on, those that differ."""
+        parameters = self.rests.get(name, self.unknown)
+        values = {**self._base, **{one: v for one, v in at.items() if one in parameters}}
         return tuple((n, v) for n, v in values.items() if v != self.unknown[n].value)
 
     # Costs
 
     def _fetch(self, wanted: Iterable[tuple[str, Values]]) -> None:
-        """Have costs simulated, many at a time."""
+        """Simulate costs, many at a time."""
         new = {(name, self._setting(name, at)): None for name, at in wanted}
         missing = [key for key in new if key not in self._known and key[0] not in self.silent]
-        asked = [
+        questions = [
             Asked(self.variants[name], self.offsets[name][n], setting)
             for name, setting in missing
             for n in sorted({*self._first[name]})
         ]
-        answers = iter(self.calls.ask(self.core, self.places, self.record, asked))
+        answers = iter(self.calls.ask(self.core, self.places, self.record, questions))
         for name, setting in missing:
-            found = {n: next(answers) for n in sorted({*self._first[name]})}
-            errors = [one for one in found.values() if isinstance(one, str)]
+            of_offset = {n: next(answers) for n in sorted({*self._first[name]})}
+            errors = [one for one in of_offset.values() if isinstance(one, str)]
             if not errors:
-                costs = self._by_size([c for c in found.values() if not isinstance(c, str)])
-                rows = [[*found].index(n) for n in self._first[name]]
+                costs = self._by_size([c for c in of_offset.values() if not isinstance(c, str)])
+                rows = [[*of_offset].index(n) for n in self._first[name]]
                 self._known[name, setting] = costs[rows]
             elif setting == self._setting(name, {}):
                 self.silent[name] = errors[0]
-            else:  # a value that the simulator refuses with others: as the base
+            else:  # a combination of values that the simulator refuses costs the same as the base
                 self._known[name, setting] = self._known[name, self._setting(name, {})]
 
-    def _by_size(self, found: Sequence[Costs]) -> NDArray[np.float64]:
-        """Return the mean over alignments of each cost, by exits predicted and not, and size."""
-        every = {place: [cost[place] for cost in found] for place in self.places}
-        return np.stack([*mean(every, self.alignments).values()], axis=-1)
+    def _by_size(self, costs: Sequence[Costs]) -> NDArray[np.float64]:
+        """Return the mean of each cost over alignments, by exit of the loop and by size."""
+        by_place = {place: [cost[place] for cost in costs] for place in self.places}
+        return np.stack([*mean(by_place, self.alignments).values()], axis=-1)
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
-        """Return the cycles of a variant's calls."""
+        """Return the cycles of a variant's calls, by code offset, exit and size."""
         key = name, self._setting(name, at)
         if key not in self._known:
             self._fetch([(name, at)])
         return self._known[key]
 
     def answers(self, *names: str) -> bool:
-        """Say whether calls of all of these variants are known."""
+        """True if the calls of all of these variants have costs."""
         return all(name in self.rests for name in names)
 
     def between(self, name: str, against: str) -> list[str]:
-        """Return the parameters that the speed of one against the other rests on."""
+        """Return the parameters that the speed of one variant against another depends on."""
         both = {*self.rests[name], *self.rests[against]}
         return [one for one in self.unknown if one in both]
 
     def moves(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
-        """Return by how much each of these parameters alone moves the speed, as a logarithm.
+        """Return the change of the speed by each of these parameters alone, as a logarithm.
 
-        The one that moves it most comes first.
+        The largest comes first.
         """
-        found = {}
+        changes = {}
         for one in self.between(name, against):
             ends = [
                 self._ends(name, against, {one: value}, sizes) for value in self.unknown[one].values
@@ -360,11 +369,11 @@ class Margins:
                 [float(np.log(side[-1])) for side in sides]
                 for sides in ([e.low for e in ends], [e.high for e in ends])
             )
-            found[one] = max(max(low) - min(low), max(high) - min(high))
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+            changes[one] = max(max(low) - min(low), max(high) - min(high))
+        return dict(sorted(changes.items(), key=lambda pair: -pair[1]))
 
     def teller(self, name: str, against: str, one: str) -> str:
-        """Return which of two variants costs the more different with a parameter."""
+        """Return the one of two variants whose cost depends more on a parameter."""
 
         def spread(of: str) -> float:
             costs = [self.cost(of, {one: value}).mean(axis=0) for value in self.unknown[one].values]
@@ -375,17 +384,17 @@ class Margins:
     # Speeds
 
     def _mean(self, cost: NDArray[np.float64], sizes: Histogram | None) -> NDArray[np.float64]:
-        """Return the mean over sizes: by a histogram, else the geometric one of octaves."""
+        """Return the mean over sizes: weighted by a histogram, else geometric over OCTAVES."""
         if sizes:
             weighed: NDArray[np.float64] = cost @ np.array(weights(self.sizes, sizes))
             return weighed
-        some = [n for n, size in enumerate(self.sizes) if size in OCTAVES]
-        chosen = cost[..., some] if some else cost
+        octaves = [n for n, size in enumerate(self.sizes) if size in OCTAVES]
+        chosen = cost[..., octaves] if octaves else cost
         geometric: NDArray[np.float64] = np.exp(np.log(chosen).mean(axis=-1))
         return geometric
 
     def _ends(self, name: str, against: str, at: Values, sizes: Histogram | None) -> "_Ends":
-        """Return the speeds that code offsets and exits span: by size, and over sizes the last."""
+        """Return the range of speeds over offsets and exits, by size; last, over all."""
         mine, theirs = (
             np.concatenate([cost, self._mean(cost, sizes)[..., None]], axis=-1)
             for cost in (self.cost(n, at) for n in (name, against))
@@ -396,10 +405,10 @@ class Margins:
         return _Ends(low, np.exp(logs[1] - logs[0]), high)
 
     def _all_ends(self, name: str, against: str, sizes: Histogram | None) -> list["_Ends"]:
-        """Return the ends of a speed over values of parameters, the base first.
+        """Return the ranges of a speed over values of parameters, the base values first.
 
-        They are each parameter alone along its range, and all ends of all; of many the ends that
-        are worst and best for each size together.
+        The values are each parameter alone along its range, and all combinations of ends; where
+        there are more than _CORNERS, only the worst and the best combination for each size.
         """
         key = name, against, sizes
         if key not in self._searched:
@@ -418,7 +427,7 @@ class Margins:
     def _extremes(
         self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
     ) -> list[Values]:
-        """Return the worst values of all parameters for all sizes, the best, and those by size."""
+        """Return the worst values of all parameters over all sizes, the best, and those by size."""
         key = name, against, sizes, tuple(ranges)
         if key in self._found:
             return self._found[key]
@@ -441,7 +450,7 @@ class Margins:
         self, at: dict[str, str], side: str, name: str, against: str, sizes: Histogram | None,
         ranges: Sequence[Range],
     ) -> None:  # fmt: skip
-        """Try each parameter again with the others as they are, as one may hide another."""
+        """Vary each parameter once more with the others at their new values."""
 
         def speed(tried: Values) -> float:
             ends = self._ends(name, against, tried, sizes)
@@ -450,20 +459,20 @@ class Margins:
         for one in ranges:
             others = [{**at, one.name: value} for value in one.values]
             self._fetch([(n, tried) for n in (name, against) for tried in others])
-            found = max((at, *others), key=speed)
-            at.update(found)
+            best = max((at, *others), key=speed)
+            at.update(best)
 
     def over(self, name: str, against: str, sizes: Histogram | None) -> Speed:
-        """Return the speed over sizes, between its ends over all that is not known."""
+        """Return the speed over all sizes, with its range over all unknowns."""
         return self._speed(self._all_ends(name, against, sizes), name, against, -1)
 
     def at_sizes(self, name: str, against: str) -> dict[int, Speed]:
-        """Return the same for each size."""
+        """Return the speed at each size, with its range over all unknowns."""
         ends = self._all_ends(name, against, None)
         return {size: self._speed(ends, name, against, n) for n, size in enumerate(self.sizes)}
 
     def _speed(self, ends: Sequence["_Ends"], name: str, against: str, n: int) -> Speed:
-        """Return a speed; likely is the one by core.toml, else the middle of its ends."""
+        """Return a speed: its likely ratio is that of core.toml, else the middle of the range."""
         low, high = float(min(e.low[n] for e in ends)), float(max(e.high[n] for e in ends))
         if any(self.unknown[one].likely is None for one in self.between(name, against)):
             return Speed.of([low, high])
@@ -473,10 +482,10 @@ class Margins:
         self, name: str, against: str, one: str, sizes: Histogram | None, *, worst: bool,
         least: float = 1.0,
     ) -> Course:  # fmt: skip
-        """Follow the speed along one parameter; 0 is where it is least.
+        """Return the course of the speed along one parameter; 0 is where it equals least.
 
-        worst takes all else (the other parameters, code offsets, exits of loops) as it is worst for
-        the variant, otherwise as it is best.
+        worst takes all else (other parameters, code offsets, exits of loops) at its worst for the
+        variant, otherwise at its best.
         """
         ranges = [self.unknown[n] for n in self.between(name, against) if n != one]
         others = self._extremes(name, against, sizes, ranges)[0 if worst else 1]
@@ -492,7 +501,7 @@ class Margins:
         return course_of(margin, along)
 
     def by_offset(self, name: str, against: str, sizes: Histogram | None) -> dict[int, float]:
-        """Return the least speed at each code offset of a variant, by the values of core.toml."""
+        """Return the least speed at each code offset of a variant, by core.toml's values."""
         mine, theirs = (self._mean(self.cost(n, {}), sizes) for n in (name, against))
         offsets = (offset for offset in self.offsets[name])
         least = (theirs.min(axis=0) / mine).min(axis=-1)
@@ -501,7 +510,7 @@ class Margins:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Ends of speeds, and the mean over code offsets, by size; the last is that over sizes."""
+    """Ranges of speeds and the mean over code offsets, by size; the last is over all sizes."""
 
     low: NDArray[np.float64]
     likely: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Accuracy of each model on each core, from models/accuracy.csv, and what models say by it."""
+"""Accuracy of each model on each core, from models/accuracy.csv, and opinions weighed by it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ COLUMNS = [
 ]  # fmt: skip
 MEASUREMENT = "measurement"
 
-# A model that was farther off than this, on the mean, is not believed where another is.
+# A model with a larger mean error counts only where no better one answers.
 GOOD_PERCENT = 15.0
-LEAST_ROWS = 30  # fewer are too few to say how right a model is
-# What nobody has held to loops of a core is taken to be off by at least this.
+LEAST_ROWS = 30  # fewer rows do not establish the accuracy of a model
+# The least error assumed of a model that was never compared with loops of a core.
 UNVALIDATED_PERCENT = 20.0
-# A difference that is smaller than this no model is asked to tell.
+# The least relative difference of speeds that a model's figures can establish.
 LEAST_DIFFERENCE = 0.05
 _ABOUT = {
     "call": ("calls", "loops", "unrolled"),
@@ -36,15 +36,15 @@ _ABOUT = {
     "unrolled": ("unrolled", "loops"),
     "strings": ("strings",),
 }
-_WHOLE = ("calls", "loops", "speed-ups")  # what tells of more than single instructions
+_WHOLE = ("calls", "loops", "speed-ups")  # records of more than single instructions
 
 
 @dataclass(frozen=True)
 class ModelAccuracy:
     """The accuracy of a model on a core, for one kind of prediction.
 
-    error_percent is the mean of its absolute errors over rows that no parameter of it was set by,
-    None where there are not LEAST_ROWS of them. described says it in words.
+    error_percent is the mean absolute error over rows that set no parameter of the model, None
+    where there are fewer than LEAST_ROWS. described is the accuracy in words.
     """
 
     model: str
@@ -54,45 +54,45 @@ class ModelAccuracy:
 
     @property
     def validated(self) -> bool:
-        """Say whether it was held to measurements of the core, and was right."""
+        """True if the model was compared with measurements of the core, and is accurate."""
         return self.error_percent is not None and self.error_percent <= GOOD_PERCENT
 
     @property
     def wrong(self) -> bool:
-        """Say whether it was held to measurements of the core, and was not right."""
+        """True if the model was compared with measurements of the core, and is not accurate."""
         return self.error_percent is not None and not self.validated
 
     @property
     def doubt(self) -> float:
-        """Return the difference of speeds, relative, up to which its figures tell nothing."""
+        """The relative difference of speeds below which the model's figures establish nothing."""
         error = UNVALIDATED_PERCENT if self.error_percent is None else self.error_percent
         return max(LEAST_DIFFERENCE, error / 100)
 
 
 def records() -> pd.DataFrame:
-    """Return models/accuracy.csv: one row for what each model was held to on each core.
+    """Return models/accuracy.csv: a row for each comparison of a model with figures of a core.
 
     what is calls (whole), strings (calls that move their data by string instructions), loops,
     unrolled (blocks), instructions or speed-ups; against is "measurement", or the
     model whose cycles stand for it. mape_percent is the mean absolute error, tau Kendall's tau-b;
-    held_out is False where rows among them set parameters of the model. origin says who measured;
-    rows is missing where it does not say of how many. Cores that `calibrate` learned have a row for
-    the loops of their self-check. Empty where nothing is recorded; InputError where the file is not
-    as it must be.
+    held_out is False where rows among them set parameters of the model. origin names who measured;
+    rows is missing where the origin gives no count. Cores that `calibrate` learned have a row for
+    the loops of their self-check. Empty where nothing is recorded; InputError where the file is
+    malformed.
     """
     return pd.concat([_recorded(), *_self_checks()], ignore_index=True)
 
 
 def _self_checks() -> Iterator[pd.DataFrame]:
-    """Yield the row of each learned core: the simulator's error on loops that it was not set by."""
+    """Yield the row of each learned core: the simulator's error on loops not used for learning."""
     for path in sorted(paths.models_root().glob(f"*/{HELD_OUT}")):
-        held = pd.read_csv(path).dropna(subset=["predicted"])
-        error = 100 * (held["predicted"] / held["cycles"] - 1).abs().mean()
+        loops = pd.read_csv(path).dropna(subset=["predicted"])
+        error = 100 * (loops["predicted"] / loops["cycles"] - 1).abs().mean()
         origin = f"the self-check of calibrate ({path.parent.name}/{HELD_OUT})"
-        row = (path.parent.name, SIMULATOR, "loops", MEASUREMENT, len(held), error)
-        found = pd.DataFrame([(*row, float("nan"), True, origin)], columns=COLUMNS)
-        if len(held):
-            yield found.astype({"rows": "Int64"})
+        figures = (path.parent.name, SIMULATOR, "loops", MEASUREMENT, len(loops), error)
+        row = pd.DataFrame([(*figures, float("nan"), True, origin)], columns=COLUMNS)
+        if len(loops):
+            yield row.astype({"rows": "Int64"})
 
 
 def _recorded() -> pd.DataFrame:
@@ -114,11 +114,11 @@ def _recorded() -> pd.DataFrame:
 
 
 def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> ModelAccuracy:
-    """Return what the records known say of a model on a core, of loops or of unrolled code.
+    """Return the accuracy of a model on a core by the records known, for a prediction kind.
 
-    Records of that notion go before those of the other. Several are taken together, each by its
-    rows. What another model's cycles stood for counts as far as that one is right itself. Rows that
-    set parameters of the model show that it is wrong, but never that it is right.
+    Records of that kind go before those of related kinds. Several are pooled, weighted by their
+    rows. The error of a model whose cycles stood for measurements is added. Rows that set
+    parameters of the model can show that it is wrong, but never that it is accurate.
     """
     mine = known[(known["core"] == core) & (known["model"] == model)]
     for what in _ABOUT[notion]:
@@ -127,16 +127,16 @@ def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> Mode
             total, error = _pooled(rows, core, known)
             if total >= LEAST_ROWS and (rows["held_out"].all() or error > GOOD_PERCENT):
                 count = f"{total:,} " if rows["rows"].notna().any() else ""
-                said = f"off by {error:.0f} % over {count}{_plural(what)} there"
-                return ModelAccuracy(model, core, error, said)
+                text = f"off by {error:.0f} % over {count}{_plural(what)} there"
+                return ModelAccuracy(model, core, error, text)
     return ModelAccuracy(model, core, None, _otherwise(mine))
 
 
 def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
-    """Return the percent that a model is off by on a core's loops, else on its unrolled blocks.
+    """Return the mean error of a model in percent on a core's loops, else on its unrolled blocks.
 
-    It is the mean of all records, those among them that set parameters, None where LEAST_ROWS of
-    either were never measured.
+    All records count, also those that set parameters; None where there are fewer than LEAST_ROWS
+    rows of either kind.
     """
     mine = known[(known["core"] == core) & (known["model"] == model)]
     for what in _ABOUT["loop"]:
@@ -147,11 +147,11 @@ def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
 
 
 def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccuracy | None:
-    """Return a bound of how far a model is off that only knows the instructions of a core.
+    """Return a bound of the error of a model on a core of which only instructions were measured.
 
-    None where those were not held to LEAST_ROWS measurements, or were not right. The error is the
-    largest of what is known: of single instructions there; of what was measured of whole loops or
-    published of speed-ups there, however little; its mean on loops of the core that it is worst on;
+    None where fewer than LEAST_ROWS of those were compared, or the model is not accurate on them.
+    The error is the largest of these: that of single instructions there; that of whole loops or of
+    published speed-ups there, however few; its mean on the loops of the core with the largest one;
     and UNVALIDATED_PERCENT.
     """
     mine = known[(known["core"] == core) & (known["model"] == model)]
@@ -187,30 +187,33 @@ def simulator_accuracy(
 ) -> ModelAccuracy | None:
     """Return the accuracy of the simulator's whole calls on a core; None where it has none.
 
-    strings asks about calls that move their data by string instructions, whose error is their own.
+    strings asks about calls that move their data by string instructions; their error is kept apart.
     """
-    held = accuracy_of(SIMULATOR, core, "strings" if strings else "call", known)
-    if held.validated or (strings and held.wrong):
-        return held
-    return None if held.wrong else bounded_accuracy(SIMULATOR, core, known)
+    accuracy = accuracy_of(SIMULATOR, core, "strings" if strings else "call", known)
+    if accuracy.validated or (strings and accuracy.wrong):
+        return accuracy
+    return None if accuracy.wrong else bounded_accuracy(SIMULATOR, core, known)
 
 
 def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, float]:
-    """Return how many rows records have together, and their mean error in percent.
+    """Return the number of rows of records, and their mean error in percent.
 
-    One that does not count its rows is of a whole suite: it is as good as LEAST_ROWS.
+    A record without a count of rows is of a whole suite, and counts as LEAST_ROWS.
     """
     parts = [
-        (LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"]), row["mape_percent"] + more)
+        (
+            LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"]),
+            row["mape_percent"] + reference_error,
+        )
         for row in rows.to_dict("records")
-        if (more := _of_truth(str(row["against"]), core, known)) is not None
+        if (reference_error := _of_truth(str(row["against"]), core, known)) is not None
     ]
     total = sum(count for count, _ in parts)
     return total, sum(count * percent for count, percent in parts) / total if total else 0.0
 
 
 def _of_truth(against: str, core: str, known: pd.DataFrame) -> float | None:
-    """Return how far that is from a measurement what a model was held to; None if not known."""
+    """Return the error of the figures that a model was compared with; None if not known."""
     if against == MEASUREMENT:
         return 0.0
     rows = known[(known["core"] == core) & (known["model"] == against)]
@@ -219,15 +222,15 @@ def _of_truth(against: str, core: str, known: pd.DataFrame) -> float | None:
 
 
 def _otherwise(mine: pd.DataFrame) -> str:
-    """Say what there is of a model that nothing of this kind was kept aside for."""
+    """Return in words what is known of a model without held-out rows of this kind."""
     if mine.empty:
         return "not validated there"
     best = mine.sort_values("rows", na_position="first").iloc[-1]
     count = "" if pd.isna(best["rows"]) else f"{best['rows']:,} "
-    said = f"{best['mape_percent']:.0f} % over {count}{_plural(str(best['what']))}"
+    text = f"{best['mape_percent']:.0f} % over {count}{_plural(str(best['what']))}"
     if not best["held_out"]:
-        return f"not validated there: off by {said}, but some of these set its parameters"
-    return f"not validated there: {said} alone"
+        return f"not validated there: off by {text}, but some of these set its parameters"
+    return f"not validated there: {text} alone"
 
 
 def _plural(what: str) -> str:
@@ -235,11 +238,11 @@ def _plural(what: str) -> str:
 
 
 def describe(standings: Sequence[ModelAccuracy]) -> str:
-    """Return in a line what is known of models on a core."""
+    """Return the accuracies of models on a core in one line."""
     return ", ".join(f"{s.model} {s.described}" for s in standings)
 
 
-LEAST_PAIRS = 3  # of fewer, an order says nothing
+LEAST_PAIRS = 3  # fewer have no meaningful rank correlation
 
 
 @dataclass(frozen=True)
@@ -252,23 +255,26 @@ class Accuracy:
 
     @classmethod
     def of(cls, predicted: Iterable[float], measured: Iterable[float]) -> Self:
-        """Compare pairs of which both are known (neither is NaN); NaN where too few are.
+        """Compare the pairs with both figures known (not NaN); NaN where there are too few.
 
-        tau is NaN, too, where all of one side are equal: they have no order.
+        tau is NaN as well where all figures of one side are equal: they have no order.
         """
-        pairs = pd.DataFrame({"said": [*predicted], "real": [*measured]}, dtype=float).dropna()
+        pairs = pd.DataFrame(
+            {"predicted": [*predicted], "measured": [*measured]}, dtype=float
+        ).dropna()
         if len(pairs) < LEAST_PAIRS:
             return cls(len(pairs), float("nan"), float("nan"))
-        error = (pairs["said"] / pairs["real"] - 1).abs().mean()
-        return cls(len(pairs), 100 * error, pairs["said"].corr(pairs["real"], method="kendall"))
+        error = (pairs["predicted"] / pairs["measured"] - 1).abs().mean()
+        tau = pairs["predicted"].corr(pairs["measured"], method="kendall")
+        return cls(len(pairs), 100 * error, tau)
 
 
 @dataclass(frozen=True)
 class Opinion:
     """The verdict of the models that count on a variant against its baseline on one core.
 
-    ratios are speeds relative to the baseline by model; standings say how right each of them has
-    been there, aside which others answered, and why they do not count.
+    ratios are speeds relative to the baseline by model; standings has the accuracy of each of them
+    there, aside the other models with answers and the reasons why they do not count.
     """
 
     core: str
@@ -278,25 +284,24 @@ class Opinion:
 
     @property
     def ratio(self) -> float:
-        """Return the median of what the models that count say."""
+        """The median speed of the models that count."""
         return float(np.median(list(self.ratios.values())))
 
     @property
     def validated(self) -> bool:
-        """Say whether those that count were held to measurements of the core."""
+        """True if all models that count were compared with measurements of the core."""
         return all(s.validated for s in self.standings.values())
 
     @property
     def contested(self) -> bool:
-        """Say whether they differ on whether there is a gain."""
+        """True if the models disagree on whether there is a gain."""
         return len({ratio > 1 + LEAST_DIFFERENCE for ratio in self.ratios.values()}) > 1
 
     @property
     def gain(self) -> bool:
-        """Say whether all of them show a gain that is more than they are off by.
+        """True if all models show a gain that exceeds their error.
 
-        Those that were never held to measurements must be two, and show more than
-        UNVALIDATED_PERCENT.
+        Models without a validation have to be two, and show more than UNVALIDATED_PERCENT.
         """
         if not self.validated and len(self.ratios) < 2:
             return False
@@ -304,12 +309,12 @@ class Opinion:
 
     @property
     def loss(self) -> bool:
-        """Say whether they show a loss; it takes no proof to be careful."""
+        """True if the models agree on a loss, which needs no proof beyond their error."""
         return not self.contested and self.ratio < 1 - LEAST_DIFFERENCE
 
     @property
     def unproven(self) -> str:
-        """Say why a gain that all of them show is not believed, or nothing."""
+        """The reason why a gain that all models show does not count, or ""."""
         if self.contested or self.gain or self.ratio <= 1 + LEAST_DIFFERENCE:
             return ""
         if not self.validated and len(self.ratios) < 2:
@@ -319,7 +324,7 @@ class Opinion:
 
     @property
     def described(self) -> str:
-        """Return in words which models count, which do not, and why."""
+        """The models that count, those that do not, and the reasons, in words."""
         counted = [f"{model} ({s.described})" for model, s in self.standings.items()]
         out = f"{self.core}: counted {', '.join(counted)}"
         left = [f"{model} ({why})" for model, why in self.aside.items()]
@@ -328,9 +333,9 @@ class Opinion:
 
 @dataclass(frozen=True)
 class Panel:
-    """The models' figures of one routine, of which opinions are made.
+    """The models' figures of one routine, of which opinions are formed.
 
-    rows is the comparison table without measurements, known what models have been held to.
+    rows is the comparison table without measurements, known has the records of accuracy.
     """
 
     rows: pd.DataFrame
@@ -339,45 +344,49 @@ class Panel:
     known: pd.DataFrame
 
     def opinion(self, variant: str, core: str) -> Opinion | None:
-        """Return what the models say that have figures of both the variant and the baseline.
+        """Return the opinion of the models with figures of both the variant and the baseline.
 
-        Those that were right on that core count alone; where there are none, those that nobody
-        held to it; and those that were wrong there only where no other answers.
+        Only those that are accurate on that core count; where there are none, those without a
+        validation there; and those that were wrong there only where no other answers.
         """
         nothing = self.rows.iloc[:0].set_index("source")
         base, other = (
             self._figures.get((name, core), nothing) for name in (self.routine.baseline, variant)
         )
-        both = [str(model) for model in other.index if model in base.index]
-        low = "a figure below what loads and stores take"
+        answering_both = [str(model) for model in other.index if model in base.index]
+        below_bound = "a figure below what loads and stores take"
         aside = {
-            str(model): low
+            str(model): below_bound
             for rows in (base, other)
             for model in rows.index[microarchs.below_bounds(rows)]
         }
         for model in MODELS:
-            if {model.id, model.corrects} <= set(both) and model.corrects not in aside:
+            if {model.id, model.corrects} <= set(answering_both) and model.corrects not in aside:
                 aside[model.corrects] = f"{model.id} answers instead"
-        answering = [model for model in both if model not in aside]
+        answering = [model for model in answering_both if model not in aside]
         if not answering:
             return None
         notion = str(other.loc[answering[0], "notion"])
-        held = {model: accuracy_of(model, core, notion, self.known) for model in answering}
-        validated = {model: s for model, s in held.items() if s.validated}
-        counted = validated or {model: s for model, s in held.items() if not s.wrong} or held
-        aside |= {model: s.described for model, s in held.items() if model not in counted}
+        accuracies = {model: accuracy_of(model, core, notion, self.known) for model in answering}
+        validated = {model: s for model, s in accuracies.items() if s.validated}
+        counted = (
+            validated or {model: s for model, s in accuracies.items() if not s.wrong} or accuracies
+        )
+        aside |= {model: s.described for model, s in accuracies.items() if model not in counted}
         contract = self.routine.contract
         fixed = 0 if contract.counted else contract.dst_record
-        was, now = base.to_dict("index"), other.to_dict("index")
+        of_baseline, of_variant = base.to_dict("index"), other.to_dict("index")
         ratios = {
-            model: call_costs.predicted_speedup(was[model], now[model], self.sizes, fixed)
+            model: call_costs.predicted_speedup(
+                of_baseline[model], of_variant[model], self.sizes, fixed
+            )
             for model in counted
         }
         return Opinion(core, ratios, counted, aside)
 
     @cached_property
     def _figures(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """The models' rows of a variant on a core that cost a call of any size."""
+        """The models' rows by variant and core, with a start-up and a main loop each."""
         whole = self.rows[self.rows["cycles"].notna() & self.rows["startup_cycles"].notna()]
         parts = whole.groupby(["variant", "microarch"], sort=False)
         return {(str(v), str(core)): part.set_index("source") for (v, core), part in parts}
@@ -398,7 +407,7 @@ class Rank(IntEnum):
     MODELS = 4
 
 
-WORDS = {
+RANK_NAMES = {
     Rank.MEASURED: "measured",
     Rank.SIMULATED: "simulated",
     Rank.BOUNDED: "simulated",

@@ -1,4 +1,4 @@
-"""Speed-ups and rates that others published for the loops of kernels/, beside predictions."""
+"""Published speed-ups and rates of the loops of kernels/, beside predictions."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -28,17 +28,16 @@ Scope = Literal["loop", "call", "system call", "workload"]
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One figure of a thread: a speed-up of variant over baseline, or a figure of variant alone.
+    """One published figure: a speed-up of variant over baseline, or a figure of variant alone.
 
     before and after are the figure as it was published, in unit, for baseline and variant; before
-    is None where variant stands alone. percent is the speed-up of variant over baseline in percent
-    of what scope names (0: no difference was seen; None: no speed-up). size_bytes is the size of
+    is None where variant stands alone. percent is the speed-up of variant over baseline in percent,
+    measured over scope (0: no difference was seen; None: no speed-up). size_bytes is the size of
     one read, write or call, chunk_bytes the largest part that one call of the routine moves,
-    dst_align the destination mod 64 (None: aligned, or not told).
-    microarch is the core of the machine, predicted_on the core of models/ that stands for it ("":
-    none). fitted names the simulator's parameter that was set by this figure, retracted says why
-    its author took it back ("" otherwise). source is a title with its address, place the message
-    and the line of it.
+    dst_align the destination mod 64 (None: aligned, or not stated). microarch is the core of the
+    machine, predicted_on the core of models/ that stands for it ("": none). fitted names the
+    simulator's parameter that was set by this figure, retracted the reason why its author took it
+    back ("" otherwise). source is a title with its address, place the message and the line of it.
 
     low_percent and high_percent bound the speed-up of the routine itself (None: no bound), under
     the assumption that assumption names: see _bounds().
@@ -73,24 +72,24 @@ class PublishedFigure:
 
     @property
     def sign(self) -> int:
-        """Return 1 where variant is faster than baseline, -1 where slower, 0 where neither."""
+        """1 where variant is faster than baseline, -1 where slower, 0 where neither."""
         return 0 if not self.percent else 1 if self.percent > 0 else -1
 
     @property
     def own_core(self) -> str:
-        """Return the core of the machine where it is modelled, else the one that stands for it."""
+        """The core of the machine where it is modelled, else the one that stands for it."""
         return self.microarch if self.microarch in microarchs.ids() else self.predicted_on
 
     @property
     def saved_ns_per_line(self) -> float | None:
-        """Return the time saved for each 64 bytes moved, in ns; None where it was not published."""
+        """The time saved for each 64 bytes moved, in ns; None where not published."""
         if self.total_bytes is None or self.before is None or self.after is None:
             return None
         return (self.before - self.after) * 1e9 * LINE_BYTES / self.total_bytes
 
     @property
     def bound(self) -> str:
-        """Return in words what the figure says of the routine's own speed-up."""
+        """The bounds of the routine's own speed-up, in words."""
         low, high = self.low_percent, self.high_percent
         if low is not None and high is not None:
             return f"{low:+.0f} to {high:+.0f} %" if low != high else f"{low:+.0f} %"
@@ -147,7 +146,7 @@ def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
 def _bounds(
     scope: Scope, percent: float | None, before: float | None, after: float | None
 ) -> tuple[float | None, float | None, str]:
-    """Return what a figure says of the routine's own speed-up: lower and upper bound in percent.
+    """Return the bounds of the routine's own speed-up in percent, and the assumption behind them.
 
     A loop's figure is the routine's. A larger scope contains work that both variants have in
     common: the routine gains, or loses, at least as much as the whole. before and after are the
@@ -162,20 +161,22 @@ def _bounds(
     faster = 1 + percent / 100
     if before is not None and after is not None:
         ends = sorted(100 * (before * by / after - 1) for by in (1, faster))
-        said = "the shares are of the same work; its cycles fall as its rate rises, or not at all"
-        return ends[0], ends[1], said
+        assumption = (
+            "the shares are of the same work; its cycles fall as its rate rises, or not at all"
+        )
+        return ends[0], ends[1], assumption
     if before is not None:
         left = before - 100 * (1 - 1 / faster)
-        said = (
+        assumption = (
             f"the routine had at most {before:g} % of the cycles, the CPU was the limit, and the "
             "whole difference is the routine's"
         )
         gain = 100 * (before / left - 1) if left > 0 else None
-        return (gain, None, said) if percent > 0 else (None, gain, said)
-    said = f"all of the {scope} but the routine is the same for both"
+        return (gain, None, assumption) if percent > 0 else (None, gain, assumption)
+    assumption = f"all of the {scope} but the routine is the same for both"
     if percent == 0:
-        return None, None, said
-    return (percent, None, said) if percent > 0 else (None, percent, said)
+        return None, None, assumption
+    return (percent, None, assumption) if percent > 0 else (None, percent, assumption)
 
 
 def routine_cycles(
@@ -201,10 +202,10 @@ def _call_cycles(
     place = [(size // kernels.contract_of(chosen).count_bytes, 0, 0)]
     given = dict(overrides)
     question = CallQuestion(chosen, microarchs.load(core), place, given, in_user_space=True)
-    [[found]] = calls.of_variants([question])
-    if isinstance(found, InputError):
-        raise InputError(f"{variant} on {core}: {found}")
-    return found.cycles
+    [[cost]] = calls.of_variants([question])
+    if isinstance(cost, InputError):
+        raise InputError(f"{variant} on {core}: {cost}")
+    return cost.cycles
 
 
 def published(model: str = SIMULATOR) -> pd.DataFrame:
@@ -243,7 +244,7 @@ def published(model: str = SIMULATOR) -> pd.DataFrame:
 
 
 def _is_here(figure: PublishedFigure) -> bool:
-    """Say whether a figure is of variants that there are; $LOOPWRIGHT_KERNELS may have others."""
+    """True if the variants of a figure exist; $LOOPWRIGHT_KERNELS may have others."""
     if not figure.variant or figure.kernel not in kernels.ids():
         return False
     return {figure.variant, figure.baseline} - {""} <= kernels.load(figure.kernel).variants.keys()
@@ -265,7 +266,7 @@ def _loops(kernel: str, core: str, model: str) -> pd.DataFrame:
 def _predicted(
     figure: PublishedFigure, model: str, answers: Mapping[str, Mapping[Hashable, Any]]
 ) -> tuple[str, float | None, str]:
-    """Return of what one model predicts a figure, and what, or why it does not."""
+    """Return a model's prediction of a figure: its kind, its value, and the reason for None."""
     if figure.baseline and figure.percent is None:
         return "", None, "no speed-up"
     if model == SIMULATOR and figure.baseline and figure.size_bytes is not None:
@@ -281,7 +282,7 @@ def _predicted(
 def _of_loops(
     figure: PublishedFigure, answers: Mapping[str, Mapping[Hashable, Any]]
 ) -> tuple[float | None, str]:
-    """Return what one model's loops, by variant, say of a figure, or why they say nothing."""
+    """Return the prediction of a figure by a model's loops, and the reason for None."""
     asked = [answers[side] for side in (figure.variant, figure.baseline) if side]
     for answer in asked:
         if pd.isna(answer["cycles"]):

@@ -1,4 +1,4 @@
-"""Recommendation for each routine of a kernel: a winner, a split, or the reason for neither."""
+"""Recommendations for the routines of a kernel: a winner, a split, or the reason for neither."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ COLUMNS = [
 
 
 class Kind(StrEnum):
-    """Kind of an answer."""
+    """The kind of an answer."""
 
     WINNER = "winner"
     SPLIT = "split"
@@ -52,9 +52,10 @@ def recommend(
     sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the costs of calls;
     alignments weighs those of a size by (destination, source), bytes behind a page start. quick
     measures nothing and uses no stored run, stored uses those. microarch ("ID[,ID]" or "all") names
-    the cores to judge for; left out, they are the targets, and this machine's core may not be
-    harmed. parameters set the simulator's, by dotted name: such a one is no longer unknown. against
-    names a variant to compare the others of its routine with, in place of the baseline.
+    the cores to judge for; left out, they are the targets, and a winner may not be slower on this
+    machine's core. parameters set parameters of the simulator by dotted name, which are then no
+    longer unknown. against names a variant to compare the others of its routine with, in place of
+    the baseline.
     """
     return concluded(
         kernel_id,
@@ -73,11 +74,11 @@ def recommend(
 class Answer:
     """The judgement on one routine, with the evidence that every output is made from.
 
-    winner is None unless kind is WINNER. candidate is the winner, or else the variant that comes
-    nearest to one. drawn are the bands of sizes, cases the evidence by variant.
+    winner is None unless kind is WINNER. candidate is the winner, or else the variant nearest to
+    one. drawn are the bands of sizes, cases the evidence by variant.
     """
 
-    found: Study
+    study: Study
     routine: Routine
     kind: Kind
     cases: tuple[Case, ...]
@@ -89,17 +90,17 @@ class Answer:
 
     @property
     def asked(self) -> list[str]:
-        """Return the cores that the answer is for."""
-        return [core.id for core in self.found.targets]
+        """The cores that the answer is for."""
+        return [core.id for core in self.study.targets]
 
     @property
     def judged(self) -> list[str]:
-        """Return the cores that a winner may not harm."""
-        return judged(self.found.judged_ids, self.cases)
+        """The cores on which a winner may not be slower."""
+        return judged(self.study.judged_ids, self.cases)
 
     @property
     def margin(self) -> float:
-        """Return the winner's least gain over the cores on which it is faster, as a ratio."""
+        """The winner's least speed over the cores on which it is faster, as a ratio."""
         if self.winner is None:
             return np.nan
         gains = self.winner.with_status(self.asked, Status.FASTER)
@@ -107,7 +108,7 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """Return the answer in a sentence."""
+        """The answer in a sentence."""
         if self.winner:
             faster = self.winner.with_status(self.asked, Status.FASTER)
             return (
@@ -130,7 +131,7 @@ class Answer:
 
 
 def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[str]:
-    """Name where a variant of an answer is slower than the baseline, or may be.
+    """Return in words where a variant of an answer is slower than the baseline, or may be.
 
     surely keeps the cores on which it is (True) or only may be (False); None keeps all.
     """
@@ -138,7 +139,7 @@ def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[st
     sure = {one.core for one, size in harm if one.is_slower(size)}
     if surely is not None:
         harm = [(one, size) for one, size in harm if (one.core in sure) is surely]
-    return wording.slower(harm, answer.found)
+    return wording.slower(harm, answer.study)
 
 
 @dataclass(frozen=True)
@@ -160,37 +161,37 @@ def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judg
     return conclude(gather(kernel_id, sizes=histogram, **asked), histogram)
 
 
-def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
-    """Return one row a routine.
+def judge(study: Study, sizes: Histogram | None = None) -> pd.DataFrame:
+    """Return one row for each routine.
 
     answer is the kind: "winner", "split" (by core, feature or size), "open", "contested",
     "baseline", "not enough measured" or "nothing known"; said is the answer in a sentence. winner
-    is empty unless there is one that is faster on a core asked for, slower on none that was asked
-    for or measured, at no size, and that a patch can be made of. margin_percent is its least gain.
-    slower_on names where the winner, or else the variant nearest to one, is slower; only_where
-    variants that win where a core has a feature; without_patch faster ones that no patch can be
-    made of. basis says which calls the judgement is about, stored which runs it used, models which
-    models of the main loop count. bands says which variant is best from which size to which,
-    evidence what counts on each core, published what others measured of the same pairs, break_even
-    the numbers that would decide what is open, measure_first which of them moves most and what
-    measures it.
+    is empty unless a variant is faster on a core asked for, slower on no core asked for or measured
+    and at no size, and a patch can be made of it. margin_percent is its least gain. slower_on names
+    where the winner, or else the variant nearest to one, is slower; only_where variants that win
+    where a core has a feature; without_patch faster ones that no patch can be made of. basis names
+    the calls that the judgement is about, stored the stored runs that it used, models the models of
+    the main loop that count. bands has the best variant by range of sizes, evidence the evidence on
+    each core, published the published figures of the same pairs, break_even the parameter values
+    that would decide what is open, measure_first the parameter with the largest effect and the
+    command that measures it.
     """
-    return conclude(found, sizes).rows
+    return conclude(study, sizes).rows
 
 
-def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
+def conclude(study: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
-    rows, judged_rows, drawn = comparison(found), [], []
-    there = evidence.measured_on_cores(found)
+    rows, judged_rows, drawn = comparison(study), [], []
+    measured = evidence.measured_on_cores(study)
     answers = {}
-    for routine in found.kernel.routines.values():
-        calls = simulations(found, routine, sizes)
-        known = cases(found, routine, rows, sizes, there, calls)
-        of_routine = verdicts.bands_of(found, routine, known)
-        answer = _answer(found, routine, known, of_routine, sizes)
+    for routine in study.kernel.routines.values():
+        calls = simulations(study, routine, sizes)
+        known = cases(study, routine, rows, sizes, measured, calls)
+        of_routine = verdicts.bands_of(study, routine, known)
+        answer = _answer(study, routine, known, of_routine, sizes)
         answers[routine.name] = answer
         judged_rows.append(_row(answer, calls, sizes))
-        drawn.append(wording.band_rows(found.kernel.id, routine.name, of_routine))
+        drawn.append(wording.band_rows(study.kernel.id, routine.name, of_routine))
     return Judgement(
         pd.DataFrame(judged_rows, columns=COLUMNS),
         pd.concat([d for d in drawn if len(d)] or drawn[:1], ignore_index=True),
@@ -199,31 +200,31 @@ def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
 
 
 def _answer(
-    found: Study,
+    study: Study,
     routine: Routine,
     known: Sequence[Case],
     drawn: Sequence[Band],
     sizes: Histogram | None,
 ) -> Answer:
-    """Judge one routine by the rule of no harm."""
+    """Judge one routine: a winner is faster on some core and slower on none."""
     weighed = _weighed(known, sizes)
 
     def answer(kind: Kind, reason: str = "", candidate: Case | None = None) -> Answer:
         won = candidate if kind is Kind.WINNER else None
         every = tuple(known), tuple(drawn)
-        return Answer(found, routine, kind, *every, won, candidate, reason, weighed)
+        return Answer(study, routine, kind, *every, won, candidate, reason, weighed)
 
-    if not sound(found, routine.baseline):
-        failure = str(found.checks.set_index("variant").loc[routine.baseline, "failure"])
+    if not sound(study, routine.baseline):
+        failure = str(study.checks.set_index("variant").loc[routine.baseline, "failure"])
         return answer(
             Kind.SILENT, f"the baseline {routine.baseline} breaks its contract: {failure}"
         )
-    asked = [core.id for core in found.targets]
-    every = judged(found.judged_ids, known)
+    asked = [core.id for core in study.targets]
+    every = judged(study.judged_ids, known)
     general = [c for c in known if not c.lacking]
     short = [c for c in general if c.unmeasured(every)]
     if short:
-        return answer(Kind.SHORT, wording.missing_points(short, every, found))
+        return answer(Kind.SHORT, wording.missing_points(short, every, study))
     order = sorted(
         (c for c in general if c.gain(asked)),
         key=lambda c: (c.gain(asked), c.with_status(asked, Status.OPEN) != []),
@@ -235,10 +236,10 @@ def _answer(
         settled = not case.silent(asked) and not case.with_status(asked, Status.CONTESTED)
         harmless = not any(case.harm(asked, every, weighed))
         if settled and harmless and case.with_status(asked, Status.FASTER):
-            if against := _slower_than_others(case, shippable, found):
+            if against := _slower_than_others(case, shippable, study):
                 overruled.append((case, against))
                 continue
-            return answer(Kind.WINNER, wording.verdicts(case, found), case)
+            return answer(Kind.WINNER, wording.verdicts(case, study), case)
     nearest = max(
         shippable or order,
         key=lambda c: (bool(c.with_status(every, Status.FASTER)), c.gain(asked)),
@@ -252,17 +253,17 @@ def _answer(
             Kind.SILENT,
             f"no model has a figure for both {routine.baseline} and another variant on {where}",
         )
-    dark = [core for core in asked if all(core in c.silent(asked) for c in order)]
-    if dark and nearest:
-        where = wording.names(dark)
+    unknown_cores = [core for core in asked if all(core in c.silent(asked) for c in order)]
+    if unknown_cores and nearest:
+        where = wording.names(unknown_cores)
         return answer(
             Kind.SILENT,
             f"nothing is known of any variant on {where}; {nearest.variant.name} leads elsewhere "
-            f"({wording.verdicts(nearest, found)})",
+            f"({wording.verdicts(nearest, study)})",
             nearest,
         )
     if verdicts.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
-        led = f"{nearest.variant.name}: {wording.verdicts(nearest, found)}" if nearest else ""
+        led = f"{nearest.variant.name}: {wording.verdicts(nearest, study)}" if nearest else ""
         return answer(Kind.SPLIT, f"the nearest to a winner, {led}" if led else "", nearest)
     for kind, status, what in (
         (Kind.CONTESTED, Status.CONTESTED, "published figures contradict the models on"),
@@ -273,39 +274,40 @@ def _answer(
             best = max(unsettled, key=lambda c: max(c.verdicts[a].speed.high for a in asked
                                                     if a in c.verdicts))  # fmt: skip
             pair = f"{best.variant.name} is faster than {routine.baseline}"
-            return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, found)})", best)
+            return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, study)})", best)
     best = order[0]
     return answer(
         Kind.BASELINE,
         f"none is faster than {routine.baseline}: the best, {best.variant.name}, is at "
-        f"{wording.verdicts(best, found)}",
+        f"{wording.verdicts(best, study)}",
         best,
     )
 
 
-def _slower_than_others(case: Case, others: Sequence[Case], found: Study) -> str:
-    """Return what was published of another variant that beats this one on a core asked for.
+def _slower_than_others(case: Case, others: Sequence[Case], study: Study) -> str:
+    """Return the published figure by which another candidate beats this one on an asked core.
 
-    A model's order of the two does not go above that figure. Measured cores are not asked.
+    It is "" without one. A model's order of the two does not override that figure. Measured cores
+    are not considered.
     """
     mine, names = case.variant.name, {c.variant.name for c in others}
-    for core in found.targets:
+    for core in study.targets:
         if (verdict := case.verdicts.get(core.id)) and verdict.measured:
             continue
-        for figure in break_even.pair_figures(found, core.id):
+        for figure in break_even.pair_figures(study, core.id):
             pair = {figure.variant, figure.baseline}
             other = pair - {mine}
             loses = figure.sign < 0 if figure.variant == mine else figure.sign > 0
             if mine in pair and other <= names and loses:
                 return (
-                    f"{mine} is predicted to be the fastest ({wording.verdicts(case, found)}), "
+                    f"{mine} is predicted to be the fastest ({wording.verdicts(case, study)}), "
                     f"contested by {wording.figure(figure)}"
                 )
     return ""
 
 
 def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
-    """Return the sizes at which a winner may not be slower: all of them, or those with a weight."""
+    """Return the sizes at which a winner may not be slower: those with a weight, or all."""
     every = sorted({s for case in known for v in case.verdicts.values() for s in v.sizes})
     if sizes is None or not every:
         return tuple(every)
@@ -314,20 +316,20 @@ def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
 
 
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
-    found, routine, known = answer.found, answer.routine, answer.cases
-    numbers = break_even.deciding_break_evens(found, known, calls)
+    study, routine, known = answer.study, answer.routine, answer.cases
+    numbers = break_even.deciding_break_evens(study, known, calls)
     case, asked = answer.candidate, answer.asked
-    decided = filter(None, (break_even.in_words(numbers), break_even.decided(found, calls)))
+    decided = filter(None, (break_even.in_words(numbers), break_even.decided(study, calls)))
     silent = [
         (core, next(iter(margins.silent.values()), "")) for core, margins in calls.of_core.items()
     ]
-    reasons = filter(None, (answer.reason, wording.fastest_measured(known, found)))
-    confidence = wording.confidence(case, asked, found) if case else ""
+    reasons = filter(None, (answer.reason, wording.fastest_measured(known, study)))
+    confidence = wording.confidence(case, asked, study) if case else ""
     if answer.kind is Kind.SHORT:
         short = [c for c in answer.judged if any(case.unmeasured([c]) for case in known)]
         confidence = f"{wording.NOT_ENOUGH} on {wording.names(short)}"
     return {
-        "kernel": found.kernel.id,
+        "kernel": study.kernel.id,
         "routine": routine.name,
         "baseline": routine.baseline,
         "answer": str(answer.kind),
@@ -338,20 +340,20 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "slower_on": _slower_on(answer),
         "only_where": "; ".join(_conditional(answer)),
         "without_patch": "; ".join(_without_patch(answer)),
-        "basis": wording.basis(found, answer.routine.contract, sizes),
-        "stored": wording.stored(found, known),
+        "basis": wording.basis(study, answer.routine.contract, sizes),
+        "stored": wording.stored(study, known),
         "models": wording.models(case, asked) if case else "",
         "reason": "; ".join(reasons),
         "bands": wording.bands(answer.drawn),
-        "evidence": wording.evidence(found, known, silent),
-        "published": wording.published(found, known),
+        "evidence": wording.evidence(study, known, silent),
+        "published": wording.published(study, known),
         "break_even": ". ".join(decided),
-        "measure_first": break_even.measure_first(found, known, numbers),
+        "measure_first": break_even.measure_first(study, known, numbers),
     }
 
 
 def _slower_on(answer: Answer) -> str:
-    """Name where the candidate is slower, and other variants that are faster elsewhere."""
+    """Return in words where the candidate is slower, and variants that win elsewhere."""
     split = [
         case
         for case in answer.cases
@@ -359,14 +361,14 @@ def _slower_on(answer: Answer) -> str:
     ]
     cases_of = dict.fromkeys(c.variant.name for c in (*split, answer.candidate) if c)
     every = [c for c in answer.cases if c.variant.name in cases_of]
-    said = {c.variant.name: ", ".join(worse) for c in every if (worse := slower(answer, c))}
+    texts = {c.variant.name: ", ".join(worse) for c in every if (worse := slower(answer, c))}
     if len(every) == 1:
-        return "".join(said.values())
-    return "; ".join(f"{name}: {where}" for name, where in said.items())
+        return "".join(texts.values())
+    return "; ".join(f"{name}: {where}" for name, where in texts.items())
 
 
 def _conditional(answer: Answer) -> list[str]:
-    """Name the variants that win where a core has what it lacks, with the sizes and cores."""
+    """Return the variants that win where a core has a missing feature, with sizes and cores."""
     out = []
     for case in answer.cases:
         if not case.lacking or case.variant.unpatchable:
@@ -378,21 +380,21 @@ def _conditional(answer: Answer) -> list[str]:
         for core in case.with_status(answer.asked, Status.FASTER):
             won.setdefault(core, [wording.speed(case.verdicts[core].speed)])
         if won:
-            said = "; ".join(f"{core} {', '.join(parts)}" for core, parts in won.items())
+            text = "; ".join(f"{core} {', '.join(parts)}" for core, parts in won.items())
             worse = slower(answer, case)
             but = f"; slower on {', '.join(worse)}" if worse else ""
-            out.append(f"{case.variant.name} where {case.condition}: {said}{but}")
+            out.append(f"{case.variant.name} where {case.condition}: {text}{but}")
     return out
 
 
 def _without_patch(answer: Answer) -> list[str]:
-    """Name the faster variants that no patch can be made of, and why."""
+    """Return the faster variants that no patch can be made of, with the reasons."""
     out = []
     for case in answer.cases:
         faster = case.with_status(answer.judged, Status.FASTER)
         if case.variant.unpatchable and faster:
-            said = ", ".join(
+            text = ", ".join(
                 f"{core} {wording.speed(case.verdicts[core].speed)}" for core in faster
             )
-            out.append(f"{case.variant.name} ({said}): {case.variant.unpatchable}")
+            out.append(f"{case.variant.name} ({text}): {case.variant.unpatchable}")
     return out

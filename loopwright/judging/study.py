@@ -1,4 +1,4 @@
-"""All that is known here of a kernel: predictions, contract checks, measurements, side by side."""
+"""The evidence on a kernel, side by side: predictions, contract checks, measurements."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,12 +58,12 @@ _Records = Mapping[str, Sequence[Record]]  # of today's code by one clock, by va
 
 
 def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
-    """Return rows as measure.run has them, of other machines and days, and where they come from.
+    """Return the stored measurements of a kernel as rows of measure.run, and their sources.
 
-    For each core one run by one clock, the one that has most of the points that judgements rest on:
-    figures of different clocks, or of different runs, are not put together. A row's
-    microarch is what its machine is recognised as now. What another protocol measured, and other
-    code than today's, is left out.
+    For each core it is one run by one clock, the one with the most points that judgements use:
+    figures of different clocks or runs are not combined. A row's microarch is the core that its
+    machine is recognised as now. Figures of another protocol, or of other code than today's, are
+    left out.
     """
     contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
     best: dict[str, tuple[tuple[int, bool, int, int], Source, pd.DataFrame]] = {}
@@ -76,7 +76,7 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
         rank = (points, source.clock == hosts.PMU, len(records), source.started)
         if source.core not in best or rank > best[source.core][0]:
             best[source.core] = (rank, source, rows)
-    found = sorted(best.values(), key=lambda one: one[0], reverse=True)
+    found = sorted(best.values(), key=lambda entry: entry[0], reverse=True)
     bases = readings.bases(list(kernel.variants.values()))
     nothing = pd.DataFrame(columns=RESULT_COLUMNS)
     table = pd.concat([rows for *_, rows in found] or [nothing], ignore_index=True)
@@ -86,8 +86,8 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
 def used_runs(store: Store) -> Iterator[tuple[Run, str, hosts.Facts]]:
     """Yield the stored runs that count, newest first, each with its core and machine.
 
-    Runs of another protocol, of cores that no core.toml describes and of damaged banners are
-    listed, and used for nothing.
+    Runs of another protocol, of cores that no core.toml describes and of damaged banners are only
+    listed.
     """
     for run in store.runs():
         try:
@@ -136,7 +136,7 @@ def _rows(
 def _results(
     variant: Variant, code: Code, readings: dict[Point, list[Reading]]
 ) -> Iterator[Result]:
-    """Yield what comes of every goal whose points were measured often enough."""
+    """Yield the results of the goals whose points were measured often enough."""
     counts = sorted({p.count for p in readings})
     align = contract_of(variant).align
     pairs = sorted({(p.dst_align, p.src_align) for p in readings})
@@ -151,20 +151,20 @@ def _results(
 
 HERE = "this host"  # a core that no core.toml describes
 INSTEAD = "the run in the store has more of the points than the one made now"
-_TURNS = 3  # how often what was refused is measured, at most
-REFUSED = "refused: "  # begins the reason why nothing was measured that was to be
+_TURNS = 3  # rounds of measuring, the repetitions of refused points included
+REFUSED = "refused: "  # begins the reason where every measurement was refused
 
 
 @dataclass(frozen=True)
 class Study:
     """A kernel and the evidence about its variants.
 
-    host is the core that this machine is ("" where no core.toml knows it). measurements has the
-    rows of this machine and, of other cores, those of the results store, whose sources say where
-    they come from. unmeasured says why nothing was measured here, where it was so. calls answers
-    for whole calls by the simulator. cores are those asked for, all targets where none is named;
-    beside are further cores that a winner may not harm (this machine's). stored_read says whether
-    runs of the store take part. alignments weighs the calls of a size.
+    host is the core of this machine ("" where no core.toml describes it). measurements has the rows
+    of this machine and, of other cores, those of the results store, whose machines and runs sources
+    has. unmeasured is the reason why nothing was measured here, or "". calls answers whole calls by
+    the simulator. cores are those asked for, all targets where none is named; beside are further
+    cores on which a winner may not be slower (this machine's). stored_read is True if stored runs
+    take part. alignments weighs the calls of a size.
     """
 
     kernel: Kernel
@@ -182,26 +182,26 @@ class Study:
 
     @property
     def targets(self) -> list[Microarch]:
-        """Return the cores that a recommendation is made for."""
+        """The cores that a recommendation is made for."""
         return list(self.cores) or microarchs.targets(self.kernel.isa)
 
     @property
     def judged(self) -> list[Microarch]:
-        """Return the cores asked for, then those beside."""
+        """The cores asked for, then those beside."""
         return [*self.targets, *self.beside]
 
     @property
     def judged_ids(self) -> list[str]:
-        """Return the ids of the judged cores."""
+        """The ids of the judged cores."""
         return [core.id for core in self.judged]
 
     @property
     def tried(self) -> bool:
-        """Say whether this machine was to be measured now, with whatever result."""
+        """True if measuring on this machine was attempted, whatever the result."""
         return self.unmeasured in ("", INSTEAD) or self.unmeasured.startswith(REFUSED)
 
     def measured_now(self, core: str) -> bool:
-        """Say whether a core is this machine's and was to be measured now."""
+        """True if a core is this machine's and measuring was attempted."""
         return self.tried and core == (self.host or HERE)
 
 
@@ -217,14 +217,13 @@ def gather(
     alignments: Alignments = ALIGNMENTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
-    """Predict, check and measure every variant of a kernel; recall runs from the store.
+    """Predict, check and measure every variant of a kernel, and read stored runs.
 
     A variant that breaks its contract is not measured. quick measures nothing now and uses no
     stored run, unless stored asks for those. On this machine's core, a run made now goes before a
-    stored one, unless that has more of the points that a judgement rests on, or as many and it
-    alone comes from a PMU.
-    microarch, parameters and against are as for recommend. progress is called with measured points
-    of a routine and all of them.
+    stored one, unless the stored one has more of the points that a judgement uses, or as many and
+    it alone is by a PMU. microarch, parameters and against are as for recommend. progress is called
+    with the number of measured points of a routine and the number of all.
     """
     kernel = compared(kernels.load(kernel_id), against)
     targets = microarchs.select(microarch, kernel.isa)
@@ -269,7 +268,7 @@ def gather(
 
 
 def compared(kernel: Kernel, against: str | None) -> Kernel:
-    """Return a kernel with one routine alone, of which a variant stands for the baseline.
+    """Return a kernel reduced to one routine, with a variant in the place of the baseline.
 
     InputError where there is no such variant.
     """
@@ -287,16 +286,16 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
 
 
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
-    """Say whether what is stored of this core tells more than what was measured now."""
+    """True if the stored rows of this core have more evidence than those measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
-    known, fresh = (
+    of_stored, of_now = (
         (
             call_costs.measured_coverage(rows, contracts),
             bool((rows["cycles"].notna() & (rows["clock"] == hosts.PMU)).any()),
         )
         for rows in (stored, now)
     )
-    return known > fresh
+    return of_stored > of_now
 
 
 def _measure_now(
@@ -307,7 +306,7 @@ def _measure_now(
     quick: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[pd.DataFrame, str]:
-    """Measure a kernel's sound variants on this machine; the rows, and why none has a number."""
+    """Measure a kernel's sound variants here; return rows, and the reason for none."""
     nothing = pd.DataFrame(columns=RESULT_COLUMNS)
     if quick:
         return nothing, "measuring was left out"
@@ -334,9 +333,9 @@ def _measure(
     recorder: Recorder,
     progress: Callable[[int, int], None] | None,
 ) -> pd.DataFrame:
-    """Measure a routine's variants where a judgement rests on.
+    """Measure a routine's variants at the points that a judgement uses.
 
-    It takes all points: those that were refused are tried again, as long as others are not.
+    A judgement needs all points: refused ones are measured again while any other succeeds.
     """
     sizes, alignments = wanted
     asked = set(call_costs.judged_places(routine.contract, sizes, alignments))
@@ -348,8 +347,8 @@ def _measure(
             recorder=Recorder(store, resume=True) if turn else recorder,
             progress=progress,
         )
-        known = [set(call_costs.measured_calls(rows, v.name)) for v in variants]
-        if not any(known) or all(asked <= calls for calls in known):
+        measured = [set(call_costs.measured_calls(rows, v.name)) for v in variants]
+        if not any(measured) or all(asked <= calls for calls in measured):
             break
     return rows
 
@@ -379,49 +378,49 @@ def compare(
     return comparison(gather(kernel_id, quick=quick, stored=stored, progress=progress))
 
 
-def comparison(found: Study) -> pd.DataFrame:
-    """Return predictions and measurements below each other.
+def comparison(study: Study) -> pd.DataFrame:
+    """Return predictions and measurements in one table.
 
     One row for each variant, core and source (a model, or "measured"). cycles are those of one
     iteration of the main loop, or of a call where there is no loop. Loops move different bytes an
     iteration: variants are compared by cycles_per_unit, cycles for the bytes that unit names (64
     bytes, a record, or a call), alike for all variants of a routine. vs_baseline is the speed by
-    bytes moved, relative to the baseline as the same source has it (above 1: faster); ratio_low,
+    bytes moved, relative to the baseline by the same source (above 1: faster); ratio_low,
     ratio_high and verdict are those of readings.add_ratios. error_percent is a model's error
-    against the measurement, where this host is the core; spread_percent how far the models' largest
-    figure lies above the least. least_cycles is what the core's loads and stores take; excluded
-    says why a figure is in no comparison, as it is where it lies below. startup_cycles come once,
-    before a string instruction's first; missing where not known. main_loop says which loop it is,
-    and by what rule. note says what of a variant was left out of a measurement, which is of the
-    rest then: it has no vs_baseline, and no model is held against it. caveat says what of a variant
-    a model leaves out of its figure.
+    against the measurement, where this host is the core; spread_percent the excess of the models'
+    largest figure over the least. least_cycles is the lower bound by the core's load and store
+    ports; excluded is the reason why a figure is in no comparison, such as one below that bound.
+    startup_cycles come once, before a string instruction's first; missing where not known.
+    main_loop names the loop and the rule that chose it. note names the part of a variant that a
+    measurement left out: such a row has no vs_baseline, and no model is compared with it. caveat
+    names the part of a variant that a model leaves out of its figure.
     """
-    rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
+    rows = pd.concat([_predicted(study), _measured(study)], ignore_index=True)
     rows = rows.astype(dict.fromkeys(_NUMBERS, "float64"))
-    contracts = [found.kernel.routines[v.routine].contract for v in _variants(found, rows)]
+    contracts = [study.kernel.routines[v.routine].contract for v in _variants(study, rows)]
     rows["bytes_per_cycle"] = rows["bytes_per_iteration"] / rows["cycles"]
     rows["unit"] = [c.unit_name for c in contracts]
     of_unit = pd.Series([c.unit_bytes for c in contracts], index=rows.index, dtype="float64")
     rows["cycles_per_unit"] = of_unit / rows["bytes_per_cycle"]
-    low = microarchs.below_bounds(rows)
+    below = microarchs.below_bounds(rows)
     rows["excluded"] = [
         microarchs.why_below_bounds(least) if is_low else ""
-        for least, is_low in zip(rows["least_cycles"], low, strict=True)
+        for least, is_low in zip(rows["least_cycles"], below, strict=True)
     ]
-    rows["main_loop"] = _main_loops(found, rows)
-    for words in ("note", "caveat"):
-        rows[words] = rows[words].astype("object").fillna("")
-    whole = ~low & rows["note"].eq("")
-    rows["vs_baseline"] = _against_baseline(rows.where(whole), found)
-    where = ["variant", "microarch"]
-    truth = rows[(rows["source"] == MEASURED) & whole].set_index(where)["cycles"]
-    real = rows.set_index(where).index.map(truth.to_dict()).astype("float64")
+    rows["main_loop"] = _main_loops(study, rows)
+    for column in ("note", "caveat"):
+        rows[column] = rows[column].astype("object").fillna("")
+    whole = ~below & rows["note"].eq("")
+    rows["vs_baseline"] = _against_baseline(rows.where(whole), study)
+    keys = ["variant", "microarch"]
+    truth = rows[(rows["source"] == MEASURED) & whole].set_index(keys)["cycles"]
+    real = rows.set_index(keys).index.map(truth.to_dict()).astype("float64")
     model = rows["source"] != MEASURED
     rows["error_percent"] = np.where(model, 100 * (rows["cycles"] / real - 1), np.nan)
-    grouped = rows[model & ~low].groupby(where)["cycles"]
+    grouped = rows[model & ~below].groupby(keys)["cycles"]
     spread = 100 * (grouped.transform("max") / grouped.transform("min") - 1)
     rows["spread_percent"] = spread.reindex(rows.index)
-    order = {name: n for n, name in enumerate(found.kernel.variants)}
+    order = {name: n for n, name in enumerate(study.kernel.variants)}
     rows = rows.sort_values(
         ["microarch", "variant"],
         key=lambda c: c.map(order).fillna(0) if c.name == "variant" else c,
@@ -430,58 +429,59 @@ def comparison(found: Study) -> pd.DataFrame:
     return rows[COLUMNS].reset_index(drop=True)
 
 
-def _main_loops(found: Study, rows: pd.DataFrame) -> list[str]:
-    """Return for each row which loop of its variant is the main one, and why.
+def _main_loops(study: Study, rows: pd.DataFrame) -> list[str]:
+    """Return for each row the main loop of its variant and the rule that chose it.
 
-    Of a variant without one, or without code, the error of its predictions says so.
+    It is empty for a variant without a loop or without code; the error of its prediction gives the
+    reason.
     """
-    said = {}
-    for variant in _variants(found, rows):
-        contract = found.kernel.routines[variant.routine].contract
-        if contract.unit == "iteration" and variant.name not in said:
+    descriptions = {}
+    for variant in _variants(study, rows):
+        contract = study.kernel.routines[variant.routine].contract
+        if contract.unit == "iteration" and variant.name not in descriptions:
             with suppress(InputError):
                 code = assemble.variant_code(variant)
-                said[variant.name] = str(assemble.chosen_loop(variant, code))
-    return [said.get(str(name), "") for name in rows["variant"]]
+                descriptions[variant.name] = str(assemble.chosen_loop(variant, code))
+    return [descriptions.get(str(name), "") for name in rows["variant"]]
 
 
-def _predicted(found: Study) -> pd.DataFrame:
-    rows = found.predictions.rename(columns={"model": "source", "note": "caveat"})
+def _predicted(study: Study) -> pd.DataFrame:
+    rows = study.predictions.rename(columns={"model": "source", "note": "caveat"})
     rows["bytes_per_iteration"] = rows["bytes_per_iteration"].astype("float64")
     return rows.reindex(columns=COLUMNS).astype({"uncertainty": "float64"})
 
 
-def _measured(found: Study) -> pd.DataFrame:
-    rows = found.measurements
+def _measured(study: Study) -> pd.DataFrame:
+    rows = study.measurements
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)
-    wanted = [found.kernel.routines[v.routine].contract.unit for v in _variants(found, rows)]
+    wanted = [study.kernel.routines[v.routine].contract.unit for v in _variants(study, rows)]
     unit = pd.Series(wanted, index=rows.index).map({"iteration": "loop", "call": "call"})
     aligned = (rows["dst_align"] == 0) & (rows["src_align"] == 0) & (rows["cache"] == "hot")
     rows = rows[(rows["quantity"] == unit) & aligned].copy()
-    rows["routine"] = [v.routine for v in _variants(found, rows)]
+    rows["routine"] = [v.routine for v in _variants(study, rows)]
     rows["source"] = MEASURED
     rows["notion"] = rows["quantity"].map({"loop": "loop", "call": "unrolled"})
     rows["bytes_per_iteration"] = rows["size_bytes"].astype("float64")
     refused = rows["status"] == "refused"
     rows["error"] = rows["reason"].where(refused, "")
     rows["microarch"] = rows["microarch"].replace("", HERE)
-    rows["note"] = [user_space_note(v) for v in _variants(found, rows)]
+    rows["note"] = [user_space_note(v) for v in _variants(study, rows)]
     return rows.reindex(columns=COLUMNS)
 
 
-def _variants(found: Study, rows: pd.DataFrame) -> list[Variant]:
-    return [found.kernel.variants[name] for name in rows["variant"]]
+def _variants(study: Study, rows: pd.DataFrame) -> list[Variant]:
+    return [study.kernel.variants[name] for name in rows["variant"]]
 
 
-def _against_baseline(rows: pd.DataFrame, found: Study) -> pd.Series:
-    """Return the speed by bytes moved relative to the baseline's, by the same source."""
-    baselines = {r.baseline for r in found.kernel.routines.values()}
+def _against_baseline(rows: pd.DataFrame, study: Study) -> pd.Series:
+    """Return the speed by bytes moved relative to the baseline's by the same source."""
+    baselines = {r.baseline for r in study.kernel.routines.values()}
     base = rows[rows["variant"].isin(baselines)]
-    where = ["routine", "microarch", "source"]
-    speed = base.set_index(where)["bytes_per_cycle"].to_dict()
+    keys = ["routine", "microarch", "source"]
+    speed = base.set_index(keys)["bytes_per_cycle"].to_dict()
     of_base = pd.Series(
-        [speed.get(k, np.nan) for k in zip(*(rows[w] for w in where), strict=True)],
+        [speed.get(k, np.nan) for k in zip(*(rows[w] for w in keys), strict=True)],
         index=rows.index,
         dtype="float64",
     )

@@ -1,4 +1,4 @@
-"""Verdicts on a variant against its baseline: by core, by band of sizes; the rule of no harm."""
+"""Verdicts on a variant against its baseline: by core and by band of sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,16 +20,16 @@ from loopwright.judging.study import Study
 from loopwright.kernels import Routine, Variant
 from loopwright.predicting import core_figures
 
-_COMPILERS = ("llvm-19",)  # sources that are models, not measurements
-_HARDLY = 0.005  # of a speed
+_COMPILERS = ("llvm-19",)  # sources of figures that are models, not measurements
+_HARDLY = 0.005  # the least change of a speed, as a logarithm, that counts
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Whole calls of a variant against another on a core, simulated over all that is not known.
+    """Simulated whole calls of a variant against another on a core, over all unknowns.
 
-    low to high is what the speed is between by that alone; what the simulator may be off by (its
-    accuracy there) comes on top of it.
+    The speed's low and high are its ends over the unknowns alone; the simulator's error (accuracy)
+    comes on top of them.
     """
 
     margins: Margins
@@ -40,21 +40,21 @@ class Simulated:
 
     @cached_property
     def speed(self) -> Speed:
-        """Return the speed over all sizes."""
+        """The speed over all sizes."""
         return self.margins.over(self.variant, self.against, self.sizes)
 
     @property
     def unknown(self) -> list[str]:
-        """Return the unmeasured parameters that the speed depends on, the first moves it most.
+        """The unmeasured parameters that the speed depends on, the most influential first.
 
-        Those that hardly move it are left out, unless there are no others.
+        Those that hardly change it are left out, unless there are no others.
         """
         moves = self.margins.moves(self.variant, self.against, self.sizes)
         return [name for name, moved in moves.items() if moved > _HARDLY] or [*moves]
 
     @property
     def assumptions(self) -> str:
-        """Say what the speed depends on of all that was varied, and what was not varied."""
+        """The unknowns that the speed depends on, and those not varied, in words."""
         core, unmeasured = self.margins.core.id, self.margins.unmeasured
         if self.unknown:
             rests = f"it depends on {margins.grouped(self.unknown)} of {core}"
@@ -67,19 +67,19 @@ class Simulated:
 
     @property
     def _offsets(self) -> str:
-        """Say which code offsets were looked at."""
-        said = []
+        """The code offsets that were simulated, in words."""
+        parts = []
         for name in (self.variant, self.against):
             offsets = [o for o in self.margins.offsets[name] if o is not None]
             shown = loops.offset_ranges(offsets)
-            said.append(f"{name} at code offset{'s' * (len(offsets) > 1)} {shown}")
-        return " and ".join(said)
+            parts.append(f"{name} at code offset{'s' * (len(offsets) > 1)} {shown}")
+        return " and ".join(parts)
 
     @property
     def _from_compilers(self) -> str:
-        """Name the forms of instructions whose figures come from a compiler's model alone."""
+        """The forms of instructions whose figures come from a compiler's model alone."""
         core, table = self.margins.core, core_figures.forms(self.margins.core.id)
-        found: dict[str, None] = {}
+        compiler_forms: dict[str, None] = {}
         for name in (self.variant, self.against):
             variant = self.margins.variants[name]
             code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
@@ -87,12 +87,12 @@ class Simulated:
             for form in named or ():
                 source = table.get(form, {}).get("source", "")
                 if source and all(key in _COMPILERS for key in source.split("+")):
-                    found[form] = None
-        return ", ".join(found)
+                    compiler_forms[form] = None
+        return ", ".join(compiler_forms)
 
     @property
     def alignment(self) -> str:
-        """Say at which code offsets it gains where it does not at all of them, or nothing."""
+        """The code offsets at which the variant gains if it does not at all, in words, or ""."""
         least = self.margins.by_offset(self.variant, self.against, self.sizes)
         wins = [offset for offset, speed in least.items() if speed > 1 + self.accuracy.doubt]
         if not wins or len(wins) == len(least):
@@ -139,12 +139,12 @@ def status(speed: Speed, rank: Rank, doubt: float) -> Status:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A variant against the baseline on one core, by evidence of one rank.
+    """The speed of a variant against the baseline on one core, by evidence of one rank.
 
-    speed is over all sizes, sizes has that of each size in bytes (empty where models of the main
-    loop alone answer). doubt is the relative error of the evidence, sources name it. against holds
+    speed is over all sizes, sizes has that of each size in bytes (empty where only models of the
+    main loop answer). doubt is the relative error of the evidence, sources name it. against holds
     the published figures of the same pair that have the other sign, against_at those of a size.
-    opinion is that of models of the main loop; simulated the whole calls.
+    opinion is that of models of the main loop; simulated has the whole calls.
     """
 
     core: str
@@ -160,12 +160,12 @@ class Verdict:
 
     @property
     def measured(self) -> bool:
-        """Say whether this is a measurement on that very core."""
+        """True if this is a measurement on that very core."""
         return self.rank is Rank.MEASURED
 
     @property
     def uncontested(self) -> Status:
-        """Return the status by this evidence alone."""
+        """The status by this evidence alone."""
         if self.opinion is None:
             return status(self.speed, self.rank, self.doubt)
         if self.opinion.gain:
@@ -177,7 +177,7 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """Return the status: contested where a published figure of the pair has the other sign."""
+        """The status: contested where a published figure of the pair has the other sign."""
         settled = self.uncontested in (Status.FASTER, Status.SLOWER)
         return (
             Status.CONTESTED if self.against or (settled and self.against_at) else self.uncontested
@@ -185,21 +185,21 @@ class Verdict:
 
     def at(self, size: int) -> Status:
         """Return the status at a size in bytes."""
-        found = status(self.sizes[size], self.rank, self.doubt)
+        own_status = status(self.sizes[size], self.rank, self.doubt)
         contested = self.against or self.against_at.get(size)
-        return Status.CONTESTED if contested and found is Status.FASTER else found
+        return Status.CONTESTED if contested and own_status is Status.FASTER else own_status
 
     @property
     def contradictions(self) -> tuple[PublishedFigure, ...]:
-        """Return all published figures that contradict it."""
+        """All published figures that contradict the verdict."""
         return (*self.against, *(figure for of in self.against_at.values() for figure in of))
 
     def is_slower(self, size: int | None = None) -> bool:
-        """Say whether it is slower, over all sizes or at one, whatever was published."""
+        """True if it is slower, over all sizes or at one, whatever was published."""
         return (self.uncontested if size is None else self.at(size)) is Status.SLOWER
 
     def may_lose(self, size: int | None = None) -> bool:
-        """Say whether it may be slower, over all sizes or at one."""
+        """True if it may be slower, over all sizes or at one."""
         speed = self.speed if size is None else self.sizes[size]
         if self.measured:
             return status(speed, self.rank, self.doubt) is Status.SLOWER
@@ -207,7 +207,7 @@ class Verdict:
 
     @property
     def proven(self) -> float:
-        """Return the speed that is proven: that of a gain at its low end, else 1 or the loss."""
+        """The proven speed: the low end of a gain, a loss as it is, else 1."""
         if self.status is Status.FASTER:
             return self.speed.ratio if self.measured else self.speed.low
         return self.speed.ratio if self.status is Status.SLOWER else 1.0
@@ -217,11 +217,11 @@ class Verdict:
 class Case:
     """A sound variant other than the baseline, with the evidence on it by core.
 
-    verdicts are those that stand. short has the cores that were to be measured now, with the
-    missing points; stale those of which a stored run lacks points and is not used. lacking says
-    which feature a core lacks that the variant needs. partial is empty, or says which part of the
-    variant or its baseline cannot run in user space: its measurements are in aside, and are no
-    verdict on the routine. simulated has the whole calls of each simulated core.
+    verdicts are those that stand. short has the cores where measuring was attempted and points are
+    missing; stale those of which a stored run lacks points and is not used. lacking names the
+    feature that the variant needs and a core lacks. partial is "", or names the part of the variant
+    or its baseline that cannot run in user space: its measurements are in aside, and are no verdict
+    on the routine. simulated has the whole calls on each simulated core.
     """
 
     variant: Variant
@@ -235,29 +235,29 @@ class Case:
 
     @property
     def condition(self) -> str:
-        """Name what the cores have to provide for the variant, or nothing."""
+        """The features that the variant needs and cores lack, or ""."""
         return ", ".join(sorted(set(self.lacking.values())))
 
     def with_status(self, cores: Sequence[str], *wanted: Status) -> list[str]:
-        """Return those of the cores on which it has one of the statuses."""
-        known = ((core, self.verdicts.get(core)) for core in cores)
-        return [core for core, verdict in known if verdict and verdict.status in wanted]
+        """Return those of the cores on which the variant has one of the statuses."""
+        verdicts = ((core, self.verdicts.get(core)) for core in cores)
+        return [core for core, verdict in verdicts if verdict and verdict.status in wanted]
 
     def silent(self, cores: Sequence[str]) -> list[str]:
-        """Return the cores on which nothing is known of it."""
+        """Return the cores without a verdict."""
         return [core for core in cores if core not in self.verdicts]
 
     def unmeasured(self, cores: Sequence[str]) -> list[str]:
-        """Return the cores on which it lacks points that a verdict would rest on."""
+        """Return the cores where measuring was attempted and lacks points for a verdict."""
         return [core for core in cores if core in self.short and not self.partial]
 
     def harm(
         self, asked: Sequence[str], judged: Sequence[str], sizes: Sequence[int]
     ) -> Iterator[tuple[Verdict, int | None]]:
-        """Yield where it is slower: verdict, and size in bytes or None for all sizes together.
+        """Yield the losses of the variant: verdict, and size in bytes (None: over all sizes).
 
-        On the cores asked for it takes no more than the possibility of a loss, on others judged
-        besides, measured ones among them, the loss itself.
+        On the cores asked for a possible loss counts, on other judged or measured cores only a
+        certain one.
         """
         for core in judged:
             verdict = self.verdicts.get(core)
@@ -269,12 +269,12 @@ class Case:
                     yield verdict, size
 
     def gain(self, cores: Sequence[str]) -> tuple[float, ...]:
-        """Return the proven speeds on the cores, the least first: what winners are ordered by."""
+        """Return the proven speeds on the cores, the least first; winners are ordered by them."""
         return tuple(sorted(self.verdicts[c].proven for c in cores if c in self.verdicts))
 
 
 def judged(cores: Sequence[str], cases: Sequence[Case]) -> list[str]:
-    """Return the cores that judgement is about: those given, then those that were measured."""
+    """Return the cores that a judgement is about: those given, then those that were measured."""
     measured = [
         core
         for case in cases
@@ -311,15 +311,15 @@ _Sizes = Mapping[int, tuple[Status, Speed]]
 """Status and speed of a variant by size in bytes."""
 
 
-def bands_of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
+def bands_of(study: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
     """Return the bands of each judged core, then those that hold on every core, ascending.
 
-    Variants that need what a core lacks have bands of their own, under that condition, where they
-    change anything. A core on which points of a measurement are missing has none.
+    Variants that need a feature that a core lacks have bands of their own under that condition,
+    where these differ. A core where points of a measurement are missing has none.
     """
     out: list[Band] = []
-    asked = [core.id for core in found.targets]
-    cores = judged(found.judged_ids, cases)
+    asked = [core.id for core in study.targets]
+    cores = judged(study.judged_ids, cases)
     conditions = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
     for condition in conditions:
         mine = [c for c in cases if not c.lacking or condition in c.lacking.values()]
@@ -338,7 +338,7 @@ def bands_of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band
 
 
 def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
-    """Return what is known by size of the variants on a core."""
+    """Return the status and speed of the variants on a core, by size."""
     if any(case.unmeasured([core]) for case in cases):
         return {}
     verdicts = {c.variant.name: v for c in cases if (v := c.verdicts.get(core)) and v.sizes}
@@ -350,19 +350,19 @@ def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
 
 
 def _every(known: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]) -> dict[str, _Sizes]:
-    """Return by size the worst over cores: faster where it is on one and slower on none.
+    """Return the worst status by size over cores: faster where it is so on one and slower on none.
 
-    The speed spans those of all cores; none is a mean over cores. A variant that a core asked for
-    does not know is left out.
+    The speed spans those of all cores; it is no mean. A variant that is unknown on a core asked for
+    is left out.
     """
     of_asked = [known[core] for core in known if core in asked] or [*known.values()]
     names = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
-    there = {n: [speeds[n] for speeds in known.values() if n in speeds] for n in names}
-    every = [set(of) for speeds in there.values() for of in speeds]
+    speeds_of = {n: [speeds[n] for speeds in known.values() if n in speeds] for n in names}
+    every = [set(of) for speeds in speeds_of.values() for of in speeds]
     sizes = sorted(set.intersection(*every)) if every else []
     return {
         name: {size: _worst([of[size] for of in speeds]) for size in sizes}
-        for name, speeds in there.items()
+        for name, speeds in speeds_of.items()
     }
 
 
@@ -399,7 +399,7 @@ def _best(speeds: Mapping[str, _Sizes], size: int, baseline: str, last: str) -> 
 def _stretches(
     speeds: Mapping[str, _Sizes], baseline: str, core: str, condition: str, rank: Rank | None
 ) -> list[Band]:
-    """Join neighbouring sizes at which the same is best."""
+    """Return the bands of a core: neighbouring sizes with the same best variant and status."""
     out: list[Band] = []
     last = baseline
     for size in sorted({size for of in speeds.values() for size in of}):
@@ -416,10 +416,13 @@ def _stretches(
 
 
 def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
-    """Let bands meet: where two winners cost the same by interpolation, else at the larger size."""
+    """Return bands that meet: at the size where two winners cost the same, else at the larger size.
+
+    That size is interpolated linearly in the logarithm of the speeds.
+    """
     out = list(bands)
     for n, (below, above) in enumerate(pairwise(bands)):
-        edge = above.low
+        border = above.low
         if below.status == above.status == WINS:
             gaps = [
                 float(np.log(speeds[above.variant][s][1].ratio / speeds[below.variant][s][1].ratio))
@@ -427,21 +430,21 @@ def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
             ]
             if gaps[0] < 0 < gaps[1]:
                 share = gaps[0] / (gaps[0] - gaps[1])
-                edge = round(below.high + share * (above.low - below.high))
-        out[n] = replace(out[n], high=edge)
-        out[n + 1] = replace(out[n + 1], low=edge)
+                border = round(below.high + share * (above.low - below.high))
+        out[n] = replace(out[n], high=border)
+        out[n + 1] = replace(out[n + 1], low=border)
     return out
 
 
 def told_apart(bands: Sequence[Band]) -> list[Band]:
-    """Leave out the bands of a core under a condition where they are those without it."""
-    of: dict[tuple[str, str], list[Band]] = {}
-    for one in bands:
-        of.setdefault((one.core, one.condition), []).append(replace(one, condition=""))
+    """Return bands without those under a condition that equal the unconditional ones."""
+    by_core: dict[tuple[str, str], list[Band]] = {}
+    for band in bands:
+        by_core.setdefault((band.core, band.condition), []).append(replace(band, condition=""))
     return [
-        one
-        for one in bands
-        if not one.condition or of[one.core, one.condition] != of.get((one.core, ""))
+        band
+        for band in bands
+        if not band.condition or by_core[band.core, band.condition] != by_core.get((band.core, ""))
     ]
 
 

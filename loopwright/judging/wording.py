@@ -1,4 +1,4 @@
-"""Wording of verdicts, bands and evidence: every sentence that recommend, report and patch show."""
+"""Wording of verdicts, bands and evidence for recommend, report and patch."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from loopwright.histogram import Histogram
 from loopwright.judging import break_even
 from loopwright.judging.call_costs import LARGE, Gap, judged_places, percent
 from loopwright.judging.margins import Speed
-from loopwright.judging.model_accuracy import LEAST_ROWS, WORDS, Rank
+from loopwright.judging.model_accuracy import LEAST_ROWS, RANK_NAMES, Rank
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import HERE, MEASURED, Study
 from loopwright.judging.verdicts import (
@@ -39,31 +39,31 @@ def names(items: Iterable[str]) -> str:
     return " and ".join(filter(None, (", ".join(every[:-1]), *every[-1:])))
 
 
-def speed(found: Speed) -> str:
+def speed(ratio: Speed) -> str:
     """Return a speed relative to the baseline in percent, as a range where it is one."""
-    ends = [found.low, found.high] if found.high - found.low > THRESHOLD else [found.ratio]
+    ends = [ratio.low, ratio.high] if ratio.high - ratio.low > THRESHOLD else [ratio.ratio]
     return " to ".join(dict.fromkeys(percent(end) for end in ends))
 
 
-def core(name: str, found: Study) -> str:
+def core(name: str, study: Study) -> str:
     """Return a core's id, marked where it is this machine's."""
     if name == HERE:
         return HERE
-    return f"{name}, this machine" if name == found.host else name
+    return f"{name}, this machine" if name == study.host else name
 
 
-def verdict(one: Verdict, found: Study) -> str:
+def verdict(shown: Verdict, study: Study) -> str:
     """Return a verdict in words: "zen2: +4.0 % to +9.0 % (simulated calls)"."""
-    figure = speed(one.speed)
-    if one.measured and one.status is Status.ALIKE:
+    figure = speed(shown.speed)
+    if shown.measured and shown.status is Status.ALIKE:
         figure = "no difference"
-    elif one.uncontested is Status.OPEN:
+    elif shown.uncontested is Status.OPEN:
         figure = f"open, {figure}"
-    doubt = "" if one.measured else f", off by up to {100 * one.doubt:.0f} %"
-    if one.opinion and one.opinion.unproven:
-        doubt = f", {one.opinion.unproven}"
-    against = f"; contested by {contradiction(one)}" if one.contradictions else ""
-    return f"{core(one.core, found)}: {figure} ({', '.join(one.sources)}{doubt}){against}"
+    doubt = "" if shown.measured else f", off by up to {100 * shown.doubt:.0f} %"
+    if shown.opinion and shown.opinion.unproven:
+        doubt = f", {shown.opinion.unproven}"
+    against = f"; contested by {contradiction(shown)}" if shown.contradictions else ""
+    return f"{core(shown.core, study)}: {figure} ({', '.join(shown.sources)}{doubt}){against}"
 
 
 def contradiction(one: Verdict) -> str:
@@ -80,15 +80,15 @@ def figure(one: PublishedFigure) -> str:
     )
 
 
-def verdicts(case: Case, found: Study) -> str:
+def verdicts(case: Case, study: Study) -> str:
     """Return the evidence on a variant, core by core."""
-    known = [verdict(v, found) for v in case.verdicts.values()]
-    short = [f"{core(name, found)}: {NOT_ENOUGH}" for name in case.short if not case.partial]
+    known = [verdict(v, study) for v in case.verdicts.values()]
+    short = [f"{core(name, study)}: {NOT_ENOUGH}" for name in case.short if not case.partial]
     return "; ".join([*known, *short])
 
 
-def confidence(case: Case, cores: Sequence[str], found: Study) -> str:
-    """Say what kind of evidence the verdicts on a variant rest on, and what leaves them open."""
+def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
+    """Return the kind of evidence of a variant's verdicts, or the reason why one is open."""
     if contested := case.with_status(cores, Status.CONTESTED):
         parameters = [_parameters(case.verdicts[c]) for c in contested]
         what = names(dict.fromkeys(filter(None, parameters)))
@@ -104,38 +104,38 @@ def confidence(case: Case, cores: Sequence[str], found: Study) -> str:
         return f"no model answers on {names(silent)}: measure there"
     of_rank: dict[Rank, list[str]] = defaultdict(list)
     for name in cores:
-        of_rank[case.verdicts[name].rank].append(core(name, found))
+        of_rank[case.verdicts[name].rank].append(core(name, study))
     parts = []
     for rank, where in sorted(of_rank.items()):
         bounded = rank is Rank.BOUNDED
         note = f" (fewer than {LEAST_ROWS} loops validated there)" if bounded else ""
-        parts.append(f"{WORDS[rank]} on {names(where)}{note}")
+        parts.append(f"{RANK_NAMES[rank]} on {names(where)}{note}")
     opinions = {c: o for c in cores if (o := case.verdicts[c].opinion)}
     notes = {
         "one model alone": [c for c, o in opinions.items() if len(o.ratios) == 1],
         "none validated": [c for c, o in opinions.items() if not o.validated],
     }
-    parts += [f"{said} on {names(where)}" for said, where in notes.items() if where]
+    parts += [f"{note} on {names(where)}" for note, where in notes.items() if where]
     return ", ".join(parts)
 
 
 def _parameters(one: Verdict) -> str:
-    """Name the unmeasured parameters that decide an open verdict, or nothing."""
+    """Return the unmeasured parameters that decide an open verdict, or ""."""
     return names(one.simulated.unknown) if one.simulated and one.may_lose() else ""
 
 
-def missing_points(cases: Sequence[Case], cores: Sequence[str], found: Study) -> str:
-    """Say which points lack on cores that were to be measured now."""
+def missing_points(cases: Sequence[Case], cores: Sequence[str], study: Study) -> str:
+    """Return the missing points on cores where measuring was attempted, in words."""
     parts = []
     for name in cores:
         gaps = [g for c in cases if name in c.unmeasured(cores) for g in c.short[name]]
         if gaps:
-            parts.append(f"{NOT_ENOUGH} on {core(name, found)} for a verdict: {_merged(gaps)}")
+            parts.append(f"{NOT_ENOUGH} on {core(name, study)} for a verdict: {_merged(gaps)}")
     return "; ".join(parts)
 
 
 def _merged(gaps: Sequence[Gap]) -> str:
-    """Return gaps in words, each once, variants that lack the same together."""
+    """Return gaps in words, each once, with variants that lack the same points together."""
     alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
     for gap in gaps:
         variants = alike[gap.missing, gap.asked, gap.why]
@@ -147,41 +147,41 @@ def _merged(gaps: Sequence[Gap]) -> str:
     )
 
 
-def fastest_measured(cases: Sequence[Case], found: Study) -> str:
-    """Name the fastest variant on each measured core; basis says why nothing was measured."""
+def fastest_measured(cases: Sequence[Case], study: Study) -> str:
+    """Return the fastest variant on each measured core; basis has the reason for none."""
     cores = judged([], cases) + [c for case in cases for c in case.aside]
-    said = [_fastest_on(name, cases, found) for name in dict.fromkeys(cores)]
-    if any(said):
-        return "; ".join(filter(None, said))
-    return "" if found.unmeasured else "nothing was measured"
+    texts = [_fastest_on(name, cases, study) for name in dict.fromkeys(cores)]
+    if any(texts):
+        return "; ".join(filter(None, texts))
+    return "" if study.unmeasured else "nothing was measured"
 
 
-def _fastest_on(name: str, cases: Sequence[Case], found: Study) -> str:
+def _fastest_on(name: str, cases: Sequence[Case], study: Study) -> str:
     gaps = [g for case in cases for g in case.short.get(name, ())]
     if gaps:
-        return f"{NOT_ENOUGH} on {core(name, found)} to name the fastest: {_merged(gaps)}"
-    whole = [(v, c) for c in cases if (v := c.verdicts.get(name)) and v.measured]
-    cut = [(v, c) for c in cases if (v := c.aside.get(name))]
-    if not whole and not cut:
+        return f"{NOT_ENOUGH} on {core(name, study)} to name the fastest: {_merged(gaps)}"
+    complete = [(v, c) for c in cases if (v := c.verdicts.get(name)) and v.measured]
+    partial = [(v, c) for c in cases if (v := c.aside.get(name))]
+    if not complete and not partial:
         return ""
-    one, case = max(whole or cut, key=lambda pair: pair[0].speed.ratio)
-    if not whole:
+    one, case = max(complete or partial, key=lambda pair: pair[0].speed.ratio)
+    if not complete:
         return (
-            f"on {core(name, found)} the fastest measured is {case.variant.name}: "
-            f"{verdict(one, found)}, but {case.partial}, so that it is no verdict on the routine"
+            f"on {core(name, study)} the fastest measured is {case.variant.name}: "
+            f"{verdict(one, study)}, but {case.partial}, so that it is no verdict on the routine"
         )
-    upstream = found.kernel.routines[case.variant.routine].upstream
+    upstream = study.kernel.routines[case.variant.routine].upstream
     spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
     aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
     faster = "the fastest measured" if one.speed.ratio > 1 else "the fastest measured alternative"
-    return f"on {core(name, found)} {faster} is {case.variant.name}: {verdict(one, found)}{aside}"
+    return f"on {core(name, study)} {faster} is {case.variant.name}: {verdict(one, study)}{aside}"
 
 
-def stored(found: Study, cases: Sequence[Case]) -> str:
-    """Say which stored runs count and by which rule, and which lack points."""
-    if not found.stored_read:
+def stored(study: Study, cases: Sequence[Case]) -> str:
+    """Return the stored runs that count, the rule for them, and those that lack points."""
+    if not study.stored_read:
         return "no stored run is used"
-    used = [str(source) for source in found.sources if _counts(source.core, cases)]
+    used = [str(source) for source in study.sources if _counts(source.core, cases)]
     stale = sorted({name for case in cases for name in case.stale})
     rule = "of each core the run with most of the points, then by a PMU, then the newest"
     parts = [f"{', '.join(used)} ({rule})" if used else "no stored run is used"]
@@ -194,27 +194,27 @@ def _counts(name: str, cases: Sequence[Case]) -> bool:
     return any((v := case.verdicts.get(name)) and v.measured for case in cases)
 
 
-def basis(found: Study, contract: Contract, sizes: Histogram | None) -> str:
-    """Say which calls a judgement is about, and what was measured where."""
+def basis(study: Study, contract: Contract, sizes: Histogram | None) -> str:
+    """Return the calls that a judgement is about, and the machines that measured, in words."""
     which = _weighed(sizes) if sizes else _unweighed(contract)
-    total = sum(found.alignments.values())
+    total = sum(study.alignments.values())
     where = ", ".join(
-        f"{d}:{s} {100 * weight / total:.0f} %" for (d, s), weight in found.alignments.items()
+        f"{d}:{s} {100 * weight / total:.0f} %" for (d, s), weight in study.alignments.items()
     )
     models = f"simulated: whole calls, L1 hits, sizes {which}"
-    if found.calls is None:
+    if study.calls is None:
         which = f"{sizes.name} from 64 B on" if sizes else which
         models = f"models: start-up and main loop, L1 hits, sizes {which}"
     models += f"; alignments of destination and source in a page {where}"
-    if found.measurements.empty or not found.measurements["cycles"].notna().any():
-        return f"{models}; not measured: {found.unmeasured or 'nothing came of it'}"
-    machines = [] if found.unmeasured else [core(found.host, found) if found.host else HERE]
-    machines += [str(source) for source in found.sources]
+    if study.measurements.empty or not study.measurements["cycles"].notna().any():
+        return f"{models}; not measured: {study.unmeasured or 'nothing came of it'}"
+    machines = [] if study.unmeasured else [core(study.host, study) if study.host else HERE]
+    machines += [str(source) for source in study.sources]
     return f"{models}; {MEASURED} on {names(machines)}: calls of the same sizes and alignments"
 
 
 def _unweighed(contract: Contract) -> str:
-    """Say which sizes count where no histogram weighs them."""
+    """Return the sizes that count without a histogram, in words."""
     if not contract.fields:
         return "64 B to 4 KiB weighted alike"
     every = [place.size for place in judged_places(contract, None)]
@@ -224,21 +224,21 @@ def _unweighed(contract: Contract) -> str:
 
 
 def _weighed(sizes: Histogram) -> str:
-    """Name a histogram, and say what its open buckets are taken to be."""
-    said = [sizes.weighing] if sizes.weighing else []
+    """Return the name of a histogram, and the assumptions on its open buckets."""
+    notes = [sizes.weighing] if sizes.weighing else []
     if beyond := sizes.share_from(LARGE + 1):
-        said.append(f"{100 * beyond:.0f} % lie beyond {LARGE} B, where costs go on in a line")
-    return f"{sizes.name} ({'; '.join(said)})" if said else sizes.name
+        notes.append(f"{100 * beyond:.0f} % lie beyond {LARGE} B, where costs go on in a line")
+    return f"{sizes.name} ({'; '.join(notes)})" if notes else sizes.name
 
 
 def models(case: Case, cores: Sequence[str]) -> str:
-    """Say which models of the main loop count on the cores, and how right they have been."""
+    """Return the models of the main loop that count on the cores, with their accuracy."""
     known = [case.verdicts[c].opinion for c in cores if c in case.verdicts]
     return "; ".join(opinion.described for opinion in known if opinion)
 
 
-def slower(harm: Iterable[tuple[Verdict, int | None]], found: Study) -> list[str]:
-    """Name where a variant is slower: per core the worst, over all sizes or by size."""
+def slower(harm: Iterable[tuple[Verdict, int | None]], study: Study) -> list[str]:
+    """Return where a variant is slower: for each core the worst, over all sizes or by size."""
     worst: dict[str, tuple[Verdict, int | None]] = {}
     sizes: dict[str, list[int]] = defaultdict(list)
     for one, size in harm:
@@ -247,26 +247,26 @@ def slower(harm: Iterable[tuple[Verdict, int | None]], found: Study) -> list[str
             sizes[one.core].append(size)
     out = []
     for name, (one, size) in worst.items():
-        how = WORDS[one.rank]
+        how = RANK_NAMES[one.rank]
         if size is None:
-            out.append(f"{core(name, found)} ({speed(one.speed)}, {how})")
+            out.append(f"{core(name, study)} ({speed(one.speed)}, {how})")
             continue
         least = min((one.sizes[s] for s in sizes[name]), key=lambda s: s.low)
         ends = (min(sizes[name]), max(sizes[name]))
         span = f"at {ends[0]} B" if ends[0] == ends[1] else f"within {ends[0]} to {ends[1]} B"
-        out.append(f"{core(name, found)} {span} ({percent(least.low)}, {how})")
+        out.append(f"{core(name, study)} {span} ({percent(least.low)}, {how})")
     return out
 
 
-def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, str]]) -> str:
-    """Say for each judged core what the verdicts there rest on; silent has why there is nothing."""
+def evidence(study: Study, cases: Sequence[Case], silent: Sequence[tuple[str, str]]) -> str:
+    """Return the evidence on each judged core; silent has the reason for its absence by core."""
     out = []
     why = dict(silent)
-    for name in judged(found.judged_ids, cases):
+    for name in judged(study.judged_ids, cases):
         general = [c for c in cases if name not in c.lacking]
         known = [(c.variant.name, v) for c in general if (v := c.verdicts.get(name))]
         if any(c.unmeasured([name]) for c in general):
-            out.append(f"{core(name, found)}: {NOT_ENOUGH}")
+            out.append(f"{core(name, study)}: {NOT_ENOUGH}")
             continue
         parts = []
         ranks = sorted({v.rank for _, v in known})
@@ -275,18 +275,18 @@ def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, st
             validations = dict.fromkeys(
                 v.simulated.accuracy.described for v in of_rank.values() if v.simulated
             )
-            said = WORDS[rank] if rank is Rank.MODELS else f"whole calls {WORDS[rank]}"
-            of = f" of {names(of_rank)}" if len(ranks) > 1 else ""
-            held = f" ({'; '.join(validations)})" if validations else ""
-            parts.append(f"{said}{of}{_by_hand(found) if validations else ''}{held}")
+            text = RANK_NAMES[rank] if rank is Rank.MODELS else f"whole calls {RANK_NAMES[rank]}"
+            variants = f" of {names(of_rank)}" if len(ranks) > 1 else ""
+            validation = f" ({'; '.join(validations)})" if validations else ""
+            parts.append(f"{text}{variants}{_by_hand(study) if validations else ''}{validation}")
         lacking = f"nothing{f' ({why[name]})' if why.get(name) else ''}"
-        out.append(f"{core(name, found)}: {', '.join(parts) or lacking}")
+        out.append(f"{core(name, study)}: {', '.join(parts) or lacking}")
     return "; ".join(out)
 
 
-def _by_hand(found: Study) -> str:
-    """Name the parameters that were set for this judgement, or nothing."""
-    given = found.calls.given if found.calls else {}
+def _by_hand(study: Study) -> str:
+    """Return the parameters that the user set for this judgement, or ""."""
+    given = study.calls.given if study.calls else {}
     values = ", ".join(f"{name} = {value}" for name, value in given.items())
     return f" with {values}, as set by hand" if values else ""
 
@@ -329,22 +329,22 @@ def band(one: Band, *, alone: bool = False) -> str:
 
 
 def band_rows(kernel: str, routine: str, drawn: Sequence[Band]) -> pd.DataFrame:
-    """Return bands as a table; speeds are those against the baseline."""
-    found = [
+    """Return bands as a table; speeds are relative to the baseline."""
+    rows = [
         [kernel, routine, b.core, b.condition, b.low, b.high, b.variant, b.status,
-         b.speed.low, b.speed.high, WORDS[b.rank] if b.rank else ""]
+         b.speed.low, b.speed.high, RANK_NAMES[b.rank] if b.rank else ""]
         for b in drawn
     ]  # fmt: skip
-    return pd.DataFrame(found, columns=BAND_COLUMNS)
+    return pd.DataFrame(rows, columns=BAND_COLUMNS)
 
 
-def published(found: Study, cases: Sequence[Case]) -> str:
+def published(study: Study, cases: Sequence[Case]) -> str:
     """Return the published figures of the routine's pairs on the judged cores."""
     mine = {c.variant.name for c in cases}
-    said = [
-        break_even.published_speedups(found, name, one.variant, one.baseline)
-        for name in judged(found.judged_ids, cases)
-        for one in break_even.pair_figures(found, name)
+    texts = [
+        break_even.published_speedups(study, name, one.variant, one.baseline)
+        for name in judged(study.judged_ids, cases)
+        for one in break_even.pair_figures(study, name)
         if {one.variant, one.baseline} & mine
     ]
-    return "; ".join(dict.fromkeys(said))
+    return "; ".join(dict.fromkeys(texts))

@@ -14,7 +14,7 @@ from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even, published, study
 from loopwright.judging.evidence import simulated_places
-from loopwright.judging.model_accuracy import WORDS
+from loopwright.judging.model_accuracy import RANK_NAMES
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import MEASURED, Study, comparison, gather
@@ -148,7 +148,7 @@ class ThreadAnswer:
         if self.verdict is None:
             return "no evidence"
         ends = [100 * (ratio - 1) for ratio in (self.verdict.speed.low, self.verdict.speed.high)]
-        return f"{span(ends)} {WORDS[self.verdict.rank]} on {self.verdict.core}"
+        return f"{span(ends)} {RANK_NAMES[self.verdict.rank]} on {self.verdict.core}"
 
     @property
     def published(self) -> str:
