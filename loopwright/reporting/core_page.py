@@ -18,7 +18,7 @@ from loopwright.reporting.kernel_section import OFFSET_COSTS, Drawing, drawing
 from loopwright.version import VERSION
 
 _HEADS = {LATENCY: "latency, cycles", THROUGHPUT: "cycles each", UOPS: "ports"}
-_SIDES = ("value", "beside")  # keys of rows: of the core, and of the one beside it
+_SIDES = ("value", "beside")  # keys of rows: the core, and the one beside it
 
 
 def _of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
@@ -31,13 +31,13 @@ def _both(cores: Sequence[Microarch]) -> list[Column]:
 
 
 def ports(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
-    """Return which ports run what."""
+    """Return the ports of each kind of uop."""
     caption = "Ports that run each kind of uops, by their letters"
     return grid("ports", caption, _of(rows, PORTS), [column("uops", "figure"), *_both(cores)])
 
 
 def instructions(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
-    """Return what well-known instructions take: latency, cycles each, ports."""
+    """Return latency, throughput and ports of well-known instructions."""
     forms = rows[rows["part"].isin(_HEADS)].groupby("figure", sort=False)
     return grid(
         "instructions",
@@ -60,12 +60,12 @@ def _value(part: str, side: str) -> Callable[[Row], Any]:
     return lambda row: row.get(part, {}).get(side)
 
 
-def _figures(head: str, of: Callable[[Row], Any]) -> Column:
-    """Return a column of figures, each sorted by its number, of several the last."""
+def _figures(head: str, value: Callable[[Row], Any]) -> Column:
+    """Return a column of figures, sorted by number; of several in a cell the last one counts."""
 
     def cell(row: Row) -> Cell:
-        found = text(of(row))
-        return Cell(found.text, float(found.text.rpartition(" ")[2])) if found.text else found
+        plain = text(value(row))
+        return Cell(plain.text, float(plain.text.rpartition(" ")[2])) if plain.text else plain
 
     return Column(head, cell, number=True)
 
@@ -85,7 +85,7 @@ def parameters(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
 
 
 def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
-    """Return what repeated string instructions take by bytes and offsets; empty for most cores."""
+    """Return the cycles of repeated string instructions by bytes and offsets."""
     return grid(
         "strings",
         "Cycles of repeated string instructions, their operands set up: measured where the core "
@@ -103,7 +103,7 @@ def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
 
 
 def boundaries(words: pd.DataFrame) -> Grid:
-    """Return what code alignment costs, in words."""
+    """Return the cost of code alignment, in words."""
     return grid(
         "places",
         "Cycles an iteration of main loops over the code offsets 0 to 63, simulated",
@@ -117,7 +117,7 @@ def boundaries(words: pd.DataFrame) -> Grid:
 
 
 def left_out_table(forms: Sequence[tuple[str, str]]) -> Grid:
-    """Return the forms that a calibrated core knows nothing of, and why."""
+    """Return the forms without figures in a calibrated core, with the reasons."""
     return grid(
         "left-out",
         "Forms without figures: the simulator refuses them",
@@ -126,15 +126,15 @@ def left_out_table(forms: Sequence[tuple[str, str]]) -> Grid:
     )
 
 
-# Loops whose places are shown, and routines whose calls are, by ISA.
+# Kernels whose loops are shown over code offsets, and whose calls over sizes, by ISA.
 _LOOPS = {"x86_64": ("clear_user", "copy_user", "csum"), "arm64": ("copy_user",)}
 _CALLS = {"x86_64": ("copy_user", "clear_user"), "arm64": ("copy_user",)}
 
 
 def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str:
     """Return the page of a core, with another one beside it; rows are those of core_sheet.core."""
-    cores = [microarchs.load(one) for one in (microarch, beside) if one is not None]
-    again = f"loopwright core {microarch}" + (f" --beside {beside}" if beside else "")
+    cores = [microarchs.load(core) for core in (microarch, beside) if core is not None]
+    command = f"loopwright core {microarch}" + (f" --beside {beside}" if beside else "")
     left_out = core_sheet.left_out(microarch)
     sweeps = list(_sweeps(cores))
     words = [cycle_curves.boundaries(sweep) for sweep in sweeps]
@@ -144,7 +144,7 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
         version=VERSION,
         cores=cores,
         origin=findings.origin_of(SIMULATOR, "", ""),
-        command=f"{again} --html FILE",
+        command=f"{command} --html FILE",
         ports=list(_ports(cores)),
         ports_table=ports(rows, cores),
         instructions=instructions(rows, cores),
@@ -183,9 +183,9 @@ def _sweeps(cores: Sequence[Microarch]) -> Iterator[pd.DataFrame]:
 def _places(
     sweeps: Sequence[pd.DataFrame], words: Sequence[pd.DataFrame], cores: Sequence[Microarch]
 ) -> Iterator[Drawing]:
-    for rows, said in zip(sweeps, words, strict=True):
+    for rows, texts in zip(sweeps, words, strict=True):
         for core in cores:
-            slow = said[(said["microarch"] == core.id) & said["slow_offsets"].ne("")]
+            slow = texts[(texts["microarch"] == core.id) & texts["slow_offsets"].ne("")]
             if slow.empty:
                 continue
             kernel = str(slow["kernel"].iloc[0])

@@ -1,4 +1,4 @@
-"""Loops and calls on this machine, predicted beside measured: errors, Kendall's tau, the worst."""
+"""Predicted against measured loops and calls of this machine: errors, Kendall's tau, outliers."""
 
 from collections.abc import Sequence
 
@@ -25,24 +25,24 @@ NONE = pd.DataFrame(
         "machine", "error_percent",
     ]
 )  # fmt: skip
-"""The table of pairs where nothing is paired."""
+"""An empty table of pairs."""
 
 
 def loops_here() -> pd.DataFrame:
-    """Measure the loops of every kernel that this machine can run, and predict them for its core.
+    """Measure and predict the loops of every kernel that this machine can run.
 
-    Rows are as compare returns them, of loops alone: quicker than to compare every kernel.
+    The rows are those of compare, of loops alone, which is faster than to compare every kernel.
     InputError where no core.toml describes this machine.
     """
-    core, every = _here()
+    core, runnable = _here()
     parts = []
-    for kernel in every:
-        guess = predict(kernel.id, microarch=core, model="all", notion="loop")
-        real = measure(kernel.id, sizes=(_ONE_CALL,))
-        real = real[(real["quantity"] == "loop") & (real["status"] != "refused")]
-        notes = [user_space_note(kernel.variants[name]) for name in real["variant"]]
-        real = real.assign(source=MEASURED, note=notes)
-        parts += [guess.rename(columns={"model": "source"}), real]
+    for kernel in runnable:
+        predicted = predict(kernel.id, microarch=core, model="all", notion="loop")
+        measured = measure(kernel.id, sizes=(_ONE_CALL,))
+        measured = measured[(measured["quantity"] == "loop") & (measured["status"] != "refused")]
+        notes = [user_space_note(kernel.variants[name]) for name in measured["variant"]]
+        measured = measured.assign(source=MEASURED, note=notes)
+        parts += [predicted.rename(columns={"model": "source"}), measured]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -57,22 +57,24 @@ def _here() -> tuple[str, list[Kernel]]:
 def pairs(table: pd.DataFrame) -> pd.DataFrame:
     """Pair every prediction with the measurement of the same variant on the same core.
 
-    table is what compare returns, or several of them one below the other. Returns one row for
-    each variant, core and model that has both, where the measurement is of the whole routine:
-    kernel, variant, microarch, source, predicted_cycles and measured_cycles an iteration,
+    table is what compare returns, or several of them concatenated. Returns one row for each
+    variant, core and model that has both, where the measurement is of the whole routine: kernel,
+    variant, microarch, source, predicted_cycles and measured_cycles an iteration,
     uncertainty_cycles, error_percent, clock, machine. A string instruction is counted in units of
     64 bytes.
     """
-    truth = table[(table["source"] == MEASURED) & table["cycles"].notna()]
-    truth = truth[truth["note"].eq("")]
-    truth = truth.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
-    guess = table[(table["source"] != MEASURED) & table["cycles"].notna()]
-    guess = guess.rename(columns={"cycles": "predicted_cycles"})
-    both = guess[[*_KEY, "source", "predicted_cycles"]].merge(
-        truth[[*_KEY, "measured_cycles", "uncertainty_cycles", "clock", "machine"]], on=_KEY
+    measured = table[(table["source"] == MEASURED) & table["cycles"].notna()]
+    measured = measured[measured["note"].eq("")]
+    measured = measured.rename(
+        columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"}
     )
-    both["error_percent"] = 100 * (both["predicted_cycles"] / both["measured_cycles"] - 1)
-    return both
+    predicted = table[(table["source"] != MEASURED) & table["cycles"].notna()]
+    predicted = predicted.rename(columns={"cycles": "predicted_cycles"})
+    paired = predicted[[*_KEY, "source", "predicted_cycles"]].merge(
+        measured[[*_KEY, "measured_cycles", "uncertainty_cycles", "clock", "machine"]], on=_KEY
+    )
+    paired["error_percent"] = 100 * (paired["predicted_cycles"] / paired["measured_cycles"] - 1)
+    return paired
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -100,13 +102,13 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def worst(pairs: pd.DataFrame, count: int = 10) -> pd.DataFrame:
-    """Return the pairs whose predictions are farthest off, worst first."""
+    """Return the pairs with the largest errors, the largest first."""
     order = pairs["error_percent"].abs().sort_values(ascending=False, kind="stable").index
     return pairs.loc[order[:count]].reset_index(drop=True)
 
 
 SIZES = (7, 64, 256, 1024, 4096)
-RECORDS = (1, 8, 64)  # the same for calls that count records
+RECORDS = (1, 8, 64)  # records of a call, where a contract counts them
 ALIGNMENTS = ((0, 0), (1, 0))
 NEAR_PERCENT = 15.0
 NO_CALLS = pd.DataFrame(
@@ -130,8 +132,8 @@ def calls_here(
 ) -> pd.DataFrame:
     """Measure whole calls of every variant that this machine can run: rows of measure.
 
-    sizes are bytes, records what calls of variants that count records take. Calls that were refused
-    are left out. InputError where no core.toml describes this machine.
+    sizes are bytes, records the counts for variants that count records. Refused calls are left out.
+    InputError where no core.toml describes this machine.
     """
     parts = [
         measure(k.id, sizes=sizes_of(k.id, sizes, records), alignments=alignments)
@@ -144,40 +146,40 @@ def calls_here(
 def sizes_of(
     kernel_id: str, sizes: Sequence[int] = SIZES, records: Sequence[int] = RECORDS
 ) -> Sequence[int]:
-    """Return the sizes that calls of a kernel take: records where its contract counts them."""
+    """Return the sizes of a kernel's calls: records where its contract counts them."""
     routines = kernels.load(kernel_id).routines.values()
     return records if any(r.contract.fields for r in routines) else sizes
 
 
 def paired_calls(rows: pd.DataFrame, core: str) -> pd.DataFrame:
-    """Return measured calls with what the simulator predicts of them on a core.
+    """Return measured calls with the simulator's predictions on a core.
 
     rows has kernel, variant, size_bytes, dst_align, src_align, cycles and uncertainty. Added are
-    source (the model), predicted_cycles (all branches predicted) and mispredicted_cycles (exits of
-    loops that are not, where the core's history cannot know them), error_percent of the former,
-    outside_percent: how far measured lies from what is between them, 0 where it lies there; and
-    why there is no prediction. The code is predicted as user space runs it.
+    source (the model), predicted_cycles (all branches predicted) and mispredicted_cycles (with the
+    exits of loops mispredicted that the core's history cannot predict), error_percent of the
+    former, outside_percent: the distance of the measurement from the range between them, 0 inside
+    it; and why, the reason for no prediction. The code is predicted as user space runs it.
     """
     ids = zip(rows["kernel"], rows["variant"], strict=True)
     variants = [kernels.load(kernel).variants[name] for kernel, name in ids]
     measured = map(MeasuredCall.of, variants, rows.to_dict("records"))
-    found = simulated(microarchs.load(core), {}, list(measured))
+    costs = simulated(microarchs.load(core), {}, list(measured))
     out = rows.reset_index(drop=True)
-    known = [one if isinstance(one, CallCost) else None for one in found]
+    known = [cost if isinstance(cost, CallCost) else None for cost in costs]
     out["source"] = SIMULATOR
-    out["predicted_cycles"] = [one.cycles if one else np.nan for one in known]
-    out["mispredicted_cycles"] = [one.mispredicted if one else np.nan for one in known]
-    out["why"] = ["" if isinstance(one, CallCost) else str(one) for one in found]
+    out["predicted_cycles"] = [cost.cycles if cost else np.nan for cost in known]
+    out["mispredicted_cycles"] = [cost.mispredicted if cost else np.nan for cost in known]
+    out["why"] = ["" if isinstance(cost, CallCost) else str(cost) for cost in costs]
     out = out.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
-    real = out["measured_cycles"]
-    nearest = real.clip(lower=out["predicted_cycles"], upper=out["mispredicted_cycles"])
-    out["error_percent"] = 100 * (out["predicted_cycles"] / real - 1)
-    out["outside_percent"] = 100 * (nearest / real - 1)
+    measured_cycles = out["measured_cycles"]
+    nearest = measured_cycles.clip(lower=out["predicted_cycles"], upper=out["mispredicted_cycles"])
+    out["error_percent"] = 100 * (out["predicted_cycles"] / measured_cycles - 1)
+    out["outside_percent"] = 100 * (nearest / measured_cycles - 1)
     return out
 
 
 def call_errors(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return errors by variant: see of_all for the columns."""
+    """Return the errors by variant; of_all names the columns."""
     known = pairs[pairs["why"] == ""]
     rows = [
         {"kernel": kernel, "variant": variant, **of_all(mine)}
@@ -187,10 +189,10 @@ def call_errors(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_all(pairs: pd.DataFrame) -> dict[str, float]:
-    """Return calls that are predicted, the median of their absolute errors, how many are near.
+    """Return the number of predicted calls, the median absolute error, and the share within 15 %.
 
-    median_in_range_percent is of how far they lie outside of the range that mispredicted exits
-    leave, bias_percent the median error with its sign.
+    median_in_range_percent is the median distance from the range between predicted and mispredicted
+    exits, bias_percent the median error with its sign.
     """
     error, outside = pairs["error_percent"], pairs["outside_percent"].abs()
     return {
@@ -203,7 +205,7 @@ def of_all(pairs: pd.DataFrame) -> dict[str, float]:
 
 
 def worst_calls(pairs: pd.DataFrame, count: int) -> pd.DataFrame:
-    """Return the calls farthest outside of what is predicted, worst first."""
+    """Return the calls farthest outside the predicted range, the farthest first."""
     known = pairs[pairs["why"] == ""]
     order = known["outside_percent"].abs().sort_values(ascending=False, kind="stable").index
     return known.loc[order[:count]]

@@ -1,4 +1,4 @@
-"""Curves: cycles over code offsets, and of calls over sizes."""
+"""Curves: cycles of loops over code offsets, and of calls over sizes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
 BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or op-cache set, fetch block
-SLOW = 0.02  # relative: above the best offset by more than that is slow
-_FITS = 0.9  # of slow and explained offsets, the share that are both
+SLOW = 0.02  # relative excess over the best offset from which an offset is slow
+_FITS = 0.9  # least overlap of slow offsets with those that a boundary explains
 
 KEY = ["kernel", "variant", "microarch"]
 
@@ -59,10 +59,10 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
 
     best_cycles and worst_cycles are per iteration, best_offset_bytes and worst_offset_bytes the
     first offsets that have them, slow_offsets those more than 2 % above the best, as text;
-    boundary_bytes is the boundary that explains them (missing where none does, or nothing is
-    slow), and words says all of it in a sentence.
+    boundary_bytes is the boundary that explains them (missing where none does, or nothing is slow),
+    and words has all of it in a sentence.
     """
-    found = []
+    out = []
     columns = [
         *KEY, "best_cycles", "best_offset_bytes", "worst_cycles", "worst_offset_bytes",
         "slow_offsets", "boundary_bytes", "words",
@@ -85,16 +85,16 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
             f"{loops.offset_ranges(slow)}: {why}"
         )
         first = (offsets[int(cycles.argmin())], offsets[int(cycles.argmax())])
-        found.append(
+        out.append(
             [*key, low, first[0], high, first[1], loops.offset_ranges(slow), boundary, words]
         )
-    return pd.DataFrame(found, columns=columns).astype({"boundary_bytes": "Int64"})
+    return pd.DataFrame(out, columns=columns).astype({"boundary_bytes": "Int64"})
 
 
 def _explain(
     slow: Sequence[int], offsets: Sequence[int], code: Sequence[Instruction]
 ) -> tuple[int | None, str]:
-    """Return the boundary that slow offsets put into the code, and where, in words."""
+    """Return the boundary whose position in the code explains the slow offsets, in words."""
     if not slow:
         return None, ""
     best: tuple[float, int | None, str] = (0.0, None, "")
@@ -104,12 +104,12 @@ def _explain(
             least = min(blocks.values())
             share = _overlap(slow, (o for o, n in blocks.items() if n > least))
             if share > best[0]:
-                what = (
+                boundary = (
                     f"a {size}-byte boundary lies"
                     if least == 1
                     else (f"{least} boundaries of {size} bytes lie, not {least - 1},")
                 )
-                best = (share, size, f"where {what} {end}")
+                best = (share, size, f"where {boundary} {end}")
     if best[0] >= _FITS:
         return best[1], f"{'mostly ' if best[0] < 1 else ''}{best[2]}"
     for size in reversed(BOUNDARIES):
@@ -120,9 +120,9 @@ def _explain(
 
 
 def _ends(code: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
-    """Yield how far code may reach before a boundary matters, in bytes, and what that is.
+    """Yield positions in the code, in bytes, that a boundary may have to lie before, in words too.
 
-    Fetch sees bytes; op caches see where instructions start, a fused pair as one.
+    Fetch works on bytes; op caches on the addresses of instructions, a fused pair as one.
     """
     yield code[-1].end - 1, f"inside its {code[-1].end} bytes"
     yield code[-1].end, "inside or right behind its branch"
@@ -130,9 +130,9 @@ def _ends(code: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
         yield ins.address, f"before {ins.mnemonic} starts, {ins.address} bytes in"
 
 
-def _overlap(one: Iterable[int], other: Iterable[int]) -> float:
-    """Return the share of what is in either that is in both."""
-    a, b = set(one), set(other)
+def _overlap(first: Iterable[int], second: Iterable[int]) -> float:
+    """Return the Jaccard index of two sets: the share of their union that is in both."""
+    a, b = set(first), set(second)
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
@@ -156,9 +156,9 @@ def measured(
     """Return measured costs of a call, at one pair of alignments (bytes from a page's start).
 
     cache is "hot" or "cold"; measurements is what measure returns. One row a variant and size:
-    size_bytes, cost_cycles a call, uncertainty_cycles, and where they come from: source,
-    microarch, clock, machine; note says what was left out of what was measured. low_cycles and
-    high_cycles are of predictions that rest on what nobody has measured.
+    size_bytes, cost_cycles a call, uncertainty_cycles, and the origin: source, microarch, clock,
+    machine; note names the part that a measurement left out. low_cycles and high_cycles are of
+    predictions that depend on unmeasured parameters.
     """
     if measurements.empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -183,21 +183,21 @@ def called(
     dst_align: int = 0,
     src_align: int = 0,
 ) -> pd.DataFrame:
-    """Return what whole calls are predicted to cost on cores, in the columns of measured.
+    """Return the predicted cost of whole calls on cores, in the columns of measured.
 
-    microarch is "ID[,ID]". Calls that are not predicted are left out; `loopwright predict --sizes`
-    says why.
+    microarch is "ID[,ID]". Calls without a prediction are left out; `loopwright predict --sizes`
+    has the reasons.
     """
     rows = predict(spec, microarch=microarch, sizes=sizes, align=[(dst_align, src_align)])
     return of_calls(rows)
 
 
 def of_calls(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what predict says of whole calls in the columns of measured.
+    """Return rows of predict for whole calls in the columns of measured.
 
-    low_cycles to high_cycles is what the cost is between by what nobody has measured of the core;
-    neither is there where it does not depend on that. Where the simulator has no figure for such a
-    parameter there is a range alone, and note says why. Rows without either are left out.
+    low_cycles to high_cycles is the range of the cost over the core's unmeasured parameters; both
+    are missing where it does not depend on them. Where the simulator has no figure for such a
+    parameter there is only a range, and note has the reason. Rows without either are left out.
     """
     known = rows[rows["cycles"].notna() | rows["cheap"].notna()].rename(columns=_PREDICTED)
     why = known["note"].where(known["cost_cycles"].notna(), known["error"])
@@ -206,14 +206,13 @@ def of_calls(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return where the cheapest variant changes: one row for each stretch of sizes.
+    """Return the cheapest variant by size: one row for each range of sizes.
 
     costs is what measured or called returns, of one routine, core and source. from_bytes and
-    to_bytes bound the stretch (the crossover points, between the sizes that are known, by straight
-    lines); cheapest is the variant, or those that may be it: within their uncertainty, or within
-    what is not known of the core.
-    Sizes of which a variant has no cost are stretches of their own, without a cheapest: lacking
-    names who it is.
+    to_bytes bound the range at the crossover points, interpolated linearly between known sizes.
+    cheapest is the variant, or those that may be it: within their uncertainty, or within the range
+    of unmeasured parameters. Sizes at which a variant has no cost are ranges of their own without a
+    cheapest; lacking names the variant.
     """
     columns = ["from_bytes", "to_bytes", "cheapest", "lacking"]
     ends = between(costs)
@@ -224,8 +223,8 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
         for column in ("low_cycles", "cost_cycles", "high_cycles")
     )
     may_be = lowest.le(highest.min(axis=1), axis=0)
-    # Noise is drawn anew at each size: who may be the cheapest at all of them, is. What is not
-    # known is the same at all sizes, and has a stretch of its own where it decides.
+    # Noise differs from size to size: a variant that may be the cheapest at all of them is. An
+    # unmeasured parameter has one value at all sizes: where it decides, there is a stretch.
     known_in_part = costs.reindex(columns=COLUMNS)["low_cycles"].notna().any()
     stretches: list[_Stretch] = []
     for (label, row), (_, open_) in zip(grid.iterrows(), may_be.iterrows(), strict=True):
@@ -255,17 +254,17 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
 
 
 def between(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return costs with what each is between as low_cycles and high_cycles, in every row.
+    """Return costs with the range of each as low_cycles and high_cycles, in every row.
 
-    That is by the uncertainty of a measurement, by what is not known of a core, or the cost itself.
-    A cost of which the range alone is known is put in its middle, as ratios go.
+    The range is that of the uncertainty of a measurement or of a core's unmeasured parameters, else
+    the cost itself. Where only a range is known, the cost is its geometric mean.
     """
-    known = costs.reindex(columns=COLUMNS)
-    low, high = (known[end].astype(float) for end in ("low_cycles", "high_cycles"))
-    cost = known["cost_cycles"].astype(float).fillna((low * high) ** 0.5)
-    spread = known["uncertainty_cycles"].fillna(0.0)
+    out = costs.reindex(columns=COLUMNS)
+    low, high = (out[end].astype(float) for end in ("low_cycles", "high_cycles"))
+    cost = out["cost_cycles"].astype(float).fillna((low * high) ** 0.5)
+    spread = out["uncertainty_cycles"].fillna(0.0)
     low, high = low.fillna(cost - spread), high.fillna(cost + spread)
-    return known.assign(cost_cycles=cost, low_cycles=low, high_cycles=high)
+    return out.assign(cost_cycles=cost, low_cycles=low, high_cycles=high)
 
 
 @dataclass(frozen=True)
@@ -279,7 +278,7 @@ class _Stretch:
 
 
 def _crossing(gap: pd.Series, low: float, high: float) -> float:
-    """Return where a difference of costs, known at two sizes, is nought (or the larger size)."""
+    """Return the zero of a difference of costs that is known at two sizes, else the larger one."""
     before, after = float(gap[low]), float(gap[high])
     if before * after >= 0:
         return high
@@ -289,10 +288,10 @@ def _crossing(gap: pd.Series, low: float, high: float) -> float:
 def weighted(costs: pd.DataFrame, histogram: Histogram) -> pd.DataFrame:
     """Return the mean cost of a call under a histogram of sizes, by variant, cheapest first.
 
-    Columns: variant, mean_cost_cycles, low_cycles and high_cycles (what it is between, as between
-    has it), sizes_known_percent (the share of calls whose size lies within the sizes of costs;
-    beyond them the cost goes on as between the last two), lacking: the sizes of others that a
-    variant has no cost for, so that it has no mean to compare with theirs.
+    Columns: variant, mean_cost_cycles, low_cycles and high_cycles (its range, as in between),
+    sizes_known_percent (the share of calls within the sizes of costs; beyond them the cost is
+    extrapolated from the last two), lacking: the sizes that other variants have a cost for and this
+    one has not, so that it has no mean.
     """
     sizes = costs["size_bytes"]
     known = sum(

@@ -1,4 +1,4 @@
-"""Findings on a kernel for a report, with questions of threads, origins of code and patches."""
+"""Findings on a kernel for a report: evidence, answers to questions of threads, patches."""
 
 import shlex
 import tomllib
@@ -12,12 +12,12 @@ import pandas as pd
 from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.judging import break_even, published, study
+from loopwright.judging import break_even, published
 from loopwright.judging.evidence import simulated_places
 from loopwright.judging.model_accuracy import RANK_NAMES
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
-from loopwright.judging.study import MEASURED, Study, comparison, gather
+from loopwright.judging.study import MEASURED, Study, compared, comparison, gather
 from loopwright.judging.verdicts import Status, Verdict
 from loopwright.kernels import Kernel
 from loopwright.linux.message import Evidence
@@ -29,16 +29,16 @@ from loopwright.predicting.predict import predict
 from loopwright.reporting import cycle_curves
 
 ITERATIONS = 4
-_MOST = 160  # uops of one timeline
-_APART = 1.02  # cycles whose ratio is below are alike
+_MOST = 160  # uops of one timeline, at most
+_APART = 1.02  # least ratio of cycles that differ
 
 
 @dataclass(frozen=True)
 class Moment:
     """The timeline of a variant on a core at a code offset (bytes mod 64).
 
-    why says what is special about the offset; cycles is the prediction for it, an iteration; rows
-    is what loopwright.timeline returns, cut after 160 uops.
+    why names the kind of the offset; cycles is its prediction for an iteration; rows is what
+    loopwright.timeline returns, cut after 160 uops.
     """
 
     variant: str
@@ -54,7 +54,7 @@ def moments(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[M
 
     sweep is what cycle_curves.sweep returns, table what compare does.
     """
-    found = []
+    out = []
     own = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]
     for row in own.to_dict("records"):
         variant, core = str(row["variant"]), str(row["microarch"])
@@ -66,12 +66,12 @@ def moments(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[M
             )
             if rows["error"].eq("").all() and rows["uop"].notna().any():
                 at = float(cycles.get(offset, row["cycles"]))
-                found.append(Moment(variant, core, offset, why, at, rows.head(_MOST)))
-    return tuple(found)
+                out.append(Moment(variant, core, offset, why, at, rows.head(_MOST)))
+    return tuple(out)
 
 
 def _offsets(own: int, cycles: pd.Series) -> dict[int, str]:
-    """Return the offsets that tell something, with what they are."""
+    """Return the offsets to show: the routine's own, the best and the worst."""
     out = {own: "where it stands by itself"}
     if cycles.empty or own not in cycles.index:
         return out
@@ -85,7 +85,7 @@ def _offsets(own: int, cycles: pd.Series) -> dict[int, str]:
 
 
 def span(percents: Sequence[float]) -> str:
-    """Return one text for speed-ups: "+3 %", "-2 to +14 %", "no difference"."""
+    """Return speed-ups as one text: "+3 %", "-2 to +14 %", "no difference"."""
     low, high = (f"{round(end):+d}" for end in (min(percents), max(percents)))
     if low == high:
         return "no difference" if low == "+0" else f"{low} %"
@@ -114,7 +114,7 @@ class Thread:
 
     @property
     def command(self) -> str:
-        """Return the command that gives the answer at length."""
+        """The command that gives the answer in full."""
         return (
             f"loopwright recommend {self.kernel} --microarch {self.microarch} "
             f"--against {self.against}"
@@ -125,9 +125,8 @@ class Thread:
 class ThreadAnswer:
     """A question with its answer: yes, no, open or contested.
 
-    verdict is what the evidence says of the pair (None: no evidence), decided_by the parameter of
-    the core whose unmeasured value decides ("" where none does), figures what was published of the
-    pair.
+    verdict is that on the pair (None: no evidence), decided_by the parameter of the core whose
+    unmeasured value decides ("" where none does), figures the published figures of the pair.
     """
 
     thread: Thread
@@ -137,14 +136,14 @@ class ThreadAnswer:
 
     @property
     def word(self) -> str:
-        """Return the answer in a word."""
+        """The answer in a word."""
         if self.verdict is None:
             return "unknown"
         return _WORDS[self.verdict.status]
 
     @property
     def predicted(self) -> str:
-        """Return the speed against the other variant, with its evidence."""
+        """The speed against the other variant, with its evidence."""
         if self.verdict is None:
             return "no evidence"
         ends = [100 * (ratio - 1) for ratio in (self.verdict.speed.low, self.verdict.speed.high)]
@@ -152,12 +151,12 @@ class ThreadAnswer:
 
     @property
     def published(self) -> str:
-        """Return the published speed-ups, a range for each machine and scope."""
+        """The published speed-ups, a range for each machine and scope."""
         return _by_machine(self.figures)
 
     @property
     def published_there(self) -> str:
-        """Return the published speed-ups of the machines that the core stands for, or of all."""
+        """The published speed-ups of the machines that the core stands for, else all."""
         there = [f for f in self.figures if f.predicted_on == self.thread.microarch]
         return _by_machine(there or self.figures)
 
@@ -168,28 +167,29 @@ def threads() -> list[Thread]:
     return [Thread(id=key, **table) for key, table in tomllib.loads(text).items()]
 
 
-def answers(found: Study, sizes: Histogram | None) -> tuple[ThreadAnswer, ...]:
-    """Answer the questions about a kernel by the evidence that was gathered on it.
+def answers(study: Study, sizes: Histogram | None) -> tuple[ThreadAnswer, ...]:
+    """Answer the questions about a kernel by the evidence gathered on it.
 
-    A kernel of $LOOPWRIGHT_KERNELS may lack what a question compares with: it is not asked then.
+    A kernel of $LOOPWRIGHT_KERNELS may lack the variant to compare with; the question is then left
+    out.
     """
     return tuple(
-        _answer(thread, found, sizes)
+        _answer(thread, study, sizes)
         for thread in threads()
-        if thread.kernel == found.kernel.id and thread.against in found.kernel.variants
+        if thread.kernel == study.kernel.id and thread.against in study.kernel.variants
     )
 
 
-def _answer(thread: Thread, found: Study, sizes: Histogram | None) -> ThreadAnswer:
-    kernel = study.compared(found.kernel, thread.against)
+def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnswer:
+    kernel = compared(study.kernel, thread.against)
     asked = replace(
-        found,
+        study,
         kernel=kernel,
         cores=(microarchs.load(thread.microarch),),
-        predictions=found.predictions[found.predictions["variant"].isin(kernel.variants)],
-        measurements=found.measurements[found.measurements["variant"].isin(kernel.variants)]
-        if len(found.measurements)
-        else found.measurements,
+        predictions=study.predictions[study.predictions["variant"].isin(kernel.variants)],
+        measurements=study.measurements[study.measurements["variant"].isin(kernel.variants)]
+        if len(study.measurements)
+        else study.measurements,
     )
     judgement = conclude(asked, sizes)
     [answer] = judgement.answers.values()
@@ -228,16 +228,16 @@ def _by_machine(figures: Sequence[PublishedFigure]) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A kernel's study, its comparison table, its recommendation, and what became of patches.
+    """A kernel's study, its comparison table, its recommendation, and its patches.
 
-    bands says which variant is best from which size to which, as recommend.Judgement has it.
-    sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
-    moments the timelines; evidence is what patches say. answers are those to the questions of
-    mailing lists about the kernel. assumed has a row for each figure of the simulator and each
-    parameter that it would follow and nobody has measured (loopwright.sources).
-    calls has what whole calls are predicted to cost on each core judged for and on this one.
-    baselines says by routine what the baseline is in the tree; patches maps a routine to one line:
-    the patch files, or why there is none; texts holds the patch files by name.
+    bands has the best variant by range of sizes, as recommend.Judgement has it. sweep has the
+    simulator's cycles over code offsets, boundaries their explanation in words, moments the
+    timelines; evidence is what patches state. answers are those to the questions of mailing lists
+    about the kernel. assumed has a row for each figure of the simulator and each unmeasured
+    parameter that it depends on (loopwright.sources). calls has the predicted cost of whole calls
+    on each core judged for and on this one. baselines has the tree's own baseline by routine;
+    patches maps a routine to one line: the patch files, or the reason for none; texts holds the
+    patch files by name.
     """
 
     study: Study
@@ -257,23 +257,23 @@ class Finding:
 
     @property
     def kernel(self) -> Kernel:
-        """Return the kernel, with the tree's own functions among its variants."""
+        """The kernel, with the tree's own functions among its variants."""
         return self.study.kernel
 
     def cores(self) -> list[str]:
-        """Return the cores that there are rows for."""
+        """Return the cores with rows."""
         return [str(core) for core in self.table["microarch"].unique()]
 
 
 def clocks(findings: Sequence[Finding]) -> list[str]:
-    """Return the clocks of all that was measured."""
+    """Return the clocks of all measurements."""
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     return sorted({str(c) for rows in measured for c in rows["clock"].dropna() if c})
 
 
 @cache
 def model_versions() -> dict[str, str]:
-    """Return each model's version by its id, or why it is not here."""
+    """Return each model's version by its id, or the reason why it is not installed."""
     out = {}
     for model in MODELS:
         try:
@@ -284,14 +284,14 @@ def model_versions() -> dict[str, str]:
 
 
 def origin_of(source: str, machine: str, clock: str) -> str:
-    """Return where a number of a source comes from; machine and clock are a measurement's."""
+    """Return the origin of a source's number; machine and clock are a measurement's."""
     if source == MEASURED:
         return f"measured: {machine}, clock {clock}"
     return model_versions().get(source, source)
 
 
 def with_patches(
-    finding: Finding, tree: Found, folder: Path, said: Callable[[str], None]
+    finding: Finding, tree: Found, folder: Path, report: Callable[[str], None]
 ) -> Finding:
     """Write a patch for each winner below folder/patches and return the finding with notes."""
     notes: dict[str, str] = {}
@@ -301,13 +301,13 @@ def with_patches(
         if winner:
             notes[routine], files = _one(finding, winner, tree, folder)
             texts |= {str(path.relative_to(folder)): path.read_text() for path in files}
-            said(f"  patch for {winner}: {notes[routine]}")
+            report(f"  patch for {winner}: {notes[routine]}")
     return replace(finding, patches=notes, texts=texts)
 
 
 def _one(finding: Finding, winner: str, tree: Found, folder: Path) -> tuple[str, list[Path]]:
-    """Return what became of a winner's patch, in a line, and the files."""
-    # Not the studied kernel's: with a tree's own code beside them its variants are copies.
+    """Return the result of a winner's patch in one line, and the files."""
+    # Not the variant of the study: beside a tree's own code, its variants are copies.
     variant = kernels.load(finding.kernel.id).variants[winner]
     if tree.path is None:
         return tree.note, []
@@ -332,55 +332,55 @@ def examine(
     microarch: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Finding:
-    """Study a kernel, judge its variants, sweep their offsets and look inside the cores.
+    """Study a kernel, judge its variants, and simulate their offsets and timelines.
 
-    quick measures nothing now; baselines says by routine what a tree has. microarch and progress
-    are gather's.
+    quick measures nothing now; baselines has the tree's own baseline by routine. microarch and
+    progress are those of gather.
     """
-    found = gather(kernel.id, sizes=sizes, quick=quick, microarch=microarch, progress=progress)
-    compared = comparison(found)
-    simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
+    study = gather(kernel.id, sizes=sizes, quick=quick, microarch=microarch, progress=progress)
+    table = comparison(study)
+    simulated = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
-    rests_on = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()
-    judgement = conclude(found, sizes)
-    swept = cycle_curves.sweep(kernel.id, cores) if cores else pd.DataFrame()
+    assumed = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()
+    judgement = conclude(study, sizes)
+    sweep = cycle_curves.sweep(kernel.id, cores) if cores else pd.DataFrame()
     return Finding(
-        study=found,
-        table=compared,
+        study=study,
+        table=table,
         recommendation=judgement.rows,
         bands=judgement.bands,
-        calls=_calls(found, sizes),
-        sweep=swept,
-        boundaries=cycle_curves.boundaries(swept),
-        moments=moments(kernel.id, swept, compared),
-        evidence=evidence(found, judgement),
-        answers=answers(found, sizes),
-        assumed=rests_on[rests_on["least_cycles"].notna()] if cores else rests_on,
+        calls=_calls(study, sizes),
+        sweep=sweep,
+        boundaries=cycle_curves.boundaries(sweep),
+        moments=moments(kernel.id, sweep, table),
+        evidence=evidence(study, judgement),
+        answers=answers(study, sizes),
+        assumed=assumed[assumed["least_cycles"].notna()] if cores else assumed,
         baselines=baselines,
     )
 
 
-def _calls(found: Study, sizes: Histogram | None) -> pd.DataFrame:
-    """Return what aligned calls are predicted to cost, at the sizes that a judgement looks at.
+def _calls(study: Study, sizes: Histogram | None) -> pd.DataFrame:
+    """Return the predicted cost of aligned calls at the sizes of a judgement.
 
-    On the cores judged for, and on the one that this machine is.
+    The cores are those judged for, and this machine's.
     """
-    cores = [core.id for core in found.targets]
-    if found.host and microarchs.load(found.host).isa == found.kernel.isa:
-        cores.insert(0, found.host)
+    cores = [core.id for core in study.targets]
+    if study.host and microarchs.load(study.host).isa == study.kernel.isa:
+        cores.insert(0, study.host)
     counts = {
         place.size // contract.count_bytes
-        for contract in (routine.contract for routine in found.kernel.routines.values())
+        for contract in (routine.contract for routine in study.kernel.routines.values())
         if contract.counted
-        for place in simulated_places(contract, sizes, found.alignments)
+        for place in simulated_places(contract, sizes, study.alignments)
     }
     return predict(
-        found.kernel.id, microarch=",".join(dict.fromkeys(cores)), sizes=sorted(counts) or [1]
+        study.kernel.id, microarch=",".join(dict.fromkeys(cores)), sizes=sorted(counts) or [1]
     )
 
 
 def cores_of(kernel: Kernel, microarch: str | None) -> str | None:
-    """Return the cores of a kernel's ISA among those asked for; all where none is of it."""
+    """Return those of the cores asked for that have a kernel's ISA; microarch itself if none."""
     if microarch in (None, "all"):
         return microarch
     mine = [core.id for core in microarchs.select(microarch) if core.isa == kernel.isa]
@@ -413,7 +413,7 @@ class Asked:
         return " ".join([f"loopwright recommend {kernel}", *self._common(kernel)])
 
     def figure(self, kernel: str, variant: str, core: str, source: str, place: str = "") -> str:
-        """Return the command for cycles of a variant by a source; place is its code offset."""
+        """Return the command for a variant's cycles by a source; place is its code offset."""
         if kernels.is_own_code(variant):
             tree = shlex.quote(self.tree or "debian:6.12")
             return f"loopwright baseline {kernel} --tree {tree}"

@@ -1,4 +1,4 @@
-"""Pages that need no network: their template, tables with cells that sort, figures as SVG."""
+"""Self-contained HTML pages: their template, tables that sort, figures as SVG."""
 
 import io
 import json
@@ -27,7 +27,7 @@ from loopwright.predicting.models import MODELS
 INK = "#1b1f24"
 FAINT = "#c9ced6"
 
-# Those that have too little contrast with a dark page have a lighter twin for it.
+# Colours with too little contrast on a dark page have a lighter one for it.
 OKABE_ITO = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#f0e442")
 TOL_MUTED = (
     "#332288", "#cc6677", "#117733", "#88ccee", "#999933", "#882255", "#44aa99", "#aa4499",
@@ -51,7 +51,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class Style:
-    """Style of one source or variant: a colour, and a mark that tells it apart without colour."""
+    """The style of a source or variant: a colour, and a mark readable without colour."""
 
     colour: str
     marker: str
@@ -69,9 +69,9 @@ def source(name: str) -> Style:
 
 
 def variant(name: str, kernel: str | None = None) -> Style:
-    """Return the style of a variant: by its place in kernel.toml, else by its name alone.
+    """Return the style of a variant: by its position in kernel.toml, else by its name alone.
 
-    What a Linux tree has itself (tree:VERSION) is in the colour of the text.
+    A tree's own function (tree:VERSION) has the colour of the text.
     """
     if kernels.is_own_code(name):
         return Style(INK, "*", "", "--")
@@ -80,18 +80,18 @@ def variant(name: str, kernel: str | None = None) -> Style:
 
 
 def numbered(number: int) -> Style:
-    """Return the style of what only has a number: an instruction of a block."""
+    """Return the style of a numbered thing: an instruction of a block."""
     return _style(TOL_MUTED, number)
 
 
-def _style(colours: tuple[str, ...], at: int) -> Style:
-    """Return the style at a place; past the last colour the lines' dashes tell them apart."""
-    turn, place = divmod(at, len(colours))
+def _style(colours: tuple[str, ...], position: int) -> Style:
+    """Return the style at a position; past the last colour, dashes of lines differ."""
+    turn, colour = divmod(position, len(colours))
     n = len(_MARKERS)
     return Style(
-        colours[place],
-        _MARKERS[(place + turn) % n],
-        _HATCHES[(place + turn) % n],
+        colours[colour],
+        _MARKERS[(colour + turn) % n],
+        _HATCHES[(colour + turn) % n],
         _DASHES[turn % len(_DASHES)],
     )
 
@@ -121,16 +121,16 @@ def made(template: str, *, scripts: Sequence[str], style: str = "", **values: An
 
 
 def check(out: Path) -> None:
-    """Refuse a page's name before there is a page; InputError where it cannot be written there."""
+    """Raise InputError unless a page can be written to a path."""
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"{out} does not end in .html; name the page so")
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file for the page")
-    there = next(folder for folder in out.absolute().parents if folder.exists())
-    if not there.is_dir():
-        raise InputError(f"{out} cannot be written: {there} is not a folder; name another place")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{out} cannot be written: {there} is read-only; name another place")
+    existing = next(folder for folder in out.absolute().parents if folder.exists())
+    if not existing.is_dir():
+        raise InputError(f"{out} cannot be written: {existing} is not a folder; name another place")
+    if not os.access(existing, os.W_OK):
+        raise InputError(f"{out} cannot be written: {existing} is read-only; name another place")
 
 
 def write(page: str, out: Path) -> None:
@@ -144,7 +144,7 @@ NONE = "\N{EM DASH}"
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: what it shows, what it sorts by, and whether it is a command to be copied."""
+    """A cell: its text, its sort key, and whether it is a command to be copied."""
 
     text: str
     order: float | None = None
@@ -166,7 +166,7 @@ class Column:
 
 @dataclass(frozen=True)
 class GridRow:
-    """A row; facets are what filters know it by: core, model, variant, notion."""
+    """A row; facets are the keys that filters use: core, model, variant, notion."""
 
     cells: Sequence[Cell]
     facets: Mapping[str, str]
@@ -209,7 +209,7 @@ def column(
     sign: bool = False,
     wide: bool = False,
 ) -> Column:
-    """Return a column of texts, or of numbers with so many digits behind the point.
+    """Return a column of texts, or of numbers with so many decimals.
 
     of is the key of its values in a row (the head where left out), or returns a row's value or
     cell. sign shows that of positive numbers; wide is for sentences.
@@ -217,21 +217,21 @@ def column(
     value: Callable[[Row], Any] = of if callable(of) else itemgetter(of or head)
 
     def cell(row: Row) -> Cell:
-        found = value(row)
-        if isinstance(found, Cell):
-            return found
-        return text(found) if digits is None else number(found, digits, sign=sign)
+        content = value(row)
+        if isinstance(content, Cell):
+            return content
+        return text(content) if digits is None else number(content, digits, sign=sign)
 
     return Column(head, cell, digits is not None, wide)
 
 
 def core_column(of: str = "microarch") -> Column:
-    """Return a column of cores' ids, each marked where it is this machine's."""
+    """Return a column of cores' ids, with this machine's core marked."""
     return column("core", lambda row: hosts.marked(str(row[of])))
 
 
 def again_column(command: Callable[[Row], str]) -> Column:
-    """Return a column of the commands that give each row's figures again."""
+    """Return a column of the commands that reproduce each row's figures."""
     return Column("again by", lambda row: Cell(command(row), command=True))
 
 
@@ -245,7 +245,7 @@ def number(
 ) -> Cell:
     """Return a cell of a number, a dash where it is missing.
 
-    doubt is its uncertainty; mark is put behind a figure of which a remark says more.
+    doubt is its uncertainty; mark is appended to a figure with a remark.
     """
     if value is None or pd.isna(value):
         return Cell(NONE)
@@ -259,12 +259,12 @@ def number(
 
 
 def variant_facet(kernel: str, variant: Any) -> str:
-    """Return what a filter knows a variant by: variants of two kernels may share a name."""
+    """Return the key of a variant in filters: variants of two kernels may share a name."""
     return f"{kernel}/{variant}"
 
 
 class Words:
-    """Numbers of texts, in the order in which they were first asked for; the empty one is 0."""
+    """Texts by number, in the order of their first use; the empty one is 0."""
 
     def __init__(self) -> None:
         self._of = {"": 0}
@@ -275,15 +275,15 @@ class Words:
 
     @property
     def all(self) -> Sequence[str]:
-        """Return all texts, by number."""
+        """All texts, by number."""
         return list(self._of)
 
 
 def uop(row: Row, words: Words) -> list[int | None]:
     """Return a row of a timeline as the scripts of a page read it.
 
-    Iteration and instruction, the numbers of what the uop does, its port and what it waited for,
-    then the cycle of each step (None: skipped).
+    Iteration and instruction, the numbers of the texts for the uop's role, port and wait, then the
+    cycle of each step (None: skipped).
     """
     what = ", ".join(filter(None, (row["role"], row["how"])))
     texts = (what, row["port"] or "", row["waited_for"] or "")
@@ -292,7 +292,7 @@ def uop(row: Row, words: Words) -> list[int | None]:
 
 
 def script_data(data: Mapping[str, Any]) -> str:
-    """Return data as JSON that may stand in a script element."""
+    """Return data as JSON that is safe in a script element."""
     # "</script>" in a text must not end the element.
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -303,8 +303,8 @@ _THEMED = (*ON_DARK, "#ffffff")  # white is the page, behind bars and between ce
 def inline(figure: Figure, name: str, label: str) -> str:
     """Return a figure as an svg element.
 
-    name keeps its ids apart from those of other figures of the page; label is its text for who
-    cannot see it. Its fixed colours become CSS variables, --p- and their six digits.
+    name keeps its ids apart from those of other figures of the page; label is its alternative text.
+    Its fixed colours become CSS variables, --p- and their six digits.
     """
     out = io.StringIO()
     settings = {"svg.fonttype": "none", "svg.hashsalt": name, "axes.unicode_minus": False}

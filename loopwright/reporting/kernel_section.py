@@ -1,4 +1,4 @@
-"""The section of one kernel on the page: its figures and tables."""
+"""The section of one kernel in the report: its figures and tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,24 +27,24 @@ from loopwright.reporting.html import (
     variant_facet,
 )
 
-CURVE = ["routine", "microarch", "source"]  # what one curve chart is of
+CURVE = ["routine", "microarch", "source"]  # key of one chart of curves
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as an svg element, its caption, and what filters know it by."""
+    """A figure as an svg element, its caption, and its keys for filters."""
 
     svg: str
     caption: str
     facets: dict[str, str]
 
 
-def throughput_bars(found: Finding, name: str) -> Iterator[Drawing]:
+def throughput_bars(finding: Finding, name: str) -> Iterator[Drawing]:
     """Yield the cycles of each variant, for each core with figures."""
-    answered = set(found.table.loc[found.table["cycles"].notna(), "microarch"])
-    for core in (c for c in found.cores() if c in answered):
+    answered = set(finding.table.loc[finding.table["cycles"].notna(), "microarch"])
+    for core in (c for c in finding.cores() if c in answered):
         yield drawing(
-            plots.cycles(found.table, core),
+            plots.cycles(finding.table, core),
             f"{name}-{core}-throughput",
             f"{core}: cycles by variant and source, for as many bytes of each variant",
             "the table below has the same numbers",
@@ -52,14 +52,14 @@ def throughput_bars(found: Finding, name: str) -> Iterator[Drawing]:
         )
 
 
-def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
+def heat_maps(finding: Finding, name: str) -> Iterator[Drawing]:
     """Yield a heat map for each core on which some offset slows a variant down."""
-    for core, words in found.boundaries.groupby("microarch", sort=False):
+    for core, words in finding.boundaries.groupby("microarch", sort=False):
         slow = ", ".join(words.loc[words["slow_offsets"] != "", "variant"])
         if not slow:
             continue
         yield drawing(
-            plots.heat_map(found.sweep, str(core)),
+            plots.heat_map(finding.sweep, str(core)),
             f"{name}-{core}-heat",
             f"{core}: slowdown over code offsets. A dot marks more than 2 % above the variant's "
             "best; dashed lines are 32-byte boundaries, dotted ones 16-byte",
@@ -69,24 +69,24 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
         )
 
 
-def costs(found: Finding) -> pd.DataFrame:
-    """Return costs of calls by size and routine: what was measured, then what is simulated."""
-    measured = cycle_curves.measured(found.study.measurements)
-    said = cycle_curves.of_calls(found.calls) if len(found.calls) else measured
-    parts = [part for part in (measured, said) if len(part)]
+def costs(finding: Finding) -> pd.DataFrame:
+    """Return costs of calls by size and routine: measured ones, then simulated ones."""
+    measured = cycle_curves.measured(finding.study.measurements)
+    simulated = cycle_curves.of_calls(finding.calls) if len(finding.calls) else measured
+    parts = [part for part in (measured, simulated) if len(part)]
     rows = pd.concat(parts or [measured], ignore_index=True)
-    return rows.assign(routine=[found.kernel.variants[name].routine for name in rows["variant"]])
+    return rows.assign(routine=[finding.kernel.variants[name].routine for name in rows["variant"]])
 
 
 def curves(
-    found: Finding, known: pd.DataFrame, histogram: Histogram | None, name: str
+    finding: Finding, costs: pd.DataFrame, histogram: Histogram | None, name: str
 ) -> Iterator[Drawing]:
     """Yield the cost of a call over its size, for each routine, core and source.
 
-    Those of a routine have the same axis of cycles.
+    The charts of a routine share their axis of cycles.
     """
-    most = cycle_curves.between(known).groupby(known["routine"])["high_cycles"].max().to_dict()
-    for key, mine in known.groupby(CURVE, sort=False):
+    highest = cycle_curves.between(costs).groupby(costs["routine"])["high_cycles"].max().to_dict()
+    for key, mine in costs.groupby(CURVE, sort=False):
         routine, core, source = map(str, key)
         what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
         notes = "; ".join(note for note in mine["note"].unique() if note)
@@ -95,12 +95,13 @@ def curves(
         parts = [
             f"{routine} on {core}: cycles a call over its size, {what}",
             *(["Bands: as far as what nobody has measured of the core can move it"] * bands),
-            f"Vertical lines: the cheapest variant changes{_silent(found, routine, core, source)}",
+            "Vertical lines: the cheapest variant changes"
+            f"{_silent(finding, routine, core, source)}",
         ]
         weights = f"; bars: calls in {histogram.name}" if histogram else ""
         yield drawing(
             plots.size_curves(
-                mine, kernel=found.kernel.id, histogram=histogram, most=float(most[routine])
+                mine, kernel=finding.kernel.id, histogram=histogram, most=float(highest[routine])
             ),
             f"{name}-{routine}-{core}-{source}-sizes",
             f"{'. '.join(parts)}{weights}",
@@ -110,9 +111,9 @@ def curves(
         )
 
 
-def _silent(found: Finding, routine: str, core: str, source: str) -> str:
-    """Return which variants of a routine have no cost at all on a core, and why."""
-    rows = found.calls
+def _silent(finding: Finding, routine: str, core: str, source: str) -> str:
+    """Return the variants of a routine without a cost on a core, with the reasons."""
+    rows = finding.calls
     if source == MEASURED or rows.empty:
         return ""
     mine = rows[(rows["routine"] == routine) & (rows["microarch"] == core)]
@@ -122,7 +123,7 @@ def _silent(found: Finding, routine: str, core: str, source: str) -> str:
 
 
 def scatters(findings: list[Finding]) -> Iterator[Drawing]:
-    """Yield predicted over measured cycles for each core that something was measured on."""
+    """Yield predicted over measured cycles for each core with measurements."""
     pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
     for core, mine in pairs.groupby("microarch", sort=False):
         yield drawing(
@@ -135,17 +136,17 @@ def scatters(findings: list[Finding]) -> Iterator[Drawing]:
 
 
 def drawing(figure: Figure, name: str, caption: str, aside: str, **facets: str) -> Drawing:
-    """Return a figure as the page has it; aside is for who cannot see it."""
+    """Return a figure for the page; aside is added to its alternative text."""
     return Drawing(html.inline(figure, name, f"{caption}; {aside}"), caption, facets)
 
 
-def strips(found: Finding, name: str) -> Iterator[Drawing]:
-    """Yield the strips of each routine, a row of each for a core."""
-    if found.bands.empty:
+def strips(finding: Finding, name: str) -> Iterator[Drawing]:
+    """Yield the bands of each routine as strips, a row for each core."""
+    if finding.bands.empty:
         return
-    for routine, mine in found.bands.groupby("routine", sort=False):
+    for routine, mine in finding.bands.groupby("routine", sort=False):
         yield drawing(
-            plots.strip(mine, found.kernel.id),
+            plots.strip(mine, finding.kernel.id),
             f"{name}-{routine}-strip",
             f"{routine}: the best variant by size of a call. Filled: it beats the baseline "
             "whatever is not known; hatched: it may; empty: the baseline as it is",
@@ -156,14 +157,14 @@ def strips(found: Finding, name: str) -> Iterator[Drawing]:
 _SHARED = (column("variant"), core_column())
 
 
-def bands(found: Finding, name: str) -> Grid:
-    """Return the bands with their speeds."""
+def bands(finding: Finding, name: str) -> Grid:
+    """Return the bands of sizes with their speeds."""
     return grid(
         f"{name}-bands",
-        f"{found.kernel.id}: which variant is best from which size to which. wins: whatever is not "
-        "known; open: what is not known, or the error of the evidence, decides; keeps: none beats "
+        f"{finding.kernel.id}: which variant is best from which size to which. wins: whatever is "
+        "not known; open: what is not known, or the error of the evidence, decides; keeps: none beats "
         "the baseline",
-        found.bands,
+        finding.bands,
         [
             column("routine"), core_column(), column("where", "condition", wide=True),
             column("from, B", "from_bytes", 0), column("to, B", "to_bytes", 0),
@@ -180,9 +181,9 @@ def _gain(head: str, of: str) -> Column:
     return column(head, lambda row: 100 * (row[of] - 1), 1, sign=True)
 
 
-def throughput_table(found: Finding, asked: Asked, name: str) -> Grid:
-    """Return the comparison: a row for each variant, core and source that has a number."""
-    limits = found.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
+def throughput_table(finding: Finding, asked: Asked, name: str) -> Grid:
+    """Return the comparison: a row for each variant, core and source with a figure."""
+    limits = finding.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()
 
     def cycles(row: Row) -> Cell:
@@ -194,14 +195,14 @@ def throughput_table(found: Finding, asked: Asked, name: str) -> Grid:
     def again(row: Row) -> str:
         measured = row["source"] == MEASURED
         place = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
-        return asked.figure(found.kernel.id, *_key(row), place=place)
+        return asked.figure(finding.kernel.id, *_key(row), place=place)
 
     return grid(
         f"{name}-throughput",
-        f"{found.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for as "
-        "many bytes of each variant, speed against the baseline, and each model's error where this "
+        f"{finding.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for "
+        "as many bytes of each variant, speed against the baseline, and each model's error where this "
         "was measured. A figure with ! or * is in no comparison: its remark says why",
-        found.table[found.table["cycles"].notna()],
+        finding.table[finding.table["cycles"].notna()],
         [
             *_SHARED, column("source"), column("notion"), column("offset, B", "offset", 0),
             column("cycles", cycles, 2), column("for", "unit"),
@@ -211,7 +212,7 @@ def throughput_table(found: Finding, asked: Asked, name: str) -> Grid:
             column("limited by", lambda row: limit_of.get(_key(row), ""), wide=True),
             column("remark", _remark, wide=True), _origin(), again_column(again),
         ],
-        lambda row: _facets(found, row, str(row["source"])),
+        lambda row: _facets(finding, row, str(row["source"])),
     )  # fmt: skip
 
 
@@ -220,7 +221,7 @@ def _key(row: Row) -> tuple[str, str, str]:
 
 
 def _origin(source: str = "") -> Column:
-    """Return the column that says where each row's figures come from: its source, or this one."""
+    """Return the column of the figures' origin: each row's source, or the given one."""
     return column(
         "origin",
         lambda row: findings.origin_of(
@@ -231,7 +232,7 @@ def _origin(source: str = "") -> Column:
 
 
 def _remark(row: Row) -> str:
-    """Return what a reader of a figure must know: why it is not used, which loop it is of."""
+    """Return the remarks on a figure: why it does not count, its gaps, the chosen loop."""
     partial = f"measured {row['note']}" if row["note"] else ""
     several = row["main_loop"] if " loops: " in str(row["main_loop"]) else ""
     return _joined(row["excluded"], partial, row["caveat"], several)
@@ -241,16 +242,16 @@ def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def steps(found: Finding, name: str) -> Grid:
-    """Return what each step gained on the way to the variants that improve found."""
+def steps(finding: Finding, name: str) -> Grid:
+    """Return the gain of each step on the way to the variants that `improve` found."""
     return grid(
         f"{name}-steps",
-        f"{found.kernel.id}: cycles by pipeline of the variants that `improve` found, as it "
+        f"{finding.kernel.id}: cycles by pipeline of the variants that `improve` found, as it "
         "predicted them, from the one that it began with on, step by step",
         [
             {"variant": variant.name, "step": step, "microarch": core, "cycles": cycles,
              "faster": before.cycles[core] / cycles}
-            for variant in found.kernel.variants.values()
+            for variant in finding.kernel.variants.values()
             for before, step in zip(variant.steps[:1] + variant.steps, variant.steps, strict=False)
             for core, cycles in step.cycles.items()
         ],
@@ -260,7 +261,7 @@ def steps(found: Finding, name: str) -> Grid:
             column("cycles a call", "cycles", 2), column("times as fast as before", "faster", 2),
         ],
         lambda row: {
-            "core": row["microarch"], "variant": variant_facet(found.kernel.id, row["variant"])
+            "core": row["microarch"], "variant": variant_facet(finding.kernel.id, row["variant"])
         },
     )  # fmt: skip
 
@@ -268,12 +269,14 @@ def steps(found: Finding, name: str) -> Grid:
 _SILENT = {"source": "model", "microarch": "core", "variant": "variants"}
 
 
-def silent(found: Finding, name: str) -> Grid:
-    """Return why there is no number, each reason once."""
-    missing = found.table[found.table["cycles"].isna() & found.table["error"].fillna("").ne("")]
+def silent(finding: Finding, name: str) -> Grid:
+    """Return the reasons for missing figures, each once."""
+    missing = finding.table[
+        finding.table["cycles"].isna() & finding.table["error"].fillna("").ne("")
+    ]
     return grid(
         f"{name}-silent",
-        f"{found.kernel.id}: no number, and why",
+        f"{finding.kernel.id}: no number, and why",
         [
             {"reason": error, **{key: mine[key].unique() for key in _SILENT}}
             for error, mine in missing.groupby("error", sort=False)
@@ -289,28 +292,28 @@ def _listed(head: str, of: str) -> Column:
     return column(head, lambda row: ", ".join(row[of]))
 
 
-def assumed(found: Finding, name: str) -> Grid:
-    """Return the unmeasured parameters that the simulator's figures follow."""
+def assumed(finding: Finding, name: str) -> Grid:
+    """Return the unmeasured parameters that the simulator's figures depend on."""
     return grid(
         f"{name}-assumed",
-        f"{found.kernel.id}: cycles of an iteration, or of 64 bytes and the start of a string "
+        f"{finding.kernel.id}: cycles of an iteration, or of 64 bytes and the start of a string "
         "instruction, as a parameter varies over what is known of it, or by a step",
-        found.assumed,
+        finding.assumed,
         [
             *_SHARED, column("parameter", "of"), column("taken as", "figure"),
             column("cycles, from", "least_cycles", 2), column("cycles, to", "most_cycles", 2),
             column("why", "source", wide=True),
             again_column(
-                lambda row: f"loopwright predict {found.kernel.id}/{row['variant']} "
+                lambda row: f"loopwright predict {finding.kernel.id}/{row['variant']} "
                 f"--microarch {row['microarch']} --sources"
             ),
         ],
-        lambda row: _facets(found, row, SIMULATOR),
+        lambda row: _facets(finding, row, SIMULATOR),
     )  # fmt: skip
 
 
 def ports(cores: Sequence[str]) -> Grid:
-    """Return which ports of the cores run what."""
+    """Return the ports of each kind of uop on the cores."""
     return grid(
         "ports",
         "Which ports of each core run what",
@@ -330,35 +333,35 @@ OFFSET_COSTS = (
 )  # fmt: skip
 
 
-def boundaries(found: Finding, asked: Asked, name: str) -> Grid:
-    """Return what code alignment costs, in words."""
+def boundaries(finding: Finding, asked: Asked, name: str) -> Grid:
+    """Return the cost of code alignment, in words."""
 
     def again(row: Row) -> str:
-        return asked.figure(found.kernel.id, row["variant"], row["microarch"], SIMULATOR, "all")
+        return asked.figure(finding.kernel.id, row["variant"], row["microarch"], SIMULATOR, "all")
 
     return grid(
         f"{name}-boundaries",
-        f"{found.kernel.id}: cycles an iteration over the code offsets 0 to 63, simulated",
-        found.boundaries,
+        f"{finding.kernel.id}: cycles an iteration over the code offsets 0 to 63, simulated",
+        finding.boundaries,
         [*_SHARED, *OFFSET_COSTS, _origin(SIMULATOR), again_column(again)],
-        lambda row: _facets(found, row, SIMULATOR),
+        lambda row: _facets(finding, row, SIMULATOR),
     )
 
 
-def calls(found: Finding, asked: Asked, name: str) -> Grid:
+def calls(finding: Finding, asked: Asked, name: str) -> Grid:
     """Return the measured costs of calls."""
-    measured = found.study.measurements
+    measured = finding.study.measurements
     rows = measured[measured["quantity"] == "call"] if len(measured) else measured
 
     def again(row: Row) -> str:
-        said = asked.figure(found.kernel.id, row["variant"], row["microarch"], MEASURED)
-        if " measure " in said and found.kernel.routines:
-            said += f" --sizes {row['size_bytes']:.0f}"
-        return said
+        command = asked.figure(finding.kernel.id, row["variant"], row["microarch"], MEASURED)
+        if " measure " in command and finding.kernel.routines:
+            command += f" --sizes {row['size_bytes']:.0f}"
+        return command
 
     return grid(
         f"{name}-calls",
-        f"{found.kernel.id}: measured cycles a call",
+        f"{finding.kernel.id}: measured cycles a call",
         rows,
         [
             column("variant"), column("core", lambda row: hosts.marked(row["microarch"] or HERE)),
@@ -371,15 +374,15 @@ def calls(found: Finding, asked: Asked, name: str) -> Grid:
             column("remark", lambda row: _joined(row["reason"], row["note"]), wide=True),
             _origin(MEASURED), again_column(again),
         ],
-        lambda row: _facets(found, {**row, "microarch": row["microarch"] or HERE}, MEASURED),
+        lambda row: _facets(finding, {**row, "microarch": row["microarch"] or HERE}, MEASURED),
     )  # fmt: skip
 
 
-def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
-    """Return which variant is cheapest in which stretch of sizes, by routine, core, source."""
+def cheapest(finding: Finding, costs: pd.DataFrame, name: str) -> Grid:
+    """Return the cheapest variant by range of sizes, for each routine, core and source."""
     return grid(
         f"{name}-cheapest",
-        f"{found.kernel.id}: the cheapest variant by size, with the crossover points",
+        f"{finding.kernel.id}: the cheapest variant by size, with the crossover points",
         [
             {**row, **dict(zip(CURVE, key, strict=True)), "remark": _joined(*mine["note"].unique())}
             for key, mine in costs.groupby(CURVE, sort=False)
@@ -395,26 +398,26 @@ def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
     )  # fmt: skip
 
 
-def contract(found: Finding, name: str) -> Grid:
-    """Return how each variant fared against its contract."""
+def contract(finding: Finding, name: str) -> Grid:
+    """Return the result of each variant's contract check."""
     return grid(
         f"{name}-contract",
-        f"{found.kernel.id}: calls made to hold variants to their contract: results, faults at "
+        f"{finding.kernel.id}: calls made to hold variants to their contract: results, faults at "
         "every position, bounds, registers",
-        found.study.checks,
+        finding.study.checks,
         [
             column("variant"),
             column("holds", lambda row: "yes" if row["passed"] else "no"),
             column("cases", digits=0),
             column("reported beyond need, B", "over_report_bytes", 0),
             column("failure, or note", lambda row: row["failure"] or row["note"], wide=True),
-            again_column(lambda row: f"loopwright check {found.kernel.id}/{row['variant']}"),
+            again_column(lambda row: f"loopwright check {finding.kernel.id}/{row['variant']}"),
         ],
-        lambda row: {"variant": variant_facet(found.kernel.id, row["variant"])},
+        lambda row: {"variant": variant_facet(finding.kernel.id, row["variant"])},
     )
 
 
-def _facets(found: Finding, row: Row, model: str) -> dict[str, str]:
-    variant = variant_facet(found.kernel.id, row["variant"])
+def _facets(finding: Finding, row: Row, model: str) -> dict[str, str]:
+    variant = variant_facet(finding.kernel.id, row["variant"])
     out = {"core": str(row["microarch"]), "model": model, "variant": variant}
     return out | ({"notion": row["notion"]} if row.get("notion") in ("loop", "unrolled") else {})

@@ -21,13 +21,13 @@ _ROW = ["variant", "microarch"]
 
 
 def side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what compare returns, or predict of assembly text, with the sources side by side.
+    """Return rows of compare, or of predict of assembly text, with the sources side by side.
 
-    Columns: variant (or a loop's label), microarch, unit (what cycles are for, alike for all
-    variants of a routine; an iteration, of assembly text), bytes_per_iteration, SOURCE_cycles for
-    each model with a figure and for the measurement, with its measured_uncertainty_cycles;
-    spread_percent, of the models' largest figure over the least. Figures that are excluded, and
-    measurements of a part, are none here: unanswered says why.
+    Columns: variant (or a loop's label), microarch, unit (the amount of work that cycles are for,
+    alike for all variants of a routine; an iteration, of assembly text), bytes_per_iteration,
+    SOURCE_cycles for each model with a figure and for the measurement, with its
+    measured_uncertainty_cycles; spread_percent, of the models' largest figure over the least.
+    Excluded figures and measurements of a part are missing here: unanswered has the reasons.
     """
     known = _named(rows).query("cycles.notna() and excluded == '' and note == ''")
     models = [m.id for m in MODELS if m.id in set(known["source"])]
@@ -40,9 +40,9 @@ def side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
     wide.insert(0, "bytes_per_iteration", first["bytes_per_iteration"].max().astype("Int64"))
     wide.insert(0, "unit", first["unit"].first())
     if MEASURED in sources:
-        truth = known[known["source"] == MEASURED]
-        scaled = truth["uncertainty"] * truth["cycles_per_unit"] / truth["cycles"]
-        of_row = truth.assign(uncertainty=scaled).groupby(_ROW)["uncertainty"]
+        measured = known[known["source"] == MEASURED]
+        scaled = measured["uncertainty"] * measured["cycles_per_unit"] / measured["cycles"]
+        of_row = measured.assign(uncertainty=scaled).groupby(_ROW)["uncertainty"]
         wide["measured_uncertainty_cycles"] = of_row.first()
     most, least = per_unit[models].max(axis=1), per_unit[models].min(axis=1)
     wide["spread_percent"] = 100 * (most / least - 1)
@@ -55,15 +55,15 @@ def against_baseline(rows: pd.DataFrame) -> pd.DataFrame:
     Columns: routine, variant, and a SOURCE on MICROARCH for each that has a figure.
     """
     known = rows[rows["vs_baseline"].notna()]
-    where = known["source"] + " on " + known["microarch"]
-    wide = known.assign(where=where).pivot_table(
+    source_on_core = known["source"] + " on " + known["microarch"]
+    wide = known.assign(where=source_on_core).pivot_table(
         index=["routine", "variant"], columns="where", values="vs_baseline", sort=False
     )
     return wide.reset_index().rename_axis(columns=None)
 
 
 def unanswered(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return why sources have no figure that counts: microarch, source, why, and which variants."""
+    """Return the missing figures: microarch, source, why (the reason), and the variants."""
     rows = _named(rows)
     cycles = rows["cycles"].map("{:.2f} is ".format)
     why = rows["error"].fillna("").mask(rows["excluded"].ne(""), cycles + rows["excluded"])
@@ -78,19 +78,19 @@ def unanswered(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of compare, or those of predict with what compare would say of them."""
+    """Return rows of compare, or rows of predict with the columns of compare."""
     if "excluded" in rows:
         return rows
     rows = rows.rename(columns={"id": "variant", "model": "source"})
-    low = microarchs.below_bounds(rows)
+    below = microarchs.below_bounds(rows)
     why = [
-        microarchs.why_below_bounds(n) if cut else ""
-        for n, cut in zip(rows["least_cycles"], low, strict=True)
+        microarchs.why_below_bounds(n) if is_below else ""
+        for n, is_below in zip(rows["least_cycles"], below, strict=True)
     ]
     return rows.assign(excluded=why, note="", unit="an iteration", cycles_per_unit=rows["cycles"])
 
 
-APART = 5.0  # per cent of spread from which on models disagree
+APART = 5.0  # percent of spread above which models disagree
 _SAME = 0.02  # relative
 
 Row = dict[Hashable, Any]
@@ -100,24 +100,24 @@ def disagreements(kernel: str, cores: Sequence[str]) -> pd.DataFrame:
     """Ask all models about KERNEL on those of the cores (ids) that run it; explain differences.
 
     One row for each variant and core on which the models' figures are more than 5 % apart, or one
-    of them cannot be, the widest first: variant, microarch, offset_bytes, unit, spread_percent (of
-    the largest over the least), MODEL_cycles for that unit of each model with a figure that can be,
-    and why, in words.
+    of them is below its lower bound, the widest first: variant, microarch, offset_bytes, unit,
+    spread_percent (of the largest over the least), MODEL_cycles for that unit of each model with a
+    possible figure, and why, the reason in words.
     """
     isa = kernels.load(kernel).isa
     microarch = ",".join(core for core in cores if microarchs.load(core).isa == isa)
     rows = _by_unit(kernel, predict(kernel, microarch=microarch, model="all"))
     ideal = predict(kernel, microarch=microarch, parameters={"front_end": "ideal"})
     ideal = _by_unit(kernel, ideal)
-    without = ideal.set_index(["variant", "microarch"])["cycles"].to_dict()
-    found = []
+    without_front_end = ideal.set_index(["variant", "microarch"])["cycles"].to_dict()
+    out = []
     for key, mine in rows[rows["cycles"].notna()].groupby(["variant", "microarch"]):
         variant, core = key
-        sane = mine[~mine["low"]]
-        cycles = sane.set_index("model")["cycles"]
+        possible = mine[~mine["low"]]
+        cycles = possible.set_index("model")["cycles"]
         spread = 100 * (cycles.max() / cycles.min() - 1)
         if spread > APART or mine["low"].any():
-            found.append(
+            out.append(
                 {
                     "variant": variant,
                     "microarch": core,
@@ -125,19 +125,19 @@ def disagreements(kernel: str, cores: Sequence[str]) -> pd.DataFrame:
                     "unit": mine["unit"].iloc[0],
                     "spread_percent": spread,
                     **{f"{model}_cycles": value for model, value in cycles.items()},
-                    "why": _why(mine.to_dict("records"), float(without[key])),
+                    "why": _why(mine.to_dict("records"), float(without_front_end[key])),
                 }
             )
-    figures = [f"{m.id}_cycles" for m in MODELS if any(f"{m.id}_cycles" in row for row in found)]
+    figures = [f"{m.id}_cycles" for m in MODELS if any(f"{m.id}_cycles" in row for row in out)]
     columns = ["variant", "microarch", "offset_bytes", "unit", "spread_percent", *figures, "why"]
-    table = pd.DataFrame(found, columns=columns)
+    table = pd.DataFrame(out, columns=columns)
     return table.sort_values("spread_percent", ascending=False, ignore_index=True)
 
 
 def _by_unit(kernel: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return predictions with cycles for what the variants of a routine are compared by.
+    """Return predictions with cycles for the unit by which a routine's variants are compared.
 
-    low says which of them are below what loads and stores take.
+    low is True for those below the bound by loads and stores.
     """
     routines = kernels.load(kernel).routines
     contracts = [routines[name].contract for name in rows["routine"]]
@@ -152,36 +152,36 @@ def _by_unit(kernel: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _why(answers: list[Row], ideal: float) -> str:
-    """Return the reasons: figures that cannot be, what the front end costs, other bottlenecks."""
+    """Return the reasons: impossible figures, the cost of the front end, other bottlenecks."""
     out = [
         f"{a['model']}: {a['cycles']:.2f} is {microarchs.why_below_bounds(a['least_cycles'])}"
         for a in answers
         if a["low"]
     ]
-    sane = [a for a in answers if not a["low"]]
-    ours = next((a for a in answers if a["model"] == SIMULATOR), None)
-    bare = sane[0]["cycles"] if sane else 0.0
-    if ours and ideal == ideal:
+    possible = [a for a in answers if not a["low"]]
+    simulated = next((a for a in answers if a["model"] == SIMULATOR), None)
+    bare = possible[0]["cycles"] if possible else 0.0
+    if simulated and ideal == ideal:
         bare = ideal
-        if ours["cycles"] > bare * (1 + _SAME):
+        if simulated["cycles"] > bare * (1 + _SAME):
             out.append(
-                f"front end: {ours['cycles'] - bare:.2f} of {SIMULATOR}'s {ours['cycles']:.2f} "
-                "cycles, which models without one do not see"
+                f"front end: {simulated['cycles'] - bare:.2f} of {SIMULATOR}'s "
+                f"{simulated['cycles']:.2f} cycles, which models without one do not see"
             )
-    if any(abs(a["cycles"] / bare - 1) > _SAME for a in sane if a is not ours):
-        said = [f"{a['model']}: {a['bottleneck'] or 'not said'}" for a in sane]
-        out.append(f"they see other bottlenecks ({'; '.join(said)})")
+    if any(abs(a["cycles"] / bare - 1) > _SAME for a in possible if a is not simulated):
+        bottlenecks = [f"{a['model']}: {a['bottleneck'] or 'not said'}" for a in possible]
+        out.append(f"they see other bottlenecks ({'; '.join(bottlenecks)})")
     return "; ".join(out) or "not known"
 
 
 Part = str | pd.DataFrame | Figure
 Drawn = Part | Sequence[Part]
 
-_ROWS = 8  # of a list of which several can be chosen, at most
+_ROWS = 8  # visible rows of a list with several choices, at most
 
 
 class Several(list[str]):
-    """Options of which several can be chosen; the first so many are, at first."""
+    """Options of which several can be chosen; the first ones are preselected."""
 
     def __init__(self, options: Sequence[str], chosen: int = 2) -> None:
         super().__init__(options)
@@ -189,7 +189,7 @@ class Several(list[str]):
 
 
 class Page:
-    """Lines of text, tables and figures, one below the other, as a notebook shows them."""
+    """Lines of text, tables and figures, one below the other, for a notebook."""
 
     def __init__(self, drawn: Drawn) -> None:
         self.parts = [drawn] if isinstance(drawn, str | pd.DataFrame | Figure) else list(drawn)
@@ -207,10 +207,9 @@ class Choices:
         pick = Choices(kernel=["x86_64/copy_user", ...], microarchs=Several(["zen2", ...]))
         pick.show(lambda kernel, microarchs: ...)
 
-    The first option is chosen at first; one that comes twice is there once. A Several gives a list
-    of which more than one can be chosen. What show draws is drawn again
-    whenever a choice changes; an InputError is shown in its place. pick["kernel"] is a choice as
-    it is, pick["kernel"] = ID makes it.
+    The first option is preselected; duplicates are merged. A Several gives a list of which more
+    than one can be chosen. show draws again whenever a choice changes; an InputError is shown in
+    the place of the drawing. pick["kernel"] reads a choice, pick["kernel"] = ID sets it.
     """
 
     def __init__(self, **options: Sequence[str]) -> None:
@@ -280,7 +279,7 @@ def _plain(part: Part) -> str:
 
 
 def _table(rows: pd.DataFrame) -> str:
-    """Return a table: text at the left, numbers, to two decimals, at the right."""
+    """Return a table as HTML: text at the left, numbers at the right with two decimals."""
     sides = ["right" if pd.api.types.is_numeric_dtype(rows[c]) else "left" for c in rows.columns]
     head = _row("th", [str(c) for c in rows.columns], sides)
     body = [_row("td", [_cell(v) for v in row], sides) for row in rows.itertuples(index=False)]

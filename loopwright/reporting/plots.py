@@ -1,8 +1,7 @@
 """Figures, in plain matplotlib: each function takes a table and returns a Figure.
 
-The tables come from the verbs of the package and from the modules beside this one. A figure is not
-pyplot's any more: in a notebook it is shown where it is the last value of a cell, or by
-display(figure).
+The tables come from the verbs of the package and from the modules beside this one. A figure is
+closed in pyplot: a notebook shows it where it is the last value of a cell, or by display(figure).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -54,10 +53,10 @@ _LOOK = {
 
 
 def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Give a function that draws the shared look.
+    """Decorate a drawing function with the shared style.
 
-    Its figure is no longer pyplot's when it is returned: a notebook shows it once, where it is
-    displayed or the last value of a cell, and many figures do not pile up.
+    The figure is closed in pyplot when it is returned: a notebook shows it once, where it is
+    displayed or the last value of a cell, and figures do not accumulate.
     """
 
     @wraps(function)
@@ -71,19 +70,19 @@ def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
 
 
 def one_panel(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a figure of so many inches and its only axes."""
+    """Return a figure of a size in inches and its only axes."""
     return plt.subplots(figsize=(width, height), layout="constrained")
 
 
 def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes], list[Axes]]:
-    """Return a figure of count panels with the same axes, so many abreast, and the panels.
+    """Return a figure of count panels with shared axes, at most abreast in a row, and the panels.
 
-    With feet each has a lower one below it, which shares its horizontal axis: the last list.
+    With feet each panel has a lower one below it, which shares its horizontal axis: the last list.
     """
     columns = min(count, abreast)
     lines = -(-count // columns)
     heights = {"top": 4.0, "foot": 1.0} if feet else {"top": 4.0}
-    figure, every = plt.subplot_mosaic(
+    figure, mosaic = plt.subplot_mosaic(
         [
             [f"{part}{n}" if n < count else "." for n in range(first, first + columns)]
             for first in range(0, lines * columns, columns)
@@ -94,10 +93,10 @@ def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes],
         height_ratios=[*heights.values()] * lines,
         layout="constrained",
     )
-    tops, lower = ([every[f"{part}{n}"] for n in range(count)] for part in ("top", [*heights][-1]))
-    for alike in (tops, lower):
-        for axes in alike[1:]:
-            axes.sharey(alike[0])
+    tops, lower = ([mosaic[f"{part}{n}"] for n in range(count)] for part in ("top", [*heights][-1]))
+    for row_of_axes in (tops, lower):
+        for axes in row_of_axes[1:]:
+            axes.sharey(row_of_axes[0])
     for axes in lower:
         axes.tick_params(labelbottom=True)
     return figure, tops, lower if feet else []
@@ -109,7 +108,7 @@ def beside(axes: Axes) -> None:
 
 
 def beneath(figure: Figure, *every: Axes, order: Sequence[str] = ()) -> None:
-    """Put the legend of axes below the figure, what several of them have once; in order if any."""
+    """Put one legend for several axes below the figure, each label once."""
     shown: dict[str, Artist] = {}
     for axes in every:
         handles, labels = axes.get_legend_handles_labels()
@@ -119,7 +118,7 @@ def beneath(figure: Figure, *every: Axes, order: Sequence[str] = ()) -> None:
 
 
 def nothing(why: str) -> Figure:
-    """Return a figure that says why there is nothing to see."""
+    """Return a figure with the reason why there is nothing to draw."""
     figure, axes = plt.subplots(figsize=(8, 1.2), layout="constrained")
     axes.axis("off")
     axes.text(0, 0.5, why, wrap=True, va="center")
@@ -131,10 +130,10 @@ _SOURCES = (*(m.id for m in MODELS), MEASURED)
 
 @drawn
 def cycles(table: pd.DataFrame, microarch: str) -> Figure:
-    """Draw the cycles of each variant on one core, a bar for each source that answers.
+    """Draw the cycles of each variant on one core, a bar for each source with a figure.
 
-    table is what compare returns: cycles are for the unit that its variants are compared by, with
-    a panel for each unit. Error bars are the measurement's uncertainty. Figures that are excluded,
+    table is what compare returns: cycles are for the unit that its variants are compared by, with a
+    panel for each unit. Error bars are the measurement's uncertainty. Figures that are excluded,
     and measurements of a part of a routine, are not drawn.
     """
     rows = table[(table["microarch"] == microarch) & table["cycles"].notna()]
@@ -159,7 +158,7 @@ def cycles(table: pd.DataFrame, microarch: str) -> Figure:
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, sources: list[str]) -> None:
-    """Draw the bars of the variants that one unit compares, a group for each variant."""
+    """Draw the bars of the variants that are compared by one unit, grouped by variant."""
     variants = list(rows["variant"].unique())
     height = 1 / (len(sources) + 1)
     for number, source in enumerate(sources):
@@ -244,9 +243,9 @@ def heat_map(rows: pd.DataFrame, microarch: str) -> Figure:
 
 @drawn
 def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
-    """Draw a row for each kind of uops and a column for each port: a square where it runs.
+    """Draw a row for each kind of uop and a column for each port, with a square where it runs.
 
-    kinds are the rows, those of the core where left out; one that it has no figures of stays empty.
+    kinds are the rows, those of the core where left out; a kind without figures stays empty.
     """
     uses = {use.kind: use.ports for use in core_figures.port_uses(core)}
     rows = list(uses) if kinds is None else list(kinds)
@@ -272,7 +271,7 @@ def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
 
 @drawn
 def ports(rows: pd.DataFrame) -> Figure:
-    """Draw the uops an iteration on each port that is used, an instruction a colour and a hatch.
+    """Draw the uops an iteration on each port used, with a colour and hatch by instruction.
 
     rows is what loopwright.ports returns for one block at one offset.
     """
@@ -323,12 +322,12 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
     for (kernel, variant), mine in rows.groupby(["kernel", "variant"], sort=False):
         style = html.variant(str(variant), str(kernel))
         mine = mine.sort_values("size_bytes")
-        for said, figures, marker, line in (
+        for name, figures, marker, line in (
             ("published", mine["percent"], style.marker, "none"),
             ("predicted", mine["predicted"], None, style.line),
         ):
             axes.plot(
-                mine["size_bytes"].astype(float), figures, label=f"{variant}, {said}",
+                mine["size_bytes"].astype(float), figures, label=f"{variant}, {name}",
                 color=style.colour, marker=marker, linestyle=line,
             )  # fmt: skip
     axes.set_xscale("log", base=2)
@@ -341,8 +340,8 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-_NAMED = 3  # loops farthest off that are named in the figure
-_APART = 10.0  # per cent from which on a loop is far off
+_NAMED = 3  # loops with the largest errors, which the figure names
+_APART = 10.0  # percent of error from which the figure names a loop
 _OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
 
 
@@ -350,9 +349,9 @@ _OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
 def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     """Draw predicted over measured cycles of one core, a colour and a marker for each model.
 
-    pairs is what cross_validation.pairs returns of loops, or paired_calls of calls; of says
-    which. The line is where both are the same, the band 10 % to either side; the legend has each
-    model's MAPE and Kendall's tau; the variants that the first model misses most are named.
+    pairs is what cross_validation.pairs returns of loops, or paired_calls of calls, as of says. The
+    line is the identity, the band 10 % to either side; the legend has each model's MAPE and
+    Kendall's tau; the variants with the first model's largest errors are named.
     """
     pairs = pairs[pairs["predicted_cycles"].notna()]
     if pairs.empty:
@@ -404,8 +403,8 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     return figure
 
 
-_LINEAR = 8  # bytes below which the axis is linear: a call may be of 0
-_SAME = 0.1  # relative
+_LINEAR = 8  # bytes below which the axis is linear, as a call may have 0 bytes
+_SAME = 0.1  # relative difference within which curves share a line
 _ABREAST = 2  # panels in a row, at most
 
 
@@ -419,12 +418,12 @@ def size_curves(
 ) -> Figure:
     """Draw the cost of a call over its size, a line for each variant.
 
-    costs is what cycle_curves.measured or called returns, or several one below the other:
-    each core and source has a panel, with the same axes. kernel gives the variants the colours that
-    they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said).
-    Variants of the same cost share a line. A line has a band where what nobody has measured of a
-    core can move it. Grey lines mark the crossover points, where the cheapest variant changes; bars
-    beneath show how many calls of a histogram fall on each size.
+    costs is what cycle_curves.measured or called returns, or several of them concatenated: each
+    core and source has a panel, with shared axes. kernel gives the variants the colours that they
+    have elsewhere, most is the end of the axis of cycles (by default the highest cost). Variants
+    with the same cost share a line. A line has a band where its cost depends on unmeasured
+    parameters of a core. Grey lines mark the crossover points, where the cheapest variant changes;
+    bars beneath show the calls of a histogram by size.
     """
     if costs.empty:
         return nothing("no costs of calls: nothing was measured, or no model has a figure")
@@ -488,21 +487,21 @@ def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
 
 
 def _alike(costs: pd.DataFrame) -> list[list[str]]:
-    """Return the variants in groups whose costs nobody could tell apart in the figure.
+    """Return the variants in groups whose lines coincide in the figure.
 
-    Each costs the same as the first of its group to 10 % at all sizes: two pixels of the axis.
+    Each costs the same as the first of its group within 10 % at all sizes: two pixels of the axis.
     """
     figures = [c for c in ("cost_cycles", "low_cycles", "high_cycles") if c in costs]
     groups: list[tuple[pd.DataFrame, list[str]]] = []
     for name, mine in costs.groupby("variant", sort=False):
-        here = mine.set_index("size_bytes")[figures].sort_index().astype(float)
+        curve = mine.set_index("size_bytes")[figures].sort_index().astype(float)
         for first, names in groups:
-            same = first.index.equals(here.index)
-            if same and np.allclose(here, first, rtol=_SAME, atol=0, equal_nan=True):
+            same = first.index.equals(curve.index)
+            if same and np.allclose(curve, first, rtol=_SAME, atol=0, equal_nan=True):
                 names.append(str(name))
                 break
         else:
-            groups.append((here, [str(name)]))
+            groups.append((curve, [str(name)]))
     return [names for _, names in groups]
 
 
@@ -523,10 +522,10 @@ _HALF = 0.36
 
 @drawn
 def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
-    """Draw which variant is best over sizes, a strip for each core and condition.
+    """Draw the best variant over sizes, a strip for each core and condition.
 
     bands has the rows of one routine as recommend.Judgement has them. The baseline has no colour;
-    hatched in the colour of a variant is where that one may win, or where its win is contested.
+    hatched in the colour of a variant is a band in which it may win, or its win is contested.
     """
     if bands.empty:
         return nothing("no size of a call is known on any core")
@@ -566,9 +565,9 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
     return figure
 
 
-_MOST = 80  # uops that one figure holds
+_MOST = 80  # uops of one figure, at most
 
-# What a uop does from one step to the next, with its colour and the letter of its first cycle.
+# The stretches between steps of a uop, each with its colour and the letter of its first cycle.
 STRETCHES = (
     ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", html.OKABE_ITO[5]),
     ("decoded_cycle", "dispatched_cycle", "in the queue before rename", "Q", html.OKABE_ITO[1]),
@@ -580,7 +579,7 @@ STRETCHES = (
 
 @drawn
 def timeline(rows: pd.DataFrame) -> Figure:
-    """Draw a line an uop and a column a cycle.
+    """Draw a timeline: a line for each uop and a column for each cycle.
 
     rows is what loopwright.timeline returns for one block at one offset. Each stretch of a uop's
     life has a colour and begins with its letter; R is the cycle in which it retires. Of more than
@@ -627,7 +626,7 @@ def _life(axes: Axes, at: int, row: dict[Hashable, Any]) -> None:
 
 
 def _label(row: dict[Hashable, Any]) -> str:
-    """Return iteration, instruction, its text, and the port or why there is none."""
+    """Return iteration, instruction, its text, and the port or the reason for none."""
     where = f"port {row['port']}" if row["port"] else row["how"]
     text = " ".join(str(row["text"]).split())
     return f"{row['iteration']}.{row['instruction']} {text:.30} {where}"

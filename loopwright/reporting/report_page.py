@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs no network: the answers first, details folded."""
+"""The report as one self-contained HTML page: the answers first, details folded."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from loopwright.reporting.text import SAID_OF
 from loopwright.rows import Rows, statements
 from loopwright.version import VERSION
 
-HERE = "*"  # follows this machine's core in the verdicts
+HERE = "*"  # marks this machine's core in the verdicts
 _BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
 _WORDS = {
     Kind.WINNER: "ship",
@@ -56,10 +56,10 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class RoutineVerdict:
-    """A routine's verdict: word is "ship", "split", "open", "contested", "keep" or "unknown", said
-    the rest of it.
+    """A routine's verdict: its word, the rest of the sentence, and its verdicts by core.
 
-    cores has for cores, and conditions on them, which variants win there by size, or "open".
+    word is "ship", "split", "open", "contested", "keep" or "unknown". cores has for cores, and
+    conditions on them, the variants that win there by size, or "open".
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class RoutineVerdict:
 
     @property
     def section(self) -> str:
-        """Return the id of the section that has the details."""
+        """The id of the section with the details."""
         return kernel_name(self.kernel)
 
 
@@ -82,46 +82,46 @@ def kernel_name(kernel: str) -> str:
 def verdicts(findings: Sequence[Finding]) -> list[RoutineVerdict]:
     """Return the verdict on every routine of a report."""
     return [
-        _verdict(found, {str(key): value for key, value in row.items()})
-        for found in findings
-        for row in found.recommendation.to_dict("records")
+        _verdict(finding, {str(key): value for key, value in row.items()})
+        for finding in findings
+        for row in finding.recommendation.to_dict("records")
     ]
 
 
-def _verdict(found: Finding, row: dict[str, object]) -> RoutineVerdict:
+def _verdict(finding: Finding, row: dict[str, object]) -> RoutineVerdict:
     routine, winner, baseline = (str(row[key]) for key in ("routine", "winner", "baseline"))
-    bands = found.bands
+    bands = finding.bands
     if len(bands):
         bands = bands[(bands["routine"] == routine) & (bands["microarch"] != EVERY)]
     kind = Kind(str(row["answer"]))
     if kind is Kind.WINNER:
-        said = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
+        text = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
     elif kind is Kind.BASELINE:
-        said = f"{baseline}: no variant is proven faster"
+        text = f"{baseline}: no variant is proven faster"
     elif kind in _BY_CORE:
-        said = f"against {baseline}"
+        text = f"against {baseline}"
     else:
-        said = str(kind)
+        text = str(kind)
     cores = tuple(_cores(bands)) if kind in _BY_CORE and len(bands) else ()
     word = _WORDS[kind]
-    return RoutineVerdict(found.kernel.id, routine, word, said, cores)
+    return RoutineVerdict(finding.kernel.id, routine, word, text, cores)
 
 
 def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return cores with what is won or contested on them by size, then those where it is open.
+    """Return cores with the wins and contested wins on them by size, then those where it is open.
 
-    Nothing where it is open on all of them. Cores with the same bands share an entry, and a
-    condition that changes nothing has none. HERE follows this machine's core.
+    The list is empty where it is open on all of them. Cores with the same bands share an entry, and
+    a condition that changes nothing has none. HERE marks this machine's core.
     """
-    said: dict[tuple[str, str], str] = {}
+    text_of: dict[tuple[str, str], str] = {}
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
-        every = mine.to_dict("records")
-        parts = _bands([band for band in every if band["status"] in (WINS, CONTESTED)])
+        records = mine.to_dict("records")
+        parts = _bands([band for band in records if band["status"] in (WINS, CONTESTED)])
         is_open = OPEN in set(mine["status"]) and not condition
-        said[str(core), str(condition)] = ", ".join(parts) or ("open" if is_open else "")
+        text_of[str(core), str(condition)] = ", ".join(parts) or ("open" if is_open else "")
     of_text: dict[str, list[str]] = {}
-    for (core, condition), won in said.items():
-        if won and not (condition and won == said.get((core, ""))):
+    for (core, condition), won in text_of.items():
+        if won and not (condition and won == text_of.get((core, ""))):
             name = hosts.marked(str(core), HERE)
             where = f"{name} if {condition}" if condition else name
             of_text.setdefault(won, []).append(where)
@@ -132,7 +132,7 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _bands(won: Sequence[Mapping[Hashable, object]]) -> list[str]:
-    """Return variants with the sizes that each wins, or is contested at."""
+    """Return variants with the sizes at which each wins, or is contested."""
     sizes: dict[str, list[str]] = {}
     for band in won:
         low, high = band["from_bytes"], band["to_bytes"]
@@ -140,7 +140,7 @@ def _bands(won: Sequence[Mapping[Hashable, object]]) -> list[str]:
         sizes.setdefault(f"{band['variant']}{mark}", []).append(
             f"{low}" if low == high else f"{low}-{high}"
         )
-    return [f"{variant} {', '.join(some)} B" for variant, some in sizes.items()]
+    return [f"{variant} {', '.join(ranges)} B" for variant, ranges in sizes.items()]
 
 
 LEFT, RIGHT = -50, 150  # ends of the axis, percent
@@ -152,8 +152,8 @@ _KEYS = ["kernel", "variant", "baseline", "machine", "scope"]
 class Pair:
     """A pair of variants on a machine: texts, and marks as positions in percent of the axis.
 
-    predicted_at has the ends of the predicted range, None where there is no prediction. cut says
-    that a mark lies beyond the axis and is drawn at its end.
+    predicted_at has the ends of the predicted range, None where there is no prediction. cut is True
+    if a mark lies beyond the axis and is drawn at its end.
     """
 
     name: str
@@ -166,12 +166,12 @@ class Pair:
 
     @property
     def label(self) -> str:
-        """Return the row in words."""
+        """The row in words."""
         return f"{self.name}, {self.where}: published {self.published}, predicted {self.predicted}"
 
 
 def at(percent: float) -> float:
-    """Return where a speed-up lies on the axis, in percent of its length."""
+    """Return the position of a speed-up on the axis, in percent of its length."""
     return round(100 * (min(max(percent, LEFT), RIGHT) - LEFT) / (RIGHT - LEFT), 2)
 
 
@@ -179,7 +179,7 @@ def pairs(
     findings: Sequence[Finding], figures: pd.DataFrame, answers: Sequence[ThreadAnswer]
 ) -> list[Pair]:
     """Return the rows of a report's kernels; figures is what loopwright.published returns."""
-    kernels = {found.kernel.id for found in findings}
+    kernels = {finding.kernel.id for finding in findings}
     known = figures[
         figures["percent"].notna() & figures["retracted"].eq("") & figures["kernel"].isin(kernels)
     ]
@@ -195,18 +195,18 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     published = [float(value) for value in rows["percent"]]
     predicted = [float(value) for value in rows["predicted"].dropna()]
     core = first["predicted_on"]
-    said = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
+    text = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
     if answer and answer.verdict and answer.verdict.core == core and first["kind"] != "loop":
         # The range over what nobody has measured of the core.
         speed = answer.verdict.speed
         predicted += [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
-        said = f"{span(predicted)} (call, {core})"
+        text = f"{span(predicted)} (call, {core})"
     ends = (min(predicted), max(predicted)) if predicted else None
     return Pair(
         name=f"{first['variant']} against {first['baseline']}",
         where=f"{first['machine']}, {first['scope']}",
         published=span(published),
-        predicted=said or f"none: {first['error']}",
+        predicted=text or f"none: {first['error']}",
         published_at=tuple(sorted({at(value) for value in published})),
         predicted_at=(at(ends[0]), at(ends[1])) if ends else None,
         cut=any(not LEFT <= value <= RIGHT for value in (*published, *predicted)),
@@ -221,16 +221,16 @@ def data(findings: list[Finding], asked: Asked) -> str:
     """
     words = Words()
     timelines = []
-    for found in findings:
-        for moment in found.moments:
+    for finding in findings:
+        for moment in finding.moments:
             command = asked.figure(
-                found.kernel.id, moment.variant, moment.microarch, SIMULATOR, str(moment.offset)
+                finding.kernel.id, moment.variant, moment.microarch, SIMULATOR, str(moment.offset)
             )
             if " predict " in command:
                 command += f" --timeline {ITERATIONS}"
             timelines.append(
                 {
-                    "kernel": found.kernel.id,
+                    "kernel": finding.kernel.id,
                     "variant": moment.variant,
                     "core": moment.microarch,
                     "offset": moment.offset,
@@ -287,41 +287,43 @@ def _in_order(answers: list[ThreadAnswer]) -> list[ThreadAnswer]:
     return sorted(answers, key=lambda answer: order.index(answer.thread.id))
 
 
-def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> dict[str, Any]:
-    """Return the section of a kernel, as the template names what is in it."""
-    name = kernel_name(found.kernel.id)
-    costs = kernel_section.costs(found)
+def _part(finding: Finding, asked: Asked, histogram: Histogram | None) -> dict[str, Any]:
+    """Return the section of a kernel by the template's names."""
+    name = kernel_name(finding.kernel.id)
+    costs = kernel_section.costs(finding)
     return {
         "name": name,
-        "kernel": found.kernel,
-        "finding": found,
-        "judged": found.recommendation.to_dict("records"),
-        "strips": list(kernel_section.strips(found, name)),
-        "bands": kernel_section.bands(found, name),
-        "throughput": list(kernel_section.throughput_bars(found, name)),
-        "throughput_table": kernel_section.throughput_table(found, asked, name),
-        "steps": kernel_section.steps(found, name),
-        "silent": kernel_section.silent(found, name),
-        "assumed": kernel_section.assumed(found, name),
-        "heat_maps": list(kernel_section.heat_maps(found, name)),
-        "boundaries": kernel_section.boundaries(found, asked, name),
-        "curves": list(kernel_section.curves(found, costs, histogram, name)),
-        "cheapest": kernel_section.cheapest(found, costs, name),
-        "calls": kernel_section.calls(found, asked, name),
-        "contract": kernel_section.contract(found, name),
+        "kernel": finding.kernel,
+        "finding": finding,
+        "judged": finding.recommendation.to_dict("records"),
+        "strips": list(kernel_section.strips(finding, name)),
+        "bands": kernel_section.bands(finding, name),
+        "throughput": list(kernel_section.throughput_bars(finding, name)),
+        "throughput_table": kernel_section.throughput_table(finding, asked, name),
+        "steps": kernel_section.steps(finding, name),
+        "silent": kernel_section.silent(finding, name),
+        "assumed": kernel_section.assumed(finding, name),
+        "heat_maps": list(kernel_section.heat_maps(finding, name)),
+        "boundaries": kernel_section.boundaries(finding, asked, name),
+        "curves": list(kernel_section.curves(finding, costs, histogram, name)),
+        "cheapest": kernel_section.cheapest(finding, costs, name),
+        "calls": kernel_section.calls(finding, asked, name),
+        "contract": kernel_section.contract(finding, name),
     }
 
 
 def _accuracy(findings: list[Finding]) -> Grid | None:
-    """Return how each model did on each core that something was measured on."""
+    """Return the accuracy of each model on each core with measurements."""
     pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
     if pairs.empty:
         return None
-    where = pairs.drop_duplicates("microarch").set_index("microarch")
+    measured_on = pairs.drop_duplicates("microarch").set_index("microarch")
 
     def origin(row: Row) -> str:
-        of = where.loc[row["microarch"]]
-        return f"{origin_of(row['source'], '', '')} against {of['machine']}, {of['clock']}"
+        machine = measured_on.loc[row["microarch"]]
+        return (
+            f"{origin_of(row['source'], '', '')} against {machine['machine']}, {machine['clock']}"
+        )
 
     return grid(
         "accuracy",
@@ -337,7 +339,7 @@ def _accuracy(findings: list[Finding]) -> Grid | None:
 
 
 def _facets(findings: list[Finding]) -> dict[str, list[str]]:
-    """Return what can be filtered for, in the order of the tables."""
+    """Return the values of each filter, in the order of the tables."""
     whole = pd.concat([f.table for f in findings], ignore_index=True)
     return {
         "kernel": [f.kernel.id for f in findings],

@@ -1,4 +1,4 @@
-"""A scan, or what changed between two builds, as one HTML page that needs no network."""
+"""A scan, or the changes between two builds, as one self-contained HTML page."""
 
 import base64
 import gzip
@@ -27,7 +27,7 @@ from loopwright.version import VERSION
 
 
 def command(asked: Question, out: Path, other: Path | str | None = None) -> str:
-    """Return the command of a page of one scan, or of two builds where there is another file."""
+    """Return the command for the page of a scan, or of two builds with another file."""
     parts = ["loopwright scan", shlex.quote(str(asked.file))]
     parts += [shlex.quote(str(other))] if other is not None else []
     for option in ("microarch", "symbols", "features", "profile"):
@@ -41,7 +41,7 @@ _UNCHANGED = {CHANGES.index(change) for change in (builds_module.SAME, builds_mo
 
 @dataclass(frozen=True)
 class Changes:
-    """Pairs of loops that a page lists, and by core what became of each: a place in CHANGES."""
+    """The pairs of loops that a page lists, and by core the change of each: an index of CHANGES."""
 
     pairs: Sequence[Pair]
     found: Sequence[Sequence[int]]
@@ -52,14 +52,14 @@ class Changes:
         return sorted(n for pair in self.pairs if (n := getattr(pair, side)) is not None)
 
     def changed(self, side: str) -> list[int]:
-        """Return the numbers of those that changed on some core, the worst news first."""
+        """Return the numbers of the loops that changed on some core, the worst first."""
         worst = [min(of_pair) for of_pair in zip(*self.found, strict=True)]
         order = sorted(range(len(self.pairs)), key=lambda at: worst[at])
         numbers = [getattr(self.pairs[at], side) for at in order if worst[at] not in _UNCHANGED]
         return [n for n in numbers if n is not None]
 
     def data(self) -> dict[str, Any]:
-        """Return the pairs by their places among the loops listed (-1: none), and their changes."""
+        """Return the pairs as indexes of the listed loops (-1: none), and their changes."""
         return {
             "a": self._places("a"),
             "b": self._places("b"),
@@ -72,7 +72,7 @@ class Changes:
 
 
 def changes(builds: Between, most: int) -> Changes:
-    """Return what became of the loops of two builds; of too many those with the worst news."""
+    """Return the changes of the loops of two builds; of too many, the worst."""
     a, b = builds.a, builds.b
     pairs = builds_module.match(a.found.loops, b.found.loops)
     found = [
@@ -88,26 +88,26 @@ def changes(builds: Between, most: int) -> Changes:
     )
 
 
-ITERATIONS = 4  # of a timeline
-MOST_CODE = 2_000_000  # bytes of packed instructions and fixes in a page
-MOST_TIMELINES = 1_500_000  # bytes of packed timelines
-TOGETHER = 64  # loops that are packed together
-_ROWS = 160  # uops of one timeline
-_APART = 1.02  # cycles whose ratio is below are alike
+ITERATIONS = 4  # iterations of a timeline
+MOST_CODE = 2_000_000  # bytes of packed instructions and fixes in a page, at most
+MOST_TIMELINES = 1_500_000  # bytes of packed timelines in a page, at most
+TOGETHER = 64  # loops of one pack
+_ROWS = 160  # uops of one timeline, at most
+_APART = 1.02  # least ratio of cycles that differ
 
 
 def _packed(
-    numbers: Sequence[int], of: Callable[[Sequence[int], Words], list[Any]], most: float
+    numbers: Sequence[int], details: Callable[[Sequence[int], Words], list[Any]], most: float
 ) -> tuple[list[str], list[int]]:
-    """Return what is said of as many of some loops as fit, and the numbers of these.
+    """Return the packed details of as many loops as fit, and the numbers of these loops.
 
-    It is packed in the order given: texts of base64 that hold JSON packed by gzip, each of up to
-    64 loops, and the texts that these name by numbers.
+    They are packed in the order given: base64 of gzip of JSON, up to TOGETHER loops in each, with
+    the texts that the loops refer to by number.
     """
     packs: list[str] = []
     for at in range(0, len(numbers), TOGETHER):
         words = Words()
-        loops = of(numbers[at : at + TOGETHER], words)
+        loops = details(numbers[at : at + TOGETHER], words)
         text = json.dumps({"words": words.all, "loops": loops}, separators=(",", ":"))
         packs.append(base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode())
         if sum(map(len, packs)) > most:
@@ -117,11 +117,11 @@ def _packed(
 
 
 def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
-    """Return the bytes of an iteration, its instructions (place, length, text), and its fix."""
+    """Return a loop's code, its instructions (position, length, text), and its fix."""
     loop = scan.found.loops[number]
     try:
         lines = binary_loops.listing(loop)
-    except InputError:  # then no core has figures for it either, which is said
+    except InputError:  # no core has figures for it either, and its row has the error
         lines = []
     return {
         "code": loop.executed.hex(),
@@ -137,16 +137,16 @@ def _timelines(
 ) -> list[list[list[Any]]]:
     """Return for each loop its timelines on a core: code offset, and a row for each uop.
 
-    Those are of where it lies and, where its place costs it something, of its best place.
+    The offsets are the loop's own and, where it is slower there, its best one.
     """
     loops = scan.found.loops
-    asked = [(m, place) for m, n in enumerate(numbers) for place in _offsets(costs, n, loops[n])]
-    found = binary_loops.timelines(
-        [(loops[numbers[m]], at) for m, at in asked], costs.core, ITERATIONS
+    asked = [(m, offset) for m, n in enumerate(numbers) for offset in _offsets(costs, n, loops[n])]
+    timelines = binary_loops.timelines(
+        [(loops[numbers[m]], offset) for m, offset in asked], costs.core, ITERATIONS
     )
     out: list[list[list[Any]]] = [[] for _ in numbers]
-    for (m, at), rows in zip(asked, found, strict=True):
-        out[m].append([at, [uop(row, words) for row in rows[:_ROWS]]])
+    for (m, offset), rows in zip(asked, timelines, strict=True):
+        out[m].append([offset, [uop(row, words) for row in rows[:_ROWS]]])
     return out
 
 
@@ -173,7 +173,7 @@ _COLUMNS = {
 
 
 def _first(rows: Rows, caption: str) -> Grid:
-    """Return the rows that are there without scripts."""
+    """Return the rows that are visible without scripts."""
     columns = [column(h, n, digits) for n, (h, digits) in _COLUMNS.items() if n in rows.columns]
     return grid("first", caption, rows.records()[:_FIRST], columns)
 
@@ -183,7 +183,7 @@ HURT, DEPENDS, INDIFFERENT, NONE = "hdi-"  # states of a loop on a core
 
 @dataclass(frozen=True)
 class Side:
-    """A scan, and the numbers of its loops that the page lists, in the order of addresses."""
+    """A scan, and the numbers of the loops that the page lists, in the order of addresses."""
 
     scan: Scan
     numbers: Sequence[int]
@@ -191,10 +191,10 @@ class Side:
     _strips: dict[tuple[float, ...], int] = field(default_factory=dict, init=False)
 
     def data(self) -> dict[str, Any]:
-        """Return its columns; strips are (cycles, places in a row at which it takes them) in turn.
+        """Return the columns of its loops; a strip is cycles and run lengths over offsets in turn.
 
-        Texts are given by their numbers. Of a core, state has a letter for each loop, strip its
-        number (-1: none), and the rest what only some loops have, by their place in the columns.
+        Texts are numbers of words. For each core, state has a letter for each loop, strip its
+        number (-1: none); the other columns have only some loops, by their index.
         """
         loops = [self.scan.found.loops[n] for n in self.numbers]
         sections = self._sections()
@@ -273,7 +273,7 @@ def _states(costs: CoreCosts) -> str:
 
 
 def _kind(fix: Fix) -> str:
-    """Return what kind of a fix it is, as a filter has it."""
+    """Return the kind of a fix, as a filter has it."""
     if fix.candidate is None:
         return fix.words
     kinds = {
@@ -291,9 +291,9 @@ _LOOKS = {
     builds_module.HURT: "loud", builds_module.SLOWER: "loud", builds_module.FIXED: "good",
     builds_module.FASTER: "good", builds_module.SAME: "faint", builds_module.UNKNOWN: "none",
 }  # fmt: skip
-MOST = 60_000  # loops that a page lists
-_FIRST = 20  # rows that are there without scripts
-# The states of rows: how data and users call them, and how they look on the map.
+MOST = 60_000  # loops that a page lists, at most
+_FIRST = 20  # rows that are visible without scripts
+# The states of rows: their letters in the data, their names, and their styles on the map.
 STATES = {
     "scan": (
         ("h", "hurt", "loud"), ("d", "depends", "middle"), ("i", "indifferent", "faint"),
@@ -312,27 +312,27 @@ _SCRIPTS = (
 def of_scan(scan: Scan, again: str) -> str:
     """Return the page of a scan; again is the command that writes it again.
 
-    All loops are in its table and on its map, with their strips of places; as many as fit, those
-    that lose most first, also have their instructions and timelines.
+    All loops are in its table and on its map, with their strips over code offsets; as many as fit,
+    those with the largest losses first, also have their instructions and timelines.
     """
     ranked = list(dict.fromkeys(place.loop for place in scan.places))[:MOST]
     words, numbers = Words(), sorted(ranked)
     side = Side(scan, numbers, words).data() | _details(scan, ranked, numbers)
     left_out = len(scan.found.loops) - len(numbers)
-    first = _first(scan.rows(_FIRST), "The loops that lose most")
+    first = _first(scan.rows(_FIRST), "The loops with the largest losses")
     summary = list(scan.summary())
     return _page("scan", [scan], [side], None, words, left_out, again, first, summary)
 
 
 def of_builds(builds: Between, again: str) -> str:
-    """Return the page of what changed between two builds; again is as for of_scan."""
+    """Return the page of the changes between two builds; again is as for of_scan."""
     words, found = Words(), changes(builds, MOST)
     sides, scans = [], [builds.b, builds.a]
     for side, build in zip("ba", scans, strict=True):
         numbers = found.listed(side)
         own = _details(build, found.changed(side), numbers, share=0.5)
         sides.append(Side(build, numbers, words).data() | own)
-    first = _first(builds.rows(changed=True), "What changed most")
+    first = _first(builds.rows(changed=True), "The largest changes")
     pairs, summary = found.data(), list(builds.summary())
     return _page("builds", scans, sides, pairs, words, found.left_out, again, first, summary)
 
@@ -340,24 +340,24 @@ def of_builds(builds: Between, again: str) -> str:
 def _details(
     scan: Scan, chosen: Sequence[int], listed: Sequence[int], share: float = 1.0
 ) -> dict[str, Any]:
-    """Return packs of details, and which of the loops listed they hold, in their order.
+    """Return packs of details, and the indexes of the listed loops that they hold.
 
-    They are instructions and fixes of loops, and of each a list of timelines for each core. share
-    is that of the room of a page.
+    One has instructions and fixes, the other timelines for each core. share is the part of the
+    page's room.
     """
 
-    def code(some: Sequence[int], words: Words) -> list[Any]:
-        return [_loop(scan, n, words) for n in some]
+    def code(numbers: Sequence[int], words: Words) -> list[Any]:
+        return [_loop(scan, n, words) for n in numbers]
 
-    def timelines(some: Sequence[int], words: Words) -> list[Any]:
-        by_core = [_timelines(scan, costs, some, words) for costs in scan.costs]
+    def timelines(numbers: Sequence[int], words: Words) -> list[Any]:
+        by_core = [_timelines(scan, costs, numbers, words) for costs in scan.costs]
         return [list(of_loop) for of_loop in zip(*by_core, strict=True)]
 
     at = {n: m for m, n in enumerate(listed)}
     out: dict[str, Any] = {"together": TOGETHER}
-    for of, most in ((code, MOST_CODE), (timelines, MOST_TIMELINES)):
-        packs, held = _packed(chosen, of, share * most)
-        out[of.__name__] = {"packs": packs, "held": [at[n] for n in held]}
+    for details, most in ((code, MOST_CODE), (timelines, MOST_TIMELINES)):
+        packs, held = _packed(chosen, details, share * most)
+        out[details.__name__] = {"packs": packs, "held": [at[n] for n in held]}
     return out
 
 

@@ -1,4 +1,4 @@
-"""The report as plain text, fit for a mailing list."""
+"""The report as plain text for a mailing list."""
 
 import io
 import textwrap
@@ -19,7 +19,7 @@ from loopwright.predicting.models import MODELS, SIMULATOR
 from loopwright.reporting.findings import Finding, clocks, model_versions
 
 WIDTH = 72
-_BETWEEN = 3  # blanks between the columns of a table
+_BETWEEN = 3  # spaces between the columns of a table
 
 
 def section(title: str) -> str:
@@ -29,14 +29,14 @@ def section(title: str) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """Return text as lines, hanging by two columns."""
+    """Return text as lines with a hanging indent of two columns."""
     return textwrap.wrap(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
     )
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Say whether a table fits without breaking a cell."""
+    """True if a table fits without breaking a cell."""
     widest = (max(map(len, cells)) for cells in zip(columns, *rows, strict=True))
     return sum(widest) + _BETWEEN * (len(columns) - 1) <= WIDTH
 
@@ -44,7 +44,7 @@ def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Return a table; the first columns (left of them) are text, the others numbers.
 
-    Columns stand closer where it would not fit else.
+    Columns are closer together where it would not fit otherwise.
     """
     sides = 1 if fits(columns, rows) else 0
     padding = (0, 1, 0, sides)
@@ -59,14 +59,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_MOST = 10  # sizes that there is room for
+_MOST = 10  # sizes of one table, at most
 
 
 def band_lines(bands: pd.DataFrame) -> list[str]:
-    """Return for each routine a table of cores over sizes, and what its letters mean.
+    """Return for each routine a table of cores over sizes, and the legend of its letters.
 
-    bands is what recommend.Judgement has. A letter is the variant that wins there; with a question
-    mark it may win, with an exclamation mark a published figure says otherwise; a dot is the
+    bands is that of recommend.Judgement. A letter is the variant that wins there; with a question
+    mark it may win, with an exclamation mark a published figure has the other sign; a dot is the
     baseline.
     """
     out: list[str] = []
@@ -98,7 +98,7 @@ def _strip(bands: pd.DataFrame) -> Iterator[str]:
 
 
 def _sizes(bands: pd.DataFrame) -> list[int]:
-    """Return sizes to show: doubled from the least to the largest, as many as there is room for."""
+    """Return the sizes to show: doubled from the least to the largest, at most _MOST."""
     low, high = int(bands["from_bytes"].min()), int(bands["to_bytes"].max())
     out = [max(low, 1)]
     while out[-1] * 2 <= high:
@@ -107,11 +107,11 @@ def _sizes(bands: pd.DataFrame) -> list[int]:
 
 
 def _cell(mine: pd.DataFrame, size: int, letters: dict[str, str]) -> str:
-    there = mine[(mine["from_bytes"] <= size) & (size <= mine["to_bytes"])]
-    if there.empty:
+    bands_there = mine[(mine["from_bytes"] <= size) & (size <= mine["to_bytes"])]
+    if bands_there.empty:
         return ""
-    # Where two bands meet the upper one begins.
-    row = there.iloc[-1]
+    # At the border of two bands the upper one applies.
+    row = bands_there.iloc[-1]
     if row["status"] == KEEPS:
         return "."
     return letters[str(row["variant"])] + {OPEN: "?", CONTESTED: "!"}.get(str(row["status"]), "")
@@ -125,7 +125,7 @@ _HEADS = {m.id: m.short for m in MODELS}
 
 
 def by_core(rows: pd.DataFrame) -> str:
-    """Return as text what loopwright.compare returns."""
+    """Return the table of loopwright.compare as text."""
     cores = rows["microarch"].unique()
     tables = [
         _core(hosts.marked(str(core)), mine)
@@ -136,9 +136,9 @@ def by_core(rows: pd.DataFrame) -> str:
 
 
 def _main_loops(rows: pd.DataFrame) -> list[str]:
-    """Say which loop is meant, of the variants that have several or whose choice needs a word."""
-    said = rows.drop_duplicates("variant").set_index("variant")["main_loop"]
-    several = said[said.str.contains(" loops: |DCZID", regex=True)]
+    """Return the chosen loops, of variants that have several or whose choice needs a remark."""
+    loops = rows.drop_duplicates("variant").set_index("variant")["main_loop"]
+    several = loops[loops.str.contains(" loops: |DCZID", regex=True)]
     lines = [line for name, loop in several.items() for line in wrapped(f"- {name}: {loop}", "  ")]
     return [*wrapped("Main loop, of several in the code:"), *lines, ""] if lines else []
 
@@ -148,22 +148,28 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     present = [s for s in sources if rows.loc[rows["source"] == s, "cycles"].notna().any()]
     if not present:
         units = " or ".join(unit for unit in rows["unit"].dropna().unique() if unit) or "the loop"
-        said = f"{core}: no model has cycles for {units} from parameters that are known."
-        return "\n".join([*wrapped(said), *_errors(rows), ""])
+        text = f"{core}: no model has cycles for {units} from parameters that are known."
+        return "\n".join([*wrapped(text), *_errors(rows), ""])
     answered = rows[rows["cycles"].notna()]
     parts = [
         line for unit in answered["unit"].unique()
         for line in _unit(core, str(unit), rows[rows["unit"] == unit], present)
     ]  # fmt: skip
     drawn = "\n".join(parts)
-    low = ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
-    low += ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
-    notes = [n for n in rows.loc[rows["cycles"].notna(), "note"].unique() if n]
-    low += [line for note in notes for line in wrapped(f"* measured {note}: not used", "  ")]
+    notes_below = (
+        ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
+    )
+    notes_below += (
+        ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
+    )
+    measurement_notes = [n for n in rows.loc[rows["cycles"].notna(), "note"].unique() if n]
+    notes_below += [
+        line for note in measurement_notes for line in wrapped(f"* measured {note}: not used", "  ")
+    ]
     return "\n".join(
         [
             drawn,
-            *low,
+            *notes_below,
             *_caveats(rows),
             *_origin(rows),
             *_accuracy(rows, present),
@@ -175,10 +181,10 @@ def _core(core: str, rows: pd.DataFrame) -> str:
 
 
 def _caveats(rows: pd.DataFrame) -> list[str]:
-    """Return what models leave out of their figures: each once, with the variants it is of."""
-    told = rows[rows["cycles"].notna() & rows["caveat"].notna() & rows["caveat"].ne("")]
+    """Return the parts that models leave out of their figures: each once, with its variants."""
+    with_caveat = rows[rows["cycles"].notna() & rows["caveat"].notna() & rows["caveat"].ne("")]
     out: list[str] = []
-    for (source, caveat), mine in told.groupby(["source", "caveat"], sort=False):
+    for (source, caveat), mine in with_caveat.groupby(["source", "caveat"], sort=False):
         out += wrapped(f"{source}, {', '.join(mine['variant'].unique())}: {caveat}", "  ")
     return out
 
@@ -186,7 +192,7 @@ def _caveats(rows: pd.DataFrame) -> list[str]:
 def _unit(core: str, unit: str, rows: pd.DataFrame, present: list[str]) -> list[str]:
     """Return the lines of the variants that are compared by one unit.
 
-    Errors stand behind each figure where there is room for them.
+    Errors follow the figures where there is room for them.
     """
     heads = ["variant", "B/iter", *(_HEADS.get(s, s) for s in present)]
     body = _body(rows, present, errors=True)
@@ -206,29 +212,29 @@ def _body(rows: pd.DataFrame, present: list[str], *, errors: bool) -> list[list[
 
 
 def _origin(rows: pd.DataFrame) -> list[str]:
-    """Return where the measured column comes from: machine and clock."""
+    """Return the origin of the measured column: machine and clock."""
     mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
     pairs = mine[["machine", "clock"]].drop_duplicates().itertuples(index=False)
     return [line for m, c in pairs for line in wrapped(f"measured: {m}, clock {c}", "  ")]
 
 
 def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
-    """Return how far each model is from what was measured whole, where enough loops are known."""
+    """Return the accuracy of each model on whole measurements, where there are enough loops."""
     whole = (rows["source"] == MEASURED) & rows["note"].eq("")
-    real = rows[whole].set_index("variant")["cycles"]
+    measured = rows[whole].set_index("variant")["cycles"]
     out: list[str] = []
     for source in (s for s in sources if s != MEASURED):
-        said = rows[rows["source"] == source].set_index("variant")["cycles"]
-        found = Accuracy.of(said, real.reindex(said.index))
-        if found.count >= LEAST_PAIRS:
-            tau = f", Kendall's tau {found.tau:.2f}" if found.tau == found.tau else ""
-            text = f"{source}: MAPE {found.mape:.0f} %{tau} over {found.count} variants"
+        predicted = rows[rows["source"] == source].set_index("variant")["cycles"]
+        accuracy = Accuracy.of(predicted, measured.reindex(predicted.index))
+        if accuracy.count >= LEAST_PAIRS:
+            tau = f", Kendall's tau {accuracy.tau:.2f}" if accuracy.tau == accuracy.tau else ""
+            text = f"{source}: MAPE {accuracy.mape:.0f} %{tau} over {accuracy.count} variants"
             out += wrapped(text, "  ")
     return out
 
 
 def _alike(rows: pd.DataFrame) -> list[str]:
-    """Name the variants whose measured difference from the baseline lies within its interval."""
+    """Return the variants whose measured difference from the baseline lies within its interval."""
     names = rows.loc[rows["verdict"] == SAME, "variant"]
     return (
         wrapped(f"no difference from the baseline: {', '.join(names)}", "  ") if len(names) else []
@@ -251,7 +257,7 @@ def _sides_cell(mine: pd.DataFrame, source: str, *, errors: bool) -> str:
 
 
 def _errors(rows: pd.DataFrame) -> list[str]:
-    """Return why cells are empty: each reason once, with the models and variants it is for."""
+    """Return the reasons for empty cells: each once, with its models and variants."""
     missing = rows[rows["cycles"].isna() & rows["error"].fillna("").ne("")]
     out: list[str] = []
     for error, group in missing.groupby("error", sort=False):
@@ -262,7 +268,7 @@ def _errors(rows: pd.DataFrame) -> list[str]:
     return out
 
 
-# What a recommendation says beside its answer: heads, and columns of recommend.
+# The parts of a recommendation beside its answer: headings, and columns of recommend.
 SAID_OF = {
     "Confidence": "confidence", "Models": "models", "Slower on": "slower_on",
     "Faster, but only where a condition holds": "only_where",
@@ -287,7 +293,7 @@ def _head(findings: list[Finding], host: dict[str, object], tree: Found | None) 
         f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core.toml describes it'})"
     )
     lines += wrapped(f"Clock: {', '.join(clocks(findings)) or 'nothing was measured'}")
-    known = (f"{model} ({said})" for model, said in model_versions().items())
+    known = (f"{model} ({version})" for model, version in model_versions().items())
     lines += wrapped(f"Models: {'; '.join(known)}")
     if tree:
         lines += wrapped(f"Linux tree: {tree.note}")
@@ -306,8 +312,8 @@ def _summary(findings: list[Finding]) -> str:
 
 
 def _kernel(finding: Finding) -> str:
-    found = finding.study
-    out = [section(f"{found.kernel.id}: {found.kernel.summary}")]
+    study = finding.study
+    out = [section(f"{study.kernel.id}: {study.kernel.summary}")]
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
         out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['said']}.")
@@ -325,12 +331,12 @@ def _kernel(finding: Finding) -> str:
         [
             *out,
             *(band_lines(finding.bands) if len(finding.bands) else ()),
-            *_checks(found.checks),
+            *_checks(study.checks),
             "",
             by_core(finding.table),
             *_assumed(finding.assumed),
             *_alignment(finding.boundaries),
-            *_calls(found.measurements),
+            *_calls(study.measurements),
         ]
     )
 
@@ -352,7 +358,7 @@ def _checks(checks: pd.DataFrame) -> list[str]:
 
 
 def _assumed(rows: pd.DataFrame) -> list[str]:
-    """Return for each core the unmeasured parameters that the simulator's figures follow."""
+    """Return for each core the unmeasured parameters that the simulator's figures depend on."""
     if rows.empty:
         return []
     lines = wrapped(
@@ -367,7 +373,7 @@ def _assumed(rows: pd.DataFrame) -> list[str]:
 
 
 def _alignment(rows: pd.DataFrame) -> list[str]:
-    """Return what code alignment costs, where it costs anything."""
+    """Return the cost of code alignment, where there is one."""
     slow = rows[rows["slow_offsets"] != ""]
     if slow.empty:
         return []
@@ -405,11 +411,11 @@ def _calls(rows: pd.DataFrame) -> list[str]:
 
 
 def _shown(sizes: pd.Series) -> list[int]:
-    """Return the sizes that there is room for: those asked for most, or some over the range."""
+    """Return the sizes to show: those of _SHOWN_SIZES, or evenly spaced ones."""
     known = sorted(int(size) for size in sizes.unique())
-    some = [size for size in known if size in _SHOWN_SIZES]
-    if len(some) > 1 or len(known) <= 1:
-        return some or known
+    usual = [size for size in known if size in _SHOWN_SIZES]
+    if len(usual) > 1 or len(known) <= 1:
+        return usual or known
     step = -(-len(known) // len(_SHOWN_SIZES))
     return known[::-step][::-1]
 
