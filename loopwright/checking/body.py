@@ -1,6 +1,6 @@
-"""The instructions that control can reach in a routine, and what each may do.
+"""The instructions that control can reach in a routine, and their effects.
 
-What a routine may use is a list: direct branches and calls inside of its code, and a plain return.
+The allowed control flow is a list: direct branches and calls inside the code, and a plain return.
 """
 
 import itertools
@@ -18,8 +18,9 @@ from loopwright.code import instructions
 from loopwright.code.instructions import Code, Flow
 from loopwright.errors import InputError
 
-# What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
-# types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
+# Types of exception-table entries for accesses to a user's memory, by which Linux survives a fault
+# or poisoned memory. Other types hide a user's wrong pointer, or lose the recovery from machine
+# checks.
 USER_TYPES = {
     "x86_64": ("EX_TYPE_UACCESS", "EX_TYPE_COPY", "EX_TYPE_UCOPY_LEN"),
     "arm64": ("EX_TYPE_UACCESS_ERR_ZERO",),
@@ -29,7 +30,7 @@ _M = iced.Mnemonic
 _GATES = (_M.STAC, _M.CLAC)
 _FENCES = (_M.SFENCE, _M.MFENCE)
 _UNORDERED = (_M.MOVNTI,)
-# Integer instructions, and what of other extensions changes no state but that of a routine.
+# Extensions whose instructions change only the state that a routine may change.
 _X86_ALLOWED = {
     getattr(iced.CpuidFeature, name)
     for name in (
@@ -42,7 +43,7 @@ _X86_ALSO = (
     *_FENCES, *_UNORDERED, _M.LFENCE,
     _M.PREFETCHNTA, _M.PREFETCHT0, _M.PREFETCHT1, _M.PREFETCHT2, _M.CRC32,
 )  # fmt: skip
-# What differs from call to call, or changes what no caller expects to change.
+# Instructions whose result differs between calls, or that change state of the caller.
 _X86_REFUSED = {
     _M.RDTSC: "reads the time", _M.RDTSCP: "reads the time", _M.RDPMC: "reads a counter",
     _M.RDRAND: "draws a random number", _M.RDSEED: "draws a random number",
@@ -62,11 +63,11 @@ _X86_REFUSED = {
         "reads a segment or a system table",
     ),
 }  # fmt: skip
-_MOST_FRAME = 1024  # bytes by which one instruction may move the stack pointer
+_MOST_FRAME = 1024  # bytes by which one instruction may move the stack pointer, at most
 _SEGMENTS = {
     getattr(iced.Register, name): name.lower() for name in ("ES", "CS", "SS", "DS", "FS", "GS")
 }
-_CARRY, _OVERFLOW = 2, 0  # conditions in the encoding of x86 that are the flag alone
+_CARRY, _OVERFLOW = 2, 0  # x86 condition codes that test one flag
 _BY_CARRY = (_M.ADC, _M.SBB, _M.RCL, _M.RCR, _M.ADCX)
 _ARM64_REFUSED = {
     "eret": "returns from an exception",
@@ -74,7 +75,7 @@ _ARM64_REFUSED = {
     "at": "translates an address", "sys": "does what only a system does", "sysl": "does so, too",
     "wfe": "waits", "wfi": "waits", "yield": "waits",
 }  # fmt: skip
-_ARM64_READABLE = ("dczid_el0", "ctr_el0")  # what says how memory is zeroed and cached
+_ARM64_READABLE = ("dczid_el0", "ctr_el0")  # the sizes of cache lines and zeroed blocks
 
 
 _TRAPS = (_M.UD0, _M.UD1, _M.UD2)
@@ -83,13 +84,13 @@ _SYSTEM_CALLS = ("syscall", "sysenter", "int", "svc", "hvc", "smc")
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction that control can reach.
+    """One reachable instruction.
 
     size is in bytes. condition is the number, in the ISA's encoding, of the condition of an
-    instruction that depends on flags and is no branch; else None. below is how many bytes below
-    the stack pointer it stores. accesses says that it has an operand in memory, which a push or a
-    return has not. unordered is a store that stands in no order with others until a fence does.
-    constants are its immediates and displacements.
+    instruction that depends on flags and is no branch; else None. below is the number of bytes
+    below the stack pointer that it stores to. accesses is True for an operand in memory, which a
+    push or a return does not have. unordered is a store that is not ordered with others until a
+    fence. constants are its immediates and displacements.
     """
 
     address: int
@@ -112,7 +113,7 @@ class Step:
 class Body:
     """Instructions that control can reach from a routine's entry and its fixups, by address.
 
-    refused says of the first instruction that is not allowed what it does; "" where all are.
+    refused describes the first instruction that is not allowed; "" where all are.
     """
 
     steps: dict[int, Step]
@@ -120,45 +121,45 @@ class Body:
 
 
 def of(code: Code) -> Body:
-    """Return what control can reach in code: helpers that it calls in its own text, too."""
-    found: dict[int, Step] = {}
-    if refused := _system_call(code):
-        return Body(found, refused)
+    """Return the reachable instructions of code, including helpers in its own text."""
+    steps: dict[int, Step] = {}
+    if refusal := _system_call(code):
+        return Body(steps, refusal)
     entries: dict[int, int] = {}
     for e in code.exceptions:
         if e.insn in entries:
-            return Body(found, f"+{e.insn:#x} has two entries in the exception table")
+            return Body(steps, f"+{e.insn:#x} has two entries in the exception table")
         entries[e.insn] = e.fixup
-    waiting = [code.entry]
-    while waiting:
-        at = waiting.pop()
-        if at in found:
+    pending = [code.entry]
+    while pending:
+        at = pending.pop()
+        if at in steps:
             continue
         if not 0 <= at < len(code.text):
-            return Body(found, f"control leaves the code for {at:#x}")
+            return Body(steps, f"control leaves the code for {at:#x}")
         try:
             step = _step(code, at)
         except _Refusal as why:
-            return Body(found, f"+{at:#x} {why}")
-        found[at] = step
+            return Body(steps, f"+{at:#x} {why}")
+        steps[at] = step
         if step.target is not None:
-            waiting.append(step.target)
+            pending.append(step.target)
         if step.flow not in (Flow.JUMP, Flow.RETURN):
-            waiting.append(at + step.size)
+            pending.append(at + step.size)
         if step.accesses:
-            waiting += [entries[at]] if at in entries else []
-    ends = sorted(found.values(), key=lambda s: s.address)
-    for one, after in itertools.pairwise(ends):
-        if after.address < one.address + one.size:
-            return Body(found, f"+{after.address:#x} lies inside of the instruction before it")
-    return Body(found, "")
+            pending += [entries[at]] if at in entries else []
+    by_address = sorted(steps.values(), key=lambda s: s.address)
+    for before, after in itertools.pairwise(by_address):
+        if after.address < before.address + before.size:
+            return Body(steps, f"+{after.address:#x} lies inside of the instruction before it")
+    return Body(steps, "")
 
 
 def _system_call(code: Code) -> str:
-    """Return where code calls the system, whether control reaches it or not, or nothing."""
+    """Return a description of a system call in the code, reachable or not, or ""."""
     try:
         whole = instructions.decode(code.isa, code.text)
-    except InputError:  # data among it, which nothing reaches
+    except InputError:  # unreachable data among the code
         return ""
     for ins in whole:
         if ins.mnemonic in _SYSTEM_CALLS:
@@ -216,7 +217,7 @@ def _x86(ins: iced.Instruction) -> Step:
 
 
 def _x86_unfit(ins: iced.Instruction) -> str:
-    """Return what an instruction does that no routine may do with registers, or nothing."""
+    """Return the forbidden effect of an instruction on registers, or ""."""
     allowed = all(f in _X86_ALLOWED for f in ins.cpuid_features())
     used = iced.InstructionInfoFactory().info(ins).used_registers()
     general = all(
@@ -235,15 +236,15 @@ def _x86_unfit(ins: iced.Instruction) -> str:
     pops = ins.mnemonic in (_M.PUSH, _M.POP, _M.CALL, _M.RET)
     if not moves or (pops and ins.op0_register != iced.Register.RSP):
         return ""
-    by = None
+    distance = None
     if ins.op0_register == iced.Register.RSP and ins.mnemonic in (_M.ADD, _M.SUB):
         if iced.OpKind.IMMEDIATE8 <= ins.op1_kind <= iced.OpKind.IMMEDIATE32TO64:
-            by = ins.immediate(1)
+            distance = ins.immediate(1)
     elif ins.mnemonic == _M.LEA and ins.memory_base == ins.op0_register == iced.Register.RSP:
-        by = ins.memory_displacement if ins.memory_index == iced.Register.NONE else None
-    if by is None:
+        distance = ins.memory_displacement if ins.memory_index == iced.Register.NONE else None
+    if distance is None:
         return "sets the stack pointer to what is no constant distance"
-    least = min(by & (1 << 64) - 1, -by & (1 << 64) - 1)
+    least = min(distance & (1 << 64) - 1, -distance & (1 << 64) - 1)
     return f"moves the stack pointer by {least} bytes" if least > _MOST_FRAME else ""
 
 
@@ -269,11 +270,11 @@ def _x86_constants(ins: iced.Instruction) -> Iterator[int]:
 def _arm64(code: bytes, at: int) -> Step:
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     disassembler.detail = True
-    found = list(disassembler.disasm(code, at))
-    if not found:
+    disassembled = list(disassembler.disasm(code, at))
+    if not disassembled:
         raise _Refusal("is no instruction")
-    [ins] = found
-    [known] = instructions.decode("arm64", code, at)
+    [ins] = disassembled
+    [decoded] = instructions.decode("arm64", code, at)
     name, text = ins.mnemonic, f"{ins.mnemonic} {ins.op_str}".strip()
     if name in _ARM64_REFUSED:
         raise _Refusal(f"{_ARM64_REFUSED[name]}: {text}")
@@ -281,9 +282,9 @@ def _arm64(code: bytes, at: int) -> Step:
         raise _Refusal(f"reads a system register: {text}")
     if name == "dc" and not ins.op_str.startswith(("zva", "gzva")):
         raise _Refusal(f"maintains caches: {text}")
-    if known.flow is Flow.INDIRECT or name == "blr":
+    if decoded.flow is Flow.INDIRECT or name == "blr":
         raise _Refusal(f"goes where a register says: {text}")
-    if known.flow is Flow.RETURN and text not in ("ret", "ret x30", "ret lr"):
+    if decoded.flow is Flow.RETURN and text not in ("ret", "ret x30", "ret lr"):
         raise _Refusal(f"is no plain return: {text}")
     if what := _arm64_unfit(ins):
         raise _Refusal(f"{what}: {text}")
@@ -292,22 +293,22 @@ def _arm64(code: bytes, at: int) -> Step:
         for o in ins.operands
     )
     condition = None
-    if known.flow is Flow.NEXT and ins.cc not in (0, arm64_const.ARM64_CC_AL):
+    if decoded.flow is Flow.NEXT and ins.cc not in (0, arm64_const.ARM64_CC_AL):
         condition = ins.cc - 1
     elif name.startswith(("adc", "sbc", "ngc")):
         condition = 2
     return Step(
-        at, 4, known.flow, known.target, text,
+        at, 4, decoded.flow, decoded.target, text,
         condition=condition,
         below=_arm64_below(ins) if moved and "]!" in ins.op_str else 0,
-        accesses=bool(known.read_bytes or known.written_bytes),
+        accesses=bool(decoded.read_bytes or decoded.written_bytes),
         unprivileged=name.startswith(("ldtr", "sttr")),
-        constants=tuple(_arm64_constants(ins, known.flow)),
+        constants=tuple(_arm64_constants(ins, decoded.flow)),
     )  # fmt: skip
 
 
 def _arm64_unfit(ins: capstone.CsInsn) -> str:
-    """Return what an instruction does that no routine may do with registers, or nothing."""
+    """Return the forbidden effect of an instruction on registers, or ""."""
     named = [ins.reg_name(o.reg) for o in ins.operands if o.type == arm64_const.ARM64_OP_REG]
     if any(re.fullmatch(r"[bhsdqvz]\d+", name) for name in named):
         return "is no integer instruction: vectors are a user's"
@@ -322,8 +323,8 @@ def _arm64_unfit(ins: capstone.CsInsn) -> str:
     last = ins.operands[-1]
     if ins.mnemonic not in ("add", "sub") or last.type != arm64_const.ARM64_OP_IMM:
         return "sets the stack pointer to what is no constant distance"
-    by = int(last.imm) << last.shift.value
-    return f"moves the stack pointer by {by} bytes" if by > _MOST_FRAME else ""
+    distance = int(last.imm) << last.shift.value
+    return f"moves the stack pointer by {distance} bytes" if distance > _MOST_FRAME else ""
 
 
 def _arm64_below(ins: capstone.CsInsn) -> int:
@@ -344,7 +345,7 @@ def _arm64_constants(ins: capstone.CsInsn, flow: Flow) -> Iterator[int]:
             yield operand.mem.disp & (1 << 64) - 1
 
 
-_BACK = 6  # instructions before a branch among which its comparison is looked for
+_BACK = 6  # instructions before a branch that are searched for its comparison
 _MASK = (1 << 64) - 1
 _FLAGS = re.compile(
     r"^(?:cmp|test|sub|add|and|or|xor|dec|inc|neg|sh[lr]|sar|bt|adc|sbb|imul|lea|mov\w*|"
@@ -355,14 +356,14 @@ _REGISTER = re.compile(r"\b([er][a-ds][xip]|[er][sd]i|r\d+[dwb]?|[a-d][lx]|[xw]\
 
 @dataclass(frozen=True)
 class Comparison:
-    """An instruction whose operands decide: registers by name, and constants."""
+    """An instruction that sets flags: the names of its registers, and its constants."""
 
     at: int
     registers: tuple[str, ...]
     constants: tuple[int, ...]
 
     def lacking(self, values: Mapping[str, int]) -> set[int]:
-        """Return by how much an operand would have to differ for another result."""
+        """Return the changes of an operand that may change the result."""
         operands = [_value(name, values) for name in self.registers]
         operands += [constant & _MASK for constant in self.constants]
         out = {1, 2, 4, 8}
@@ -376,21 +377,21 @@ class Comparison:
 
 
 def comparisons_before(reached: Body, at: int, what: str) -> Iterator[Comparison]:
-    """Yield the comparisons that may decide what happens at an address, nearest first.
+    """Yield the comparisons that may decide a branch at an address, nearest first.
 
-    Of an instruction that is never executed they are those before the branches that lead to it.
+    For an instruction that was never executed they are those before the branches to it.
     """
     addresses = sorted(reached.steps)
     ends = [at]
     if what == "never executed":
         ends = [a for a, s in reached.steps.items() if s.target == at]
     for end in ends:
-        where = addresses.index(end)
-        for address in reversed(addresses[max(0, where - _BACK) : where + 1]):
+        index = addresses.index(end)
+        for address in reversed(addresses[max(0, index - _BACK) : index + 1]):
             step = reached.steps[address]
             if _FLAGS.match(step.text):
-                named = _REGISTER.findall(step.text.partition(" ")[2])
-                yield Comparison(step.address, tuple(named), step.constants)
+                registers = _REGISTER.findall(step.text.partition(" ")[2])
+                yield Comparison(step.address, tuple(registers), step.constants)
 
 
 _BYTES = {"al": "rax", "bl": "rbx", "cl": "rcx", "dl": "rdx", "sil": "rsi", "dil": "rdi",
@@ -398,7 +399,7 @@ _BYTES = {"al": "rax", "bl": "rbx", "cl": "rcx", "dl": "rdx", "sil": "rsi", "dil
 
 
 def _value(name: str, values: Mapping[str, int]) -> int:
-    """Return what a register holds, by the name of all of it or of a part."""
+    """Return the value of a register by its name or by that of a part of it."""
     if name in values:
         return values[name]
     if name in _BYTES:
@@ -413,23 +414,23 @@ def _value(name: str, values: Mapping[str, int]) -> int:
 
 
 def _small(value: int) -> int:
-    """Return the magnitude of a difference, as of 64 bits or of 32, whichever is less."""
+    """Return the magnitude of a difference: in 64 bits or in 32, whichever is less."""
     wide = min(value & _MASK, -value & _MASK)
     return min(wide, min(value & 0xFFFF_FFFF, -value & 0xFFFF_FFFF) or wide)
 
 
-_MOST = 1 << 20  # of a size
+_MOST = 1 << 20  # largest size, in bytes
 _MOST_VALUES = 64
-_MOST_COMPOSED = 40  # sizes of which all pairs are taken
-_MOST_WORDS = 12  # words of which all pairs are taken
+_MOST_COMPOSED = 40  # sizes that are combined in pairs
+_MOST_WORDS = 12  # words that are combined in pairs
 _TEXT = b"From: a user <user@example.org>\r\nSubject: what was copied, and what was not?\r\n\r\n"
 
 
 def named_sizes(reached: Body) -> list[int]:
-    """Return sizes that the immediates, masks, displacements and shifts of code name, ascending.
+    """Return the sizes that code's immediates, masks, displacements and shifts name, ascending.
 
-    A constant of two's complement is its magnitude; a shift by n is 1 << n, and by it each other
-    constant counts as well shifted.
+    A negative constant counts by its magnitude; a shift by n as 1 << n, and it also scales each
+    other constant.
     """
     plain: set[int] = set()
     shifts: set[int] = set()
@@ -448,16 +449,16 @@ def named_sizes(reached: Body) -> list[int]:
 
 
 def composed(values: Sequence[int]) -> list[int]:
-    """Return what two of some values make together: sums, differences and what differs in bits."""
+    """Return the sums, differences and exclusive ors of pairs of values."""
     out: dict[int, None] = {}
-    for one, other in itertools.combinations(values[:_MOST_COMPOSED], 2):
-        made = (one + other, one - other, other - one, one ^ other)
-        out.update(dict.fromkeys(v for v in made if 0 < v <= _MOST))
+    for first, second in itertools.combinations(values[:_MOST_COMPOSED], 2):
+        combined = (first + second, first - second, second - first, first ^ second)
+        out.update(dict.fromkeys(v for v in combined if 0 < v <= _MOST))
     return list(out)
 
 
 def words(reached: Body) -> list[int]:
-    """Return the constants of code, and what two large ones of them make together, as words."""
+    """Return the constants of code, and the combinations of two large ones, as words."""
     values = sorted({c for step in reached.steps.values() for c in step.constants if c})
     large = [v for v in values if 0x7F < v < (1 << 64) - 0x80][:_MOST_WORDS]
     pairs = list(itertools.combinations(large, 2))
@@ -465,9 +466,9 @@ def words(reached: Body) -> list[int]:
 
 
 def contents(reached: Body, size: int) -> tuple[NDArray[np.uint8], dict[int, int]]:
-    """Return what a source may hold, a row each: zeros, ones, bits, text, constants, anything.
+    """Return contents of a source, one in a row: zeros, ones, bits, text, constants, random bytes.
 
-    Those that are made of the code's constants come with the bytes after which they repeat.
+    Those made of the code's constants come with the bytes after which they repeat, by row.
     """
     values = words(reached)
     random = np.random.default_rng(7)
@@ -485,15 +486,15 @@ def contents(reached: Body, size: int) -> tuple[NDArray[np.uint8], dict[int, int
         np.where(index % 8 == 7, 0x80, 0),
         np.where(index % 2, 0x7F, 0xFF),
     ]
-    given = [_in_bytes(values, width) for width in (8, 4, 2, 1)]
-    periods = {n: len(one) for n, one in enumerate(given, len(rows))}
-    rows += [np.resize(one, size) for one in given]
+    repeated = [_in_bytes(values, width) for width in (8, 4, 2, 1)]
+    periods = {n: len(content) for n, content in enumerate(repeated, len(rows))}
+    rows += [np.resize(content, size) for content in repeated]
     return np.ascontiguousarray(np.array(rows).astype(np.uint8)), periods
 
 
 def _in_bytes(values: Sequence[int], width: int) -> NDArray[np.uint8]:
-    """Return constants, and what lies beside them, one after the other in so many bytes each."""
+    """Return constants and their neighbours as bytes, each of a width."""
     near = [v + d for v in values or (1,) for d in (-1, 0, 1)] + [-v for v in values]
     mask = (1 << 8 * width) - 1
-    given = b"".join(v.to_bytes(width, "little") for v in dict.fromkeys(v & mask for v in near))
-    return np.frombuffer(given, dtype=np.uint8)
+    content = b"".join(v.to_bytes(width, "little") for v in dict.fromkeys(v & mask for v in near))
+    return np.frombuffer(content, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Hold variants to their contracts: run in user space (arm64 under QEMU), and emulated."""
+"""Contract checks of variants: run in user space (arm64 under QEMU), and emulated."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -31,10 +31,11 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
     (offsets in the code) of those that no case used; coverage is "100 %" where calls reached every
     instruction, both ways of every branch and condition and every entry, under each set of CPU
     features that the source names, else "not proven" with the places that are left;
-    over_report_bytes is the most that a result said was left beyond what had to be. A variant that
-    passed before with the same code, exception table, contract, cases and CPU is not run again: its
-    note says "cached". One that does not assemble has not passed, and failure says why.
-    InputError where none assembles, or a contract asks for what the harness does not know.
+    over_report_bytes is the largest excess of a result over the bytes that were in fact left. A
+    variant that passed before with the same code, exception table, contract, cases and CPU is not
+    run again: its note says "cached". One that does not assemble has not passed, and failure has
+    the reason. InputError where none assembles, or a contract asks for something unknown to the
+    harness.
     """
     wanted = list(variants)
     rows: dict[str, dict[str, Any]] = {}
@@ -54,12 +55,12 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
 
 
 def check(spec: str) -> pd.DataFrame:
-    """Hold KERNEL[/VARIANT] to its contract; one row a variant (see run)."""
+    """Check KERNEL[/VARIANT] against its contract; one row a variant (see run)."""
     return run(kernels.select(spec)[1])
 
 
 def holds(rows: pd.DataFrame, variants: Iterable[Variant]) -> bool:
-    """Say whether all variants passed, each proven or with a reason in kernel.toml why not."""
+    """True if all variants passed, each proven or with a reason in kernel.toml why not."""
     return all(
         row.passed and (row.coverage == "100 %" or bool(variant.unreached))
         for row, variant in zip(rows.itertuples(), variants, strict=True)
@@ -74,31 +75,31 @@ def passed(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def tried(contract: Contract) -> str:
-    """Say which sizes, alignments and positions of faults the harness tries (cases.c)."""
+    """Return the sizes, alignments and fault positions that the harness tries, in words."""
     sides = {"dst": "the destination", "src": "the source"}
-    where = " and of ".join(sides[side] for side in contract.faulting)
+    faulting = " and of ".join(sides[side] for side in contract.faulting)
     both = {"dst", "src"} <= contract.inputs.keys()
     alignments = "16 by 16 alignments" if both else "64 alignments"
     if contract.align > 1:
         alignments = f"addresses that are multiples of {contract.align}"
     if contract.effect == "store_fields":
         most = "0 to 64 records" if contract.counted else "one record"
-        what = f"{contract.bytes} bytes" if contract.bytes else most
-        faults = f", with a fault at every byte of {where}" if contract.faulting else ""
-        return f"{what}, at {alignments}{faults}"
-    faults = f", with a fault at every byte of {where} (of larger sizes at some)"
+        size = f"{contract.bytes} bytes" if contract.bytes else most
+        faults = f", with a fault at every byte of {faulting}" if contract.faulting else ""
+        return f"{size}, at {alignments}{faults}"
+    faults = f", with a fault at every byte of {faulting} (of larger sizes at some)"
     sizes = "sizes 0 to 512, 777, 1024, 2049, 4096 and around powers of two"
     return f"{sizes}, at {alignments}{faults if contract.faulting else ''}"
 
 
 def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False) -> dict[str, Any]:
-    """Run code against a contract; what the harness says, from the cache where it passed."""
-    reached = body.of(code)
-    if reached.refused:
+    """Check code against a contract; return the harness's record, cached where it passed."""
+    reachable = body.of(code)
+    if reachable.refused:
         return {
             "passed": 0,
             "cases": 0,
-            "failure": reached.refused,
+            "failure": reachable.refused,
             "over_report_bytes": 0,
             "hits": [0] * len(code.exceptions),
             "seconds": 0.0,
@@ -106,7 +107,7 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
         }
 
     def job(name: str) -> str:
-        known = emulated.values(reached)
+        known = emulated.values(reachable)
         return harness.check_job(name, code, contract, values=known, gated=gated)
 
     # All that decides the answer: code, contract, cases, harness, CPU, tools.
@@ -163,7 +164,7 @@ def _check(variant: Variant) -> dict[str, Any]:
 
 
 def _cached(records: Iterable[dict[str, Any]], proof: coverage.Proof | None) -> str:
-    """Say whether the answer, or a part of it, comes from the cache."""
+    """Return whether the answer, or a part of it, comes from the cache, in words."""
     parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
     return "cached" if all(parts) else "partly cached" if any(parts) else ""
 
@@ -183,6 +184,6 @@ def _notes(variant: Variant, code: Code, failure: str, cached: str) -> list[str]
 
 
 def user_space_note(variant: Variant) -> str:
-    """Say how the code that user space runs differs from the variant's own, or nothing."""
+    """Return the difference of the code that user space runs from the variant's own, or ""."""
     same = assemble.user_code(variant).sha256 == assemble.variant_code(variant).sha256
     return "" if same else "without stac/clac: user space cannot execute them"

@@ -1,4 +1,4 @@
-"""Coverage of a routine by calls, under each set of CPU features that it may meet."""
+"""Coverage of a routine by emulated calls, under each set of CPU features."""
 
 import hashlib
 import itertools
@@ -23,14 +23,14 @@ from loopwright.machine.watch import Access
 
 
 def key(*parts: str) -> str:
-    """Return the name of a question: a hash of all that decides its answer."""
+    """Return the cache key of a question: a hash of everything that decides its answer."""
     return hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
 
 
 def passed(name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return a record from the cache, or as run makes it; kept where its "passed" is true.
+    """Return a record from the cache, or from run; it is stored where its "passed" is true.
 
-    Its "cached" says which.
+    Its "cached" tells which.
     """
     path = paths.build_dir() / "check" / f"{name}.json"
     if path.exists():
@@ -38,19 +38,19 @@ def passed(name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {**stored, "cached": True}
     record = run()
     if record["passed"]:
-        with suppress(InputError):  # without the cache it is checked again
+        with suppress(InputError):  # an unwritable cache costs only another check
             files.written(path, json.dumps(record))
     return {**record, "cached": False}
 
 
 PAN = "ARM64_HAS_PAN"
-_MOST_IN_FULL = 4  # features of which every set is taken
-_MOST_SHOWN = 6  # places that a note names
+_MOST_IN_FULL = 4  # features up to which every set is checked
+_MOST_SHOWN = 6  # places that a note names, at most
 
 
 @dataclass(frozen=True)
 class Form:
-    """A routine's code as one set of CPU features has it, by a name, and how it accesses a user's
+    """A routine's code under one set of CPU features, and its access to a user's memory.
     memory."""
 
     name: str
@@ -60,7 +60,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Proof:
-    """Findings of the emulated calls of all forms.
+    """The result of the emulated calls of all forms.
 
     said is "100 %", or "not proven" with the places that no call reached. hit are the addresses of
     the exception-table entries that were used.
@@ -75,49 +75,49 @@ class Proof:
 
 
 def forms(variant: Variant) -> list[Form]:
-    """Return a variant's code, then as it is where features are there or are not.
+    """Return a variant's code, then its code under other sets of CPU features.
 
-    All sets of few features are taken; of many, each one and each pair is there or is not.
+    Up to _MOST_IN_FULL features every set is taken; of more, each feature and each pair is toggled.
     """
     own = frozenset(variant.alternatives)
     names = assemble.features(variant)
-    most = len(names) if len(names) <= _MOST_IN_FULL else 2
-    sets = [own ^ set(c) for n in range(most + 1) for c in itertools.combinations(names, n)]
-    codes = [assemble.variant_code(variant, with_=taken) for taken in sets]
-    switches_pan = any(PAN in taken ^ own and code.text != codes[0].text
-                       for taken, code in zip(sets, codes, strict=True))  # fmt: skip
-    found: dict[str, Form] = {}
-    for taken, code in zip(sets, codes, strict=True):
-        name = f"with {', '.join(sorted(taken))}" if taken else "with no feature"
-        found.setdefault(code.sha256, Form(name, code, access(code, taken, own, switches_pan)))
-    return list(found.values())
+    toggled = len(names) if len(names) <= _MOST_IN_FULL else 2
+    sets = [own ^ set(c) for n in range(toggled + 1) for c in itertools.combinations(names, n)]
+    codes = [assemble.variant_code(variant, with_=features) for features in sets]
+    switches_pan = any(PAN in features ^ own and code.text != codes[0].text
+                       for features, code in zip(sets, codes, strict=True))  # fmt: skip
+    by_hash: dict[str, Form] = {}
+    for features, code in zip(sets, codes, strict=True):
+        name = f"with {', '.join(sorted(features))}" if features else "with no feature"
+        by_hash.setdefault(code.sha256, Form(name, code, access(code, features, own, switches_pan)))
+    return list(by_hash.values())
 
 
-def access(code: Code, taken: frozenset[str], meant: frozenset[str], switches_pan: bool) -> Access:
+def access(code: Code, taken: frozenset[str], own: frozenset[str], switches_pan: bool) -> Access:
     """Return how a form has to access a user's memory.
 
-    taken are its features, meant those of the variant itself: one that opens the access by itself
-    does so wherever it may. switches_pan says that the code is other code where PAN is off.
+    taken are its features, meant those of the variant itself: code that opens the access itself is
+    checked for it. switches_pan is True if the code differs where PAN is off.
     """
     if code.isa == "arm64":
         return Access(unprivileged=not switches_pan or PAN in taken)
-    return Access(gated=bool(taken & meant & assemble.PRIVILEGED))
+    return Access(gated=bool(taken & own & assemble.PRIVILEGED))
 
 
-def of(given: Sequence[Form], contract: Contract) -> Proof:
-    """Hold forms of a routine to its contract, up to the first that fails."""
+def of(checked_forms: Sequence[Form], contract: Contract) -> Proof:
+    """Check forms of a routine against its contract, up to the first that fails."""
     records: list[dict[str, Any]] = []
     failure = ""
-    for form in given:
+    for form in checked_forms:
         records.append(record := _record(form, contract))
         failure = record["failure"] or over_reported(contract, record["over_report"])
         if failure:
-            failure += f" {form.name}" if form is not given[0] else ""
+            failure += f" {form.name}" if form is not checked_forms[0] else ""
             break
     return Proof(
         failure=failure,
         cases=sum(r["cases"] for r in records),
-        said=_said(given, records),
+        said=_said(checked_forms, records),
         hit=frozenset(at for r in records for at in r["hit"]),
         seconds=sum(r["seconds"] for r in records),
         cached=all(r["cached"] for r in records),
@@ -125,15 +125,15 @@ def of(given: Sequence[Form], contract: Contract) -> Proof:
 
 
 def over_reported(contract: Contract, most: int) -> str:
-    """Return how far a result exceeded what a contract allows it to over-report, or nothing."""
+    """Return the excess of a result over the contract's limit of over-reporting, or ""."""
     if contract.over_report is None or most <= contract.over_report:
         return ""
     return f"{most} bytes too many said to be left, {contract.over_report} are allowed"
 
 
-def argued(said: str, variant: Variant) -> str:
-    """Return what a proof says with the reason that kernel.toml gives, if it is not all."""
-    return f"{said} ({variant.unreached})" if said != "100 %" and variant.unreached else said
+def argued(result: str, variant: Variant) -> str:
+    """Return a proof's result with the reason of kernel.toml where it is incomplete."""
+    return f"{result} ({variant.unreached})" if result != "100 %" and variant.unreached else result
 
 
 def _record(form: Form, contract: Contract) -> dict[str, Any]:
@@ -144,24 +144,27 @@ def _record(form: Form, contract: Contract) -> dict[str, Any]:
 
     def run() -> dict[str, Any]:
         began = time.monotonic()
-        found = emulated.run(code, contract, form.access)
+        outcome = emulated.run(code, contract, form.access)
         return {
-            "passed": not found.failure,
-            "failure": found.failure,
-            "cases": found.cases,
-            "missing": found.missing,
-            "steps": {str(at): step.text for at, step in found.body.steps.items()},
-            "hit": sorted(found.hit),
-            "over_report": found.over_report,
-            "unknown": found.unknown,
+            "passed": not outcome.failure,
+            "failure": outcome.failure,
+            "cases": outcome.cases,
+            "missing": outcome.missing,
+            "steps": {str(at): step.text for at, step in outcome.body.steps.items()},
+            "hit": sorted(outcome.hit),
+            "over_report": outcome.over_report,
+            "unknown": outcome.unknown,
             "seconds": time.monotonic() - began,
         }
 
     return passed(name, run)
 
 
-def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
-    """Return what is left: no form reached it in which it is the same instruction."""
+def _said(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
+    """Return "100 %", or the places that no form reached.
+
+    A place that is the same instruction in several forms is reached if one of them reached it.
+    """
     unknown = next((str(r["unknown"]) for r in records if r["unknown"]), "")
     if unknown:
         return f"not proven: {unknown}"
@@ -176,7 +179,7 @@ def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
                 places.append(f"+{at:#x} {what}")
     hit = {at for r in records for at in r["hit"]}
     reached = {int(at) for r in records for at in r["steps"]}
-    entries = dict.fromkeys(e.insn for e in given[0].code.exceptions)
+    entries = dict.fromkeys(e.insn for e in checked_forms[0].code.exceptions)
     places += [f"+{at:#x} entry never used" for at in entries if at not in hit and at in reached]
     places += [f"+{at:#x} entry of what is never reached" for at in entries if at not in reached]
     places = list(dict.fromkeys(places))
@@ -188,7 +191,7 @@ def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
 
 @cache
 def _version() -> str:
-    """Return a hash of what chooses, runs and judges emulated calls."""
+    """Return a hash of the code that chooses, runs and judges emulated calls."""
     own = sorted(Path(__file__).parent.glob("*.py"))
     also = (Path(watch.__file__), Path(instructions.__file__), *watch.SOURCES, *watch.HEADERS)
     gcc = toolchain.find(toolchain.host_isa()).gcc

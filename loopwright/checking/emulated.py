@@ -1,8 +1,8 @@
-"""Hold code to its contract in an emulated core, where every access is seen by address and width.
+"""Contract checks in an emulated core, which sees every access by address and width.
 
-Cases are sizes, alignments, positions of faults and contents by rule, then what the code's own
-constants suggest, then a search for what was not reached: the values that a comparison saw say how
-to change an input so that its branch goes the other way.
+Cases are sizes, alignments, positions of faults and contents by rule, then values from the code's
+own constants, then a search for what was not reached: the operands of a comparison tell how to
+change an input so that its branch goes the other way.
 """
 
 import itertools
@@ -22,20 +22,20 @@ from loopwright.machine import watch
 from loopwright.machine.emulator import PAGE
 from loopwright.machine.watch import AREA, KERNEL_AREA, SIDES, Access
 
-_SMALL = 160  # sizes up to here are all tried
-_FULL_FAULTS = 72  # sizes up to here with every position of a fault
+_SMALL = 160  # all sizes up to here are tried
+_FULL_FAULTS = 72  # sizes up to here are tried with a fault at every position
 _LARGE = (191, 192, 255, 256, 257, 511, 512, 513, 777, 1024, 2049, 4095, 4096, 4097)
 _MOST_RECORD_BYTES = 1024
 _ROUNDS = 8
-_SEEDS = 48  # calls that one search starts from
-_MOST_TRIED = 60_000  # calls of all searches
-_INJECTED = 40  # calls in which each access is made to fail
+_SEEDS = 48  # calls that one search starts from, at most
+_MOST_TRIED = 60_000  # calls of all searches, at most
+_INJECTED = 40  # calls in which each access is made to fail, at most
 _BATCH = 2048
-_RANDOM = 2500  # calls drawn at random
-# Of two: counts of which a user's memory has the first page alone. No call of Linux is longer.
+_RANDOM = 2500  # random calls
+# Exponents of 2: counts of which only the first page is mapped. No call of Linux is longer.
 _POWERS = range(16, 35)
-_CROSSED = 8  # of the code's constants, each as count with each as both alignments
-_NOBODY = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program has
+_CROSSED = 8  # constants that are combined as count and both alignments
+_NOBODY = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program maps
 _TRIED_BY_THREE = 12
 _TWISTED = ("set", "compare", "scan")  # effects whose calls need contents of their own
 _VALUES = (0x5A, 0, 0xFF, 0x80, 1, 0x7F)
@@ -52,7 +52,7 @@ _STRAYS = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call to try. A side's place is an alignment, or where it ends or begins (see _Place)."""
+    """One call to try; the position of a side is an alignment, or a _Place at a page's end."""
 
     count: int
     dst: "int | _Place" = 0
@@ -64,27 +64,27 @@ class Call:
     sum: int = 0
     stray: int = 0
     word: int = 0  # of the pattern watch.WORD
-    nobody: tuple[int, int] = (-1, -1)  # by side, an address of a user's at which nothing is
-    inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and the time when it does
-    value: int = 0  # that is stored, or looked for
-    twist: int = 0  # chooses between contents, as harness/effect.c has them
-    differ: int = watch.ANYWHERE  # where two sides that are compared differ first
-    distance: int | None = None  # the source lies so far behind dst, in its memory
+    nobody: tuple[int, int] = (-1, -1)  # by side, an unmapped address of a user's
+    inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and at which execution
+    value: int = 0  # the byte that is stored or searched for
+    twist: int = 0  # the number of the contents in harness/effect.c
+    differ: int = watch.ANYWHERE  # the first difference of two compared sides
+    distance: int | None = None  # bytes from dst to an overlapping source
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A side of which reach bytes lie before a page end; if negative, so many before a start."""
+    """A side with reach bytes before a page's end; negative: so many before a page's start."""
 
     reach: int
 
 
 @dataclass
 class Found:
-    """Findings of an emulated core: failure is the first call that was wrong.
+    """The result of emulated calls: failure describes the first call that broke the contract.
 
-    missing are the parts of the code that no call covered: (address, what). unknown says what the
-    emulator cannot execute, "" where it can all of it.
+    missing are the parts of the code that no call covered: (address, what). unknown names the
+    instruction that the emulator cannot execute, or is "".
     """
 
     body: Body
@@ -97,21 +97,21 @@ class Found:
 
 
 def run(code: Code, contract: Contract, access: Access) -> Found:
-    """Return what emulated calls of code found."""
-    reached = body.of(code)
-    if reached.refused:
-        return Found(reached, reached.refused)
-    with closing(_Trial(code, contract, access, reached)) as trial:
+    """Check code with emulated calls against its contract."""
+    reachable = body.of(code)
+    if reachable.refused:
+        return Found(reachable, reachable.refused)
+    with closing(_Trial(code, contract, access, reachable)) as trial:
         trial.search()
         failure, unknown = trial.failure, ""
         if "invalid instruction" in failure.lower():
             failure, unknown = "", failure
         missing, hit, over_report = trial.missing(), trial.hit(), trial.over_report
-        return Found(reached, failure, trial.cases, missing, hit, over_report, unknown)
+        return Found(reachable, failure, trial.cases, missing, hit, over_report, unknown)
 
 
 class _Trial:
-    """Calls of one code, and what they have covered so far."""
+    """Calls of one code, and the coverage reached so far."""
 
     def __init__(self, code: Code, contract: Contract, access: Access, reached: Body) -> None:
         self._code, self._contract, self._body = code, contract, reached
@@ -139,7 +139,7 @@ class _Trial:
         return {entry.insn for entry, times in pairs if times}
 
     def missing(self) -> list[tuple[int, str]]:
-        """Return what no call has covered."""
+        """Return the parts that no call has covered, with the kind of coverage."""
         out, hit = [], self.hit()
         entries = {e.insn for e in self._code.exceptions}
         for at, step in sorted(self._body.steps.items()):
@@ -164,7 +164,7 @@ class _Trial:
         return out
 
     def search(self) -> None:
-        """Try calls by rule, then look for what they left out."""
+        """Try calls by rule, then search for calls that reach the parts not covered."""
         for calls in (
             self._by_rule(), self._by_contents(), self._by_constants(), self._at_random(),
             self._by_registers(), self._by_effect(),
@@ -182,7 +182,7 @@ class _Trial:
         self._inject()
 
     def _try(self, calls: Iterable[Call]) -> bool:
-        """Run calls; False where one was wrong."""
+        """Run calls; False where one broke the contract."""
         waiting = iter(calls)
         while given := list(itertools.islice(waiting, _BATCH)):
             turned = map(self._twisted, given)
@@ -198,14 +198,14 @@ class _Trial:
         return True
 
     def _twisted(self, call: Call) -> Call:
-        """Return a call with contents that no call before it had, where its effect reads them."""
+        """Return a call with contents that no call before it had, if its effect reads them."""
         if self._contract.effect not in _TWISTED or call.twist:
             return call
         self._turn += 1
         return replace(call, twist=self._turn, value=_VALUES[self._turn % len(_VALUES)])
 
     def _row(self, call: Call) -> tuple[object, ...] | None:
-        """Return a call as the library takes it, None where the contract does not allow it."""
+        """Return a call in the format of the library; None if the contract does not allow it."""
         at, limit, areas = [0, 0], [0, 0], list(call.areas)
         if call.count * max(self._units.values()) > AREA:  # other areas lie too close together
             areas = [0, 0]
@@ -260,20 +260,20 @@ class _Trial:
         )  # fmt: skip
 
     def _lowest(self, call: Call, size: int) -> int:
-        """Return where the first byte of two sides that overlap lies."""
+        """Return the address of the first byte of two sides that overlap."""
         start = int(self._watch.areas["dst"][call.areas[0]])
         if isinstance(call.dst, _Place):
             return start + AREA - size - abs(call.distance or 0)
         return start + PAGE + call.dst % PAGE
 
     def _faults_before(self, call: Call, n: int) -> bool:
-        """Say whether a call faults on the other side long before this one's memory ends."""
+        """True if a call faults on the other side long before this one's memory ends."""
         other, given = SIDES[1 - n], (call.src, call.dst)[n]
         user = other in self._contract.faulting and other in self._contract.inputs
         return user and isinstance(given, _Place) and given.reach <= 2 * PAGE
 
     def _most(self) -> int:
-        """Return the largest count of which all sizes are tried."""
+        """Return the largest count up to which all sizes are tried."""
         if not self._contract.counted:
             return 1
         record = max(self._contract.dst_record, self._contract.src_record)
@@ -286,7 +286,7 @@ class _Trial:
         return [*range(self._most() + 1), *large]
 
     def _by_rule(self) -> Iterator[Call]:
-        """Yield sizes at alignments, at all places of memory, and with faults."""
+        """Yield calls of all sizes at alignments, at all positions in memory, and with faults."""
         step = self._contract.align
         turn = itertools.count()
         for count in self._counts():
@@ -305,7 +305,7 @@ class _Trial:
                 yield Call(count, across, next(turn) % 16, areas=(2, 0))
                 yield Call(count, next(turn) % 16, across, areas=(0, 2))
         if self._contract.counted:
-            # Code that takes a part of a count for all of it finds nothing amiss at a fault.
+            # Code that reads only a part of the count is found out by a fault in a long call.
             users = self._contract.faulting
             dst, src = (_Place(PAGE) if side in users else 0 for side in SIDES)
             for power, more in itertools.product(_POWERS, (0, 1, 8, 64, 65, 200)):
@@ -341,7 +341,7 @@ class _Trial:
                     yield Call(count, _Place(-front), next(turn) % 16)
 
     def _by_contents(self) -> Iterator[Call]:
-        """Yield calls with every content, also of a destination that holds it already."""
+        """Yield calls with every content, also where the destination holds it already."""
         counts = [1, 2, 3, 4, 7, 8, 9, 15, 16, 24, 40, 63, 64, 65, 80, 96, 128, 200, 320]
         words = body.words(self._body)
         sums = [*_SUMS, *((v + d) % (1 << 32) for v in words for d in (-1, 0, 1))]
@@ -353,7 +353,7 @@ class _Trial:
                         count, shift, 0, pattern=pattern, shift=shift, alike=bool(shift % 3),
                         sum=sums[next(turn) % len(sums)],
                     )  # fmt: skip
-        # All words of what repeats, in calls that hold one of them and in those that hold many.
+        # All words of a repeating content, in calls that hold one of them and in those with many.
         for pattern, period in self._periods.items():
             for count in (8, 16, 64, 320) if self._contract.counted else [1]:
                 step = 4 if self._contract.src_record else max(4, count // 8 * 8)
@@ -361,33 +361,33 @@ class _Trial:
                     yield Call(count, next(turn) % 16, 0, pattern=pattern, shift=shift)
 
     def _by_registers(self) -> Iterator[Call]:
-        """Yield calls whose words are what a register holds where they are loaded."""
+        """Yield calls whose words are the values of a register where they are loaded."""
         if "src" not in self._contract.inputs:
             return
         counts = (8, 40, 200) if self._contract.counted else (1,)
         for count, area in itertools.product(counts, (0, 1)):
             call = Call(count, areas=(area, area))
-            made: dict[int, None] = {}
+            values: dict[int, None] = {}
             for at, step in self._body.steps.items():
                 if step.accesses:
                     registers = self._registers(call, at) or {}
-                    made.update(dict.fromkeys(registers.values()))
-            for value in made:
+                    values.update(dict.fromkeys(registers.values()))
+            for value in values:
                 yield replace(call, pattern=watch.WORD, word=value)
 
     def _registers(self, call: Call, at: int) -> dict[str, int] | None:
-        """Return what registers hold where a call first comes to an address; None: never."""
+        """Return the registers when a call first reaches an address; None: never."""
         if (row := self._row(call)) is None:
             return None
         case = np.zeros(1, dtype=watch.CASE)
         case[0] = row
         case["probe"] = at + 1
         self._watch.run(case)
-        found = self._watch.probed()
-        return found[0] if found else None
+        probed = self._watch.probed()
+        return probed[0] if probed else None
 
     def _by_effect(self) -> Iterator[Call]:
-        """Yield calls with what this effect alone depends on: values, overlap, differences."""
+        """Yield calls with inputs of this effect only: values, overlap, differences."""
         turn = itertools.count(1)
         near = {v + d for v in self._values for d in (-1, 0, 1) if 0 < v + d <= _LARGE[-1]}
         for count in sorted({*range(_SMALL), *near, *_LARGE}):
@@ -414,7 +414,7 @@ class _Trial:
                         yield Call(count, 0, place, n, n, twist=n, value=value)
 
     def _by_constants(self) -> Iterator[Call]:
-        """Yield the code's own constants and their neighbours as sizes and as alignments."""
+        """Yield the code's own constants and their neighbours as sizes and alignments."""
         near = [v + d for v in self._values for d in (-1, 0, 1) if v + d >= 0]
         counts = list(dict.fromkeys(near)) if self._contract.counted else [1]
         if self._contract.dst_record:
@@ -452,7 +452,7 @@ class _Trial:
                 yield Call(wanted, n % 16, at)
 
     def _at_random(self) -> Iterator[Call]:
-        """Yield calls with all drawn: for what depends on few bits of addresses and sizes."""
+        """Yield random calls, to find dependence on few bits of addresses and sizes."""
         draw = random.Random(1)
         most = self._most() if self._contract.dst_record else AREA // 32
         step = self._contract.align
@@ -473,14 +473,16 @@ class _Trial:
             )  # fmt: skip
 
     def _inject(self) -> bool:
-        """Let each access with an entry fail once, as where another thread unmaps its page."""
+        """Fail each access with an entry once, as if another thread unmapped its page."""
         calls = []
-        some = self._sampled(_INJECTED)
+        sampled = self._sampled(_INJECTED)
         for entry in self._code.exceptions:
             step = self._body.steps.get(entry.insn)
             if step is None or not step.accesses or not self._contract.faulting:
                 continue
-            calls += [replace(call, inject=(entry.insn, nth)) for call in some for nth in (1, 2, 5)]
+            calls += [
+                replace(call, inject=(entry.insn, nth)) for call in sampled for nth in (1, 2, 5)
+            ]
         return self._try(calls)
 
     def _sampled(self, most: int) -> list[Call]:
@@ -489,7 +491,7 @@ class _Trial:
         return [*plain[::step][:most], *plain[-most:]]
 
     def _look(self) -> bool:
-        """Search for each branch and condition that went one way alone; False for a wrong call."""
+        """Search for each branch and condition that went only one way; False at a failure."""
         for at, what in self.missing():
             if what == "entry never used":
                 continue
@@ -499,7 +501,7 @@ class _Trial:
         return True
 
     def _turned(self, source: body.Comparison) -> list[Call]:
-        """Return calls that are changed by what a comparison lacked for its other result."""
+        """Return calls changed so that a comparison may have its other result."""
         out: dict[Call, None] = {}
         for call in self._sampled(_SEEDS):
             if call.stray or (registers := self._registers(call, source.at)) is None:
@@ -512,7 +514,7 @@ class _Trial:
 
 
 def _within(count: int) -> Iterable[int]:
-    """Return places in so many bytes: all of a few, else those at the ends and around powers."""
+    """Return positions in a number of bytes: all, or those at the ends and around powers."""
     if count <= _FULL_FAULTS:
         return range(count + 2)
     few = {1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, count // 2, count - 1, count}
@@ -520,7 +522,7 @@ def _within(count: int) -> Iterable[int]:
 
 
 def _changed(call: Call, lacking: int, contract: Contract) -> Iterator[Call]:
-    """Yield a call with each input more, or less, by a difference and its multiples."""
+    """Yield a call with each input changed by a difference and by its multiples."""
     for scale in range(8):
         for d in {lacking << scale, lacking >> scale}:
             for sign in (d, -d):
@@ -557,5 +559,5 @@ def _facts(code: Code, reached: Body) -> NDArray[np.void]:
 
 
 def values(reached: Body) -> list[int]:
-    """Return the constants of code that the harness is to try by all three of its inputs."""
+    """Return the constants of code that the harness tries with all three of its inputs."""
     return body.named_sizes(reached)[:_TRIED_BY_THREE]

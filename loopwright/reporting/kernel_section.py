@@ -162,8 +162,8 @@ def bands(finding: Finding, name: str) -> Grid:
     return grid(
         f"{name}-bands",
         f"{finding.kernel.id}: which variant is best from which size to which. wins: whatever is "
-        "not known; open: what is not known, or the error of the evidence, decides; keeps: none beats "
-        "the baseline",
+        "not known; open: what is not known, or the error of the evidence, decides; keeps: none "
+        "beats the baseline",
         finding.bands,
         [
             column("routine"), core_column(), column("where", "condition", wide=True),
@@ -200,8 +200,8 @@ def throughput_table(finding: Finding, asked: Asked, name: str) -> Grid:
     return grid(
         f"{name}-throughput",
         f"{finding.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for "
-        "as many bytes of each variant, speed against the baseline, and each model's error where this "
-        "was measured. A figure with ! or * is in no comparison: its remark says why",
+        "as many bytes of each variant, speed against the baseline, and each model's error where "
+        "this was measured. A figure with ! or * is in no comparison: its remark says why",
         finding.table[finding.table["cycles"].notna()],
         [
             *_SHARED, column("source"), column("notion"), column("offset, B", "offset", 0),
