@@ -3,13 +3,34 @@
 import json
 import tarfile
 
+import pytest
+from once import once
 from test_store import BANNER
 
 import loopwright as lw
+from loopwright import paths
 from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
 
 MNEMONICS = ["add", "imul", "paddd", "mulps", "pshufd", "fadd", "madd", "eor", "aese", "fmov"]
+
+# Cores whose microbenchmarks a first round has: those that tests learn, and another of AArch64.
+KNOWN = ["neoverse-n1", "skylake", "tsv110", "zen2"]
+
+
+def first_round(factory):
+    """Return an unpacked kit with the trials of a first round, by what KNOWN cores would ask."""
+
+    def make(folder):
+        models = folder / "models"
+        models.mkdir()
+        for name in [*KNOWN, "sources.toml", "form_usage.csv"]:
+            (models / name).symlink_to(paths.models_root() / name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOOPWRIGHT_MODELS", str(models))
+            unpacked(folder, calibrate=True, mnemonics=MNEMONICS)
+
+    return once(factory, "kit-of-trials", make) / "loopwright-kit"
 
 
 def unpacked(folder, **asked):

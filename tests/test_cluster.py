@@ -72,7 +72,8 @@ def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
     assert sorted((d.number, d.result) for d in done) == [(n, -n) for n in range(40)]
 
 
-def test_nobody_waits_for_ever_where_no_worker_is_left(cluster, worker):
+def test_nobody_waits_for_ever_where_no_worker_is_left(cluster, worker, monkeypatch):
+    monkeypatch.setattr(workers, "_FETCH", 1)
     only = worker()
     with workers.connected(cluster.scheduler_address) as client:
         running = workers.each(client, neg, range(10**6), alone=1.0)

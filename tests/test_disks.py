@@ -66,7 +66,7 @@ def test_a_verb_that_writes_ends_in_one_line(tmp_path, monkeypatch, verb, disk):
     if verb == "scan" and not LIBRARY.exists():
         pytest.skip(f"no {LIBRARY} here")
     if verb == "report":
-        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "immediates")
+        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "aligned16")
     place = tmp_path / "disk"
     place.mkdir()
     arguments = [str(a).format(disk=place) for a in VERBS[verb]]

@@ -177,7 +177,7 @@ def _sweeps(cores: Sequence[Microarch]) -> Iterator[pd.DataFrame]:
     names = ",".join(core.id for core in cores)
     for name in _LOOPS[cores[0].isa]:
         if spec := _spec(cores[0], name):
-            yield cycle_curves.sweep(spec, names, model=SIMULATOR)
+            yield cycle_curves.sweep(spec, names)
 
 
 def _places(

@@ -12,8 +12,10 @@ from loopwright.code.instructions import Instruction, decode
 from loopwright.histogram import Histogram
 from loopwright.judging.call_costs import curve
 from loopwright.judging.study import MEASURED
+from loopwright.predicting import models
+from loopwright.predicting.model import Answer
 from loopwright.predicting.predict import predict
-from loopwright.predicting.question import Question
+from loopwright.predicting.question import OFFSETS, Question
 
 BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or op-cache set, fetch block
 SLOW = 0.02  # relative excess over the best offset from which an offset is slow
@@ -22,36 +24,38 @@ _FITS = 0.9  # least overlap of slow offsets with those that a boundary explains
 KEY = ["kernel", "variant", "microarch"]
 
 
-def sweep(
-    spec: str | None, microarch: str, *, model: str | None = None, asm: str | None = None
-) -> pd.DataFrame:
-    """Predict KERNEL[/VARIANT], or the loops of assembly text asm, at every code offset on cores.
+def sweep(spec: str | None, microarch: str, *, asm: str | None = None) -> pd.DataFrame:
+    """Simulate KERNEL[/VARIANT], or the loops of assembly text asm, at every code offset on cores.
 
     microarch is "ID[,ID]". Returns one row for each variant, core and offset: kernel, variant (a
     loop's label, without a kernel, where it is text), microarch, model, notion, offset_bytes (mod
     64; multiples of 4 on arm64), cycles_per_iteration (a call, where the notion is unrolled),
     slowdown_percent (over the best offset), code (its hex) and error.
     """
-    rows = predict(spec, asm=asm, microarch=microarch, model=model, offset="all")
-    rows = rows.rename(columns={"offset": "offset_bytes", "cycles": "cycles_per_iteration"})
-    if asm is not None:
-        rows = rows.rename(columns={"id": "variant"}).assign(kernel="")
-    if microarchs.select(microarch)[0].isa == "arm64":
-        rows = rows[rows["offset_bytes"] % 4 == 0]
+    found = []
+    for core, about in Question(spec, asm=asm, microarch=microarch).select():
+        pairs = [(one, o) for one in about for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]]
+        asked = [one.block(offset) for one, offset in pairs if not one.error]
+        answers = iter(models.simulated(asked, core))
+        for one, offset in pairs:
+            answer = Answer.none(one.error) if one.error else next(answers)
+            found.append(
+                {
+                    "kernel": one.key.get("kernel", ""),
+                    "variant": list(one.key.values())[-1],
+                    "microarch": core.id,
+                    "model": models.SIMULATOR,
+                    "notion": one.notion,
+                    "offset_bytes": offset,
+                    "cycles_per_iteration": answer.cycles,
+                    "code": one.code.hex(),
+                    "error": answer.error,
+                }
+            )
+    rows = pd.DataFrame(found).astype({"cycles_per_iteration": "float64"})
     best = rows.groupby(KEY)["cycles_per_iteration"].transform("min")
-    rows["slowdown_percent"] = 100 * (rows["cycles_per_iteration"] / best - 1)
-    codes = {
-        (core.id, list(one.key.values())[-1]): one.code.hex()
-        for core, about in Question(spec, asm=asm, microarch=microarch).select()
-        for one in about
-    }
-    pairs = zip(rows["microarch"], rows["variant"], strict=True)
-    rows["code"] = [codes[pair] for pair in pairs]
-    kept = [
-        "kernel", "variant", "microarch", "model", "notion", "offset_bytes",
-        "cycles_per_iteration", "slowdown_percent", "code", "error",
-    ]  # fmt: skip
-    return rows[kept].reset_index(drop=True)
+    rows.insert(7, "slowdown_percent", 100 * (rows["cycles_per_iteration"] / best - 1))
+    return rows
 
 
 def boundaries(rows: pd.DataFrame) -> pd.DataFrame:

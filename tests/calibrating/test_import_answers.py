@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 from itertools import pairwise
 
+import calibration_kits
 import pytest
 from calibration_kits import MNEMONICS, answered, trials, unpacked
 
@@ -18,7 +19,7 @@ from loopwright.microbench.kept_answers import read_answers
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     """A kit with the trials of a first round, unpacked."""
-    return unpacked(tmp_path_factory.mktemp("kit"), calibrate=True, mnemonics=MNEMONICS)
+    return calibration_kits.first_round(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

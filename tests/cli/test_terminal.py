@@ -209,7 +209,7 @@ def test_each_verb_shows_its_answer_at_any_width(what, width, loop, capsys, monk
     given = [x for a in arguments for x in stands_for.get(a, (a,))]
     monkeypatch.chdir(tmp_path)
     if what == "compare":
-        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "plain", "unrolled64")
+        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "immediates", "unrolled64")
     text = rendered(capsys, monkeypatch, width, *given)
     for head in heads:
         assert head in text, text

@@ -26,7 +26,10 @@ from loopwright.linux.baseline import run
         ),
     ],
 )
-def test_the_trees_function_is_one_more_variant_and_the_baseline(kernel, names, like):
+def test_the_trees_function_is_one_more_variant_and_the_baseline(
+    kernel, names, like, tmp_path, monkeypatch
+):
+    few(monkeypatch, tmp_path, kernel, *like)
     root = linux("6.12")
     version = trees.read(root).version
     found = run(kernel, str(root), quick=True)
@@ -44,7 +47,7 @@ def test_the_trees_function_is_one_more_variant_and_the_baseline(kernel, names, 
 
 
 def test_what_differs_from_all_variants_is_said(tmp_path, monkeypatch):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned", "movsq")
+    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned", "overlapped")
     root = linux("6.12")
     file = "arch/x86/lib/copy_user_64.S"
     for part in ("Makefile", "Kbuild", file):

@@ -1,9 +1,6 @@
 """Verification of patches: tiers apply and object on real trees, and the parts they stand on."""
 
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from few_variants import few
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
+from loopwright.cli import run
 from loopwright.errors import InputError
 from loopwright.linux import build, built_code, trees, verification, verify
 from loopwright.linux.built_code import Alternative, Image
@@ -172,21 +170,17 @@ def test_every_source_that_includes_a_changed_header_is_built(verified):
     assert "io_uring/epoll.o" in built
 
 
-def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path, monkeypatch):
+def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path, monkeypatch, capsys):
     few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "aligned16")
     tree = whole_tree("6.12")
     command = [
-        "loopwright", "patch", "x86_64/clear_user/aligned16", "--tree",
-        str(tree.root), "-o", str(tmp_path / "out"), "--microarch", "zen2", "--no-measure",
-        "--verify", "apply", "--json",
+        "patch", "x86_64/clear_user/aligned16", "--tree", str(tree.root), "-o",
+        str(tmp_path / "out"), "--microarch", "zen2", "--no-measure", "--verify", "apply", "--json",
     ]  # fmt: skip
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | {"PATH": path}, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "apply: git am: pass in " in done.stderr
-    assert '"check": "checkpatch"' in done.stdout
+    assert run(command) == 0
+    said = capsys.readouterr()
+    assert "apply: git am: pass in " in said.err
+    assert '"check": "checkpatch"' in said.out
 
 
 def test_a_part_of_the_sources_cannot_be_built(tmp_path):

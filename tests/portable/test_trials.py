@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-from calibration_kits import trials, unpacked
+from calibration_kits import first_round, trials
 
 import loopwright as lw
 from loopwright import toolchain
@@ -20,8 +20,7 @@ X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     """A kit with the trials of a first round, unpacked."""
-    few = ["add", "imul", "fadd"]
-    return unpacked(tmp_path_factory.mktemp("kit"), calibrate=True, mnemonics=few)
+    return first_round(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

@@ -203,7 +203,7 @@ def colour(style):
 def compared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("kernels")
-        few(patch, folder, "x86_64/clear_user", "unrolled64", "plain", "rep_stosq")
+        few(patch, folder, "x86_64/clear_user", "unrolled64", "immediates", "rep_stosq")
         return lw.compare("x86_64/clear_user", quick=True)
 
 
