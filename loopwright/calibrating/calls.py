@@ -181,7 +181,7 @@ def _bubble(found: fit.Fit) -> int:
     best = found.hypothesis
     joins = best.rules.get(JOINS)
     errors = {
-        int(str(one.rules[_BUBBLE])): found.off[n]
+        int(str(one.rules[_BUBBLE])): found.errors[n]
         for n, one in enumerate(found.hypotheses)
         if one.learned is best.learned
         and one.rules.get(JOINS) == joins

@@ -483,7 +483,10 @@ def doubtful_table(learned: CoreModel) -> str:
     rows.writerow(["end", *_HEAD.split(",")])
     for name, doubt in sorted(learned.doubts.items()):
         mnemonic, _, operands = name.partition(" ")
-        ends = ((core_figures.LEAST, doubt.least, 0), (core_figures.MOST, doubt.most, doubt.later))
+        ends = (
+            (core_figures.LEAST, doubt.least, 0),
+            (core_figures.MOST, doubt.most, doubt.extra_latency),
+        )
         for end, uops, later in ends:
             figures = _figures(learned, doubt.like or name, uops, later)
             rows.writerow([end, mnemonic, operands, *figures, DOUBTED])

@@ -1,4 +1,4 @@
-"""The model of a core that is being learned: forms, ports, latencies and all other findings.
+"""Model of a core that is being learned: forms, ports, latencies, rules and their evidence.
 
 Every pass reads it and adds to it.
 """
@@ -23,7 +23,7 @@ ALIASING = "a load 4 KiB on from a store"
 
 @dataclass(frozen=True)
 class Repeated:
-    """A string instruction of so many bytes, and how far both sides lie behind a line."""
+    """A repeated string instruction: bytes, and the offsets of source and destination in a line."""
 
     name: str
     size: int
@@ -41,7 +41,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Serialising:
-    """Cycles of a copy by its mnemonic and the code beside it; the reasons for those not asked."""
+    """Cycles of serialising instructions by mnemonic and code beside them; reasons of omissions."""
 
     figures: Mapping[str, Mapping[str, Figure]]
     left: Mapping[str, str]
@@ -49,9 +49,9 @@ class Serialising:
 
 @dataclass(frozen=True)
 class Mispredicted:
-    """The cycles of an iteration by random bits and by others, and of a misprediction.
+    """Cycles an iteration with branches by random and by constant bits, and of a misprediction.
 
-    cost is refused where nothing is lost, or where that is not known.
+    cost is refused where random bits cost nothing, or one of the two was not measured.
     """
 
     random: Figure
@@ -62,35 +62,40 @@ class Mispredicted:
 
 @dataclass(frozen=True)
 class Special:
-    """Measurements that have nothing to do with ports, and why the rest is left out."""
+    """Measurements unrelated to ports, and the reasons why instructions are left out."""
 
     serialising: Serialising
-    gone: Mispredicted
+    mispredicted: Mispredicted
     strings: Sequence[Timed]
     aliased: Mapping[str, Aliased]
     left: Mapping[str, str]
 
     def rows(self) -> Iterator[tuple[str, str, Figure, str]]:
-        """Yield what was measured: a mnemonic or none, what of it, the cycles, a note."""
+        """Yield rows: a mnemonic or nothing, the name of the figure, cycles, a note."""
         for name, beside in self.serialising.figures.items():
-            for said, figure in beside.items():
-                yield name, said, figure, "a copy, by slope"
-        iteration = f"an iteration of {self.gone.branches} branches and their bits"
-        yield "", "branches by random bits", self.gone.random, iteration
-        yield "", "branches by bits that never change", self.gone.known, iteration
+            for label, figure in beside.items():
+                yield name, label, figure, "a copy, by slope"
+        iteration = f"an iteration of {self.mispredicted.branches} branches and their bits"
+        yield "", "branches by random bits", self.mispredicted.random, iteration
+        yield "", "branches by bits that never change", self.mispredicted.known, iteration
         half = "of half of the random branches"
-        yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
-        for said, one in self.aliased.items():
-            yield "", f"{ALIASING}, {said}", one.same, f"{one.cost:.1f} cycles for looking alike"
-            yield "", f"{ALIASING}, and a line, {said}", one.other, ""
+        yield "", MISPREDICTION, self.mispredicted.cost, self.mispredicted.cost.refused or half
+        for label, aliased in self.aliased.items():
+            yield (
+                "",
+                f"{ALIASING}, {label}",
+                aliased.same,
+                f"{aliased.cost:.1f} cycles for looking alike",
+            )
+            yield "", f"{ALIASING}, and a line, {label}", aliased.other, ""
 
 
 @dataclass(frozen=True)
 class Microcode:
-    """Microcode: of forms of so many slots or more, all uops but those that are decoded.
+    """Microcode: forms of `fewest` slots or more, all of whose uops but the decoded ones it sends.
 
-    own has forms of which another number is decoded, stall are the cycles of a switch to it and
-    back, and why says what that rests on.
+    own has forms with another number of decoded uops. stall has the cycles of a switch to the
+    sequencer and back. why is the basis of the rule.
     """
 
     fewest: int
@@ -100,23 +105,33 @@ class Microcode:
     why: str = ""
 
     def sent(self, name: str, slots: int) -> int:
-        """Return how many places of a form the sequencer sends."""
+        """Return the number of slots of a form that the microcode sequencer sends."""
         decoded = self.own.get(name, self.decoded)
         return max(0, slots - decoded) if slots >= self.fewest else 0
 
 
 @dataclass(frozen=True)
 class CoreModel:
-    """A core as timing shows it: by the names of forms what was measured and concluded of each.
+    """Model of a core as timing shows it: what was measured and concluded, by form.
 
-    waits is what an instance among those of its throughput would take if it waited for itself
-    alone; assigned is how uops get their ports, where several can run one, and what that rests on;
-    idioms are forms that wait for nothing where all operands are one register; rules are of
-    accesses that cross boundaries or meet, and of the stack, and figures the evidence of these;
-    special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle;
-    stores are the names of forms that write memory; indexed those of forms that take a dispatch
-    slot more where their address has a base and an index; doubts are the ranges of forms whose
-    kernels do not agree.
+    - waits: cycles of an instance in the throughput kernel if it waited for itself alone
+
+    - assigned: port binding, where several ports can run a uop, with its evidence
+
+    - idioms: forms that have no dependency where all operands are one register
+
+    - rules: parameters of accesses that cross boundaries or overlap, of the stack and others;
+    figures: the measurements behind them
+
+    - special: measurements unrelated to ports
+
+    - decoders: simple decoders left in a cycle after a form
+
+    - stores: forms that write memory
+
+    - indexed: forms with one dispatch slot more where the address has a base and an index
+
+    - doubts: ranges of forms whose kernels do not agree
     """
 
     width: Width
@@ -143,6 +158,6 @@ class CoreModel:
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def has_ports(self, name: str) -> bool:
-        """Say whether the uops of a form are known."""
+        """Return whether the ports of a form are known."""
         uops = self.uops.get(name)
         return uops is not None and uops.ports is not None

@@ -1,25 +1,19 @@
-"""Cross-check: forms and port assignment held to random mixtures of forms.
+"""Cross-check: learned forms and port binding against random mixtures.
 
-What was learned of each form, held to mixtures with two other forms that no experiment timed.
+Forms. Microbenchmarks: a mixture of several instances of the form with two other forms at random,
+and the throughput kernel of the form. A form whose mixture already set its number of decoded uops
+gets another mixture. The simulated learned core predicts each mixture. A form with a wrong
+prediction is tried in two more mixtures, with forms that are in no wrong mixture and have no
+loop-carried dependency, and then in a last two. It is left out where three or more predictions are
+wrong: on hardware some mixtures have costs that the simulator lacks, and a common form is not to be
+lost for one of them. The tolerance is larger for machines on which more than a tenth of all first
+mixtures differ, for forms of exactly a class's uops where ports are bound early, and for narrow
+stores where the cache merges them.
 
-Asked: does the core that would be written take as long as the machine does. Kernel: some instances
-of the form and of two others at random; and its throughput's, which costs no trial. Where such a
-mixture said how much of a form is decoded, another one is drawn. Answer: a form of which one takes
-another time is tried in two mixtures more, with forms that were in none that is wrong and do not
-wait for themselves, and where one of those is wrong, too, in a last two. It is left out where three
-or more are wrong: on hardware some mixtures have costs that nothing here is of, and common forms
-are not to go for one. Where more than a tenth of all first mixtures differ, a form in doubt may
-differ as much as they do; where ports are bound early, one that has just the uops of a class
-may by three tenths; and where the core merges narrow stores, these may by more: how long that takes
-goes by what stands between them.
-
-How uops get their ports: the rule of the simulator that predicts measured mixtures best.
-
-Asked: which port a uop takes of several, and when. No experiment shows it by itself, but where
-ports are shared by chance it costs cycles. Kernels: random mixtures of three forms, of half of them
-forms that may access memory. Answer: the rule with which what was learned predicts them with the
-least error. Where ports are chosen by dispatch slots, what counts as one, and which of two ports
-wins that nothing else tells apart: their names are arbitrary, and so is which is the higher.
+Port binding. Which port a uop takes, and when, shows only in mixtures where ports are shared by
+chance. Microbenchmarks: random mixtures of three forms, half of them with forms that may access
+memory. The rule with the least error is taken. Rules that go by dispatch slots vary in what counts
+as a slot, and in which of two equal ports wins, as port names are arbitrary.
 """
 
 import random
@@ -38,21 +32,24 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 
 _SEED = 31
 _TIMES = 4  # instances of the form in a mixture
-LARGE = 3  # places of a form that may be microcode
-_MOST = 2  # the same of each other at most: its own part is what shall show
-_AGAIN = 2  # mixtures more of a form in doubt, each time
+LARGE = 3  # slots of a form that may be microcode
+_MOST = 2  # instances of each other form, at most, so that the form's own part shows
+_MORE_MIXTURES = 2  # further mixtures of a doubtful form, each round
 _ROUNDS = 2
-_DRAWS = 100  # of two forms, until these can share a mixture; there may be no such two
-_LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
-_MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
-_EARLY = 0.3  # relative: what a form of a class may differ by where ports are bound early
-_MERGED = 0.35  # the same of what stores bytes or words, where caches take time to merge these
-_NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
+_DRAWS = 100  # draws of two forms that can share a mixture; there may be none
+_WRONG_LIMIT = (
+    3  # wrong predictions, throughput and first mixture included, of a form that is left out
+)
+_QUANTILE = 0.9  # quantile of the errors of first mixtures that sets the tolerance
+_EARLY_TOLERANCE = 0.3  # relative tolerance of forms of a class where ports are bound early
+_MERGED_TOLERANCE = 0.35  # relative tolerance of byte and word stores that the cache merges
+# relative and absolute tolerance of predictions, besides three uncertainties
+_NEAR, _CYCLES = 0.1, 0.1
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A kernel that holds a form to what was learned, and what else is in it, if anything."""
+    """A kernel that checks a form, and the other forms in it."""
 
     form: str
     others: Sequence[str]
@@ -62,73 +59,78 @@ class Mixture:
 def hold_to_mixtures(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned without the forms whose mixtures take another time."""
-    first = [*mixtures(learned, forms), *_anew(learned, forms)]
-    if not first:
+    """Return the learned core without the forms whose mixtures are predicted wrong."""
+    first_mixtures = [*mixtures(learned, forms), *_redrawn(learned, forms)]
+    if not first_mixtures:
         return learned
-    known = [form for form in forms if learned.has_ports(form.name)]
-    shown = predicted(laboratory, learned, [*first, *alone(known)])
-    found = [one for one, took, said in shown if not _near(took, said, _NEAR)]
-    wrong = {one.form for one in found}
-    times = Counter(one.form for one in found if one.others)
-    blamed = wrong.union(*(one.others for one in found))
-    doubtful = [form for form in known if form.name in wrong]
-    trusted = [form for form in known if form.name not in blamed and not waits(form)]
+    with_ports = [form for form in forms if learned.has_ports(form.name)]
+    predictions = predicted(laboratory, learned, [*first_mixtures, *alone(with_ports)])
+    wrong_mixtures = [
+        one for one, measured, predicted_ in predictions if not _near(measured, predicted_, _NEAR)
+    ]
+    wrong = {one.form for one in wrong_mixtures}
+    times = Counter(one.form for one in wrong_mixtures if one.others)
+    blamed = wrong.union(*(one.others for one in wrong_mixtures))
+    doubtful = [form for form in with_ports if form.name in wrong]
+    trusted = [form for form in with_ports if form.name not in blamed and not waits(form)]
     if len(trusted) <= 2:
         return learned
-    near = max(_NEAR, _scatter(shown[: len(first)]))
-    loose = {form.name: _EARLY for form in doubtful if _plain(learned, form)}
-    loose |= {form.name: _MERGED for form in doubtful if _merged(learned, form)}
+    tolerance = max(_NEAR, _scatter(predictions[: len(first_mixtures)]))
+    own_tolerance = {form.name: _EARLY_TOLERANCE for form in doubtful if _of_a_class(learned, form)}
+    own_tolerance |= {
+        form.name: _MERGED_TOLERANCE for form in doubtful if _merged_by_cache(learned, form)
+    }
     draw = random.Random(_SEED + 1)
     wrong_of = {name: max(1, times[name]) for name in wrong}
     why_of: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        again = [mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
-        for mixture, one, other in predicted(laboratory, learned, again):
-            if not _near(one, other, max(near, loose.get(mixture.form, near))):
+        more = [mixed(draw, form, trusted) for form in doubtful for _ in range(_MORE_MIXTURES)]
+        for mixture, one, other in predicted(laboratory, learned, more):
+            if not _near(one, other, max(tolerance, own_tolerance.get(mixture.form, tolerance))):
                 wrong_of[mixture.form] += 1
                 why_of[mixture.form] = _why(mixture.others, one, other)
-        doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _LEFT]
-    left = {name: why for name, why in why_of.items() if wrong_of[name] >= _LEFT}
+        doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _WRONG_LIMIT]
+    reasons = {name: why for name, why in why_of.items() if wrong_of[name] >= _WRONG_LIMIT}
     uops = {
-        name: one.refused(left[name]) if name in left else one for name, one in learned.uops.items()
+        name: one.refused(reasons[name]) if name in reasons else one
+        for name, one in learned.uops.items()
     }
     return replace(learned, uops=uops)
 
 
 def mixtures(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
-    """Return the mixture of each form with ports; none where these are too few."""
+    """Return a mixture of each form with ports; none where too few forms have any."""
     return _drawn(learned, forms, {form.name for form in forms}, 0)
 
 
-def _anew(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
-    """Return mixtures of forms of which a number of decoded places was chosen by those above."""
+def _redrawn(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
+    """Return other mixtures of the forms whose number of decoded uops the first ones set."""
     return _drawn(learned, forms, learned.microcode.own if learned.microcode else (), 3)
 
 
 def large(learned: CoreModel) -> frozenset[str]:
-    """Return the names of forms of several places."""
+    """Return the names of forms of several slots."""
     known = learned.uops.items()
     return frozenset(name for name, one in known if one.ports and one.slots >= LARGE)
 
 
 def singles(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
-    """Return mixtures of one instance of each large form and of two others.
+    """Return mixtures of one instance of each multi-slot form with two others.
 
-    What binds several of them hides what delivers them beside others.
+    Several instances would be limited by ports, which hides how the front end delivers them.
     """
     return _drawn(learned, forms, large(learned), 2, 1)
 
 
 def alone(forms: Sequence[Form]) -> list[Mixture]:
-    """Return the kernels of the forms' throughputs."""
+    """Return the throughput kernels of forms."""
     return [Mixture(form.name, (), throughput.kernel(form)) for form in forms]
 
 
 def predicted(
     laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
 ) -> list[tuple[Mixture, Figure, Figure]]:
-    """Return what the machine takes for mixtures, and what the core that would be written does."""
+    """Return mixtures with their measurement and the learned core's prediction."""
     measured = laboratory.time([one.kernel for one in asked])
     return list(zip(asked, measured, core_predicts(laboratory, learned, asked), strict=True))
 
@@ -136,16 +138,16 @@ def predicted(
 def core_predicts(
     laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
 ) -> list[Figure]:
-    """Return what the core that would be written takes for mixtures."""
+    """Return the learned core's predictions of mixtures."""
     parts = (part for one in asked for part in one.kernel)
     core = fit.candidate_laboratory(learned, laboratory.machine, parts)
     return core.time([one.kernel for one in asked])
 
 
-def _plain(learned: CoreModel, form: Form) -> bool:
-    """Say whether a form of a core that binds ports early computes on just those of a class.
+def _of_a_class(learned: CoreModel, form: Form) -> bool:
+    """Return whether a form computes with exactly a class's uops, on a core that binds early.
 
-    What it takes beside others is known of the class.
+    Its cycles in mixtures are then known from the class.
     """
     core, uops = learned.core, learned.uops[form.name].ports
     if not core.early_binding or uops is None:
@@ -154,14 +156,14 @@ def _plain(learned: CoreModel, form: Form) -> bool:
     return tuple(core.computing(uops)) in [(), *classes]
 
 
-def _merged(learned: CoreModel, form: Form) -> bool:
-    """Say whether a form stores what the cache of the core merges, for cycles that are no one."""
+def _merged_by_cache(learned: CoreModel, form: Form) -> bool:
+    """Return whether the cache merges what a form stores, at a cost that varies."""
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     return bool(cycles) and form.memory is not None and form.memory.narrow
 
 
 def waits(form: Form) -> bool:
-    """Say whether an instance waits for the one before it, through a register, flags or memory."""
+    """Return whether an instance depends on the previous one by registers, flags or memory."""
     own = any(one.read and one.written for one in form.operands)
     return own or (form.memory is not None and form.memory.written)
 
@@ -173,7 +175,7 @@ def _drawn(
     series: int,
     times: int = _TIMES,
 ) -> list[Mixture]:
-    """Return a mixture of each wanted form with ports, of a series of draws; none of too few."""
+    """Return a mixture of each wanted form with ports, drawn by one seed; none of too few forms."""
     known = [form for form in forms if learned.has_ports(form.name)]
     if len(known) <= 2:
         return []
@@ -189,38 +191,38 @@ def mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = 
 
 
 def partners(draw: random.Random, form: Form, others: Sequence[Form]) -> list[Form]:
-    """Return two others at random that can share a mixture with a form, if there are any."""
+    """Return two random forms that can share a mixture with a form, if there are any."""
     others = [other for other in others if other is not form]
-    some = [other for other in others if form.beside(other)]
-    if len(some) > 1:
-        others = some
+    compatible = [other for other in others if form.beside(other)]
+    if len(compatible) > 1:
+        others = compatible
     for _ in range(_DRAWS):
-        two = draw.sample(others, 2)
-        if two[0].beside(two[1]):
+        drawn = draw.sample(others, 2)
+        if drawn[0].beside(drawn[1]):
             break
-    return two
+    return drawn
 
 
 def _scatter(shown: Sequence[tuple[Mixture, Figure, Figure]]) -> float:
-    """Return by how much most mixtures differ, relative to what they take."""
+    """Return a high quantile of the relative errors of mixtures."""
     errors = sorted(
         abs(one.cycles - other.cycles) / one.cycles for _, one, other in shown if one and other
     )
-    return errors[int(_MANY * len(errors))] if errors else 0.0
+    return errors[int(_QUANTILE * len(errors))] if errors else 0.0
 
 
-def _near(measured: Figure, said: Figure, near: float) -> bool:
-    """Say whether figures agree, or tell nothing."""
-    if not measured or not said:
+def _near(measured: Figure, predicted: Figure, tolerance: float) -> bool:
+    """Return whether two figures agree within the tolerance, or one is missing."""
+    if not measured or not predicted:
         return True
-    slack = max(near * measured.cycles, _CYCLES, 3 * measured.uncertainty)
-    return abs(measured.cycles - said.cycles) <= slack
+    slack = max(tolerance * measured.cycles, _CYCLES, 3 * measured.uncertainty)
+    return abs(measured.cycles - predicted.cycles) <= slack
 
 
-def _why(names: Sequence[str], measured: Figure, said: Figure) -> str:
+def _why(names: Sequence[str], measured: Figure, predicted: Figure) -> str:
     return (
         f"beside {' and '.join(names)} it takes {measured.cycles:.2f} cycles, "
-        f"not {said.cycles:.2f} as its uops and latencies say"
+        f"not {predicted.cycles:.2f} as its uops and latencies say"
     )
 
 
@@ -235,19 +237,19 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     ),
 )
 _RULE_MIXTURES, _RULE_SEED = 240, 77
-_LEAST_MIXTURES = 20  # mixtures that a rule is chosen by
+_LEAST_MIXTURES = 20  # mixtures at least to choose a rule by
 _MOST_INSTANCES = 4  # instances of a form in a mixture
 
 
 def choose_assignment(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with the rule; as it was where too little is known to choose."""
-    known = [form for form in forms if _plain_form(learned, form)]
-    computing = [form for form in known if form.memory is None]
+    """Return the learned core with its port binding; unchanged with too few answers."""
+    plain_forms = [form for form in forms if _plain_form(learned, form)]
+    computing = [form for form in plain_forms if form.memory is None]
     if len(computing) < 3:
         return learned
-    kernels = [*_rule_mixtures(computing, 0), *_rule_mixtures(known, 1)]
+    kernels = [*_rule_mixtures(computing, 0), *_rule_mixtures(plain_forms, 1)]
     figures = laboratory.time(kernels)
     answered = sum(bool(figure) for figure in figures)
     parts = [part for kernel in kernels for part in kernel]
@@ -260,8 +262,8 @@ def choose_assignment(
         return learned
     errors = [found.error_of(n) for n in range(len(ASSIGNMENTS))]
     pairs = zip(ASSIGNMENTS, errors, strict=True)
-    said = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
-    why = measured(f"mean error of {answered} mixtures: {said}")
+    shown = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
+    why = measured(f"mean error of {answered} mixtures: {shown}")
     return replace(learned, assigned=(ASSIGNMENTS[found.best], why))
 
 

@@ -1,9 +1,9 @@
-"""Figures of forms whose microbenchmarks do not agree: the likeliest, and a range around it.
+"""Doubtful forms: figures and a range where microbenchmarks of a form do not agree.
 
-Cores have costs that no pass is of. A form that everyday code uses is not left out for one: its
-figures are the candidate with the least error over its kernels. Kernels: its throughput's, and
-mixtures with two forms that are trusted. The range is two more sets of figures: the dearest
-candidate that no kernel undercuts, and the cheapest that none exceeds.
+Cores have costs that no pass models. A form that everyday code uses is not left out for one. It
+gets the candidate with the least error over its kernels, which are its throughput kernel and
+mixtures with trusted forms. Its range consists of two further candidates: the most expensive one
+that exceeds no kernel, and the cheapest one that no kernel exceeds.
 """
 
 import random
@@ -18,7 +18,7 @@ from statistics import fmean
 from loopwright.calibrating import cross_check, memory_rules
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.cross_check import Mixture
-from loopwright.calibrating.port_usage_search import MOST, Case, Listed, Numbers
+from loopwright.calibrating.port_usage_search import MOST, Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, Doubt, Ports, Uops, bound_cycles
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
@@ -27,48 +27,52 @@ from loopwright.microbench.latency import Latency
 
 _SEED = 53
 _MIXTURES = 4  # of each form
-_ALIKE, _LISTED = 3, 5  # candidates of forms like it, and of what its throughput allows
-_LATER = 1  # cycles that a high byte may take longer: the merge uop that Intel cores insert
-_HALVES = {"y": "x", "m256": "m128"}  # operands of vectors, and the halves of them
+_ALIKE, _LISTED = 3, 5  # candidates from similar forms, and from the form's throughput
+_LATER = 1  # cycles by which the latency of a high byte may be longer: Intel inserts a merge uop
+_HALVES = {"y": "x", "m256": "m128"}  # vector operands, and their halves
 _FULL = re.compile(r"\b(?:y|m256)\b")
-_WITHIN = 0.03  # relative: by how much a figure may miss the kernel that it bounds
+_WITHIN = 0.03  # relative tolerance of a bound
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A candidate of a form, and what it predicts beside what its kernels took."""
+    """A candidate of a form, with its predictions of the form's kernels."""
 
     uops: Uops
     pairs: Sequence[tuple[float, float]]  # measured and predicted cycles
 
     @property
     def error(self) -> float:
-        return fmean(abs(said / took - 1) for took, said in self.pairs) if self.pairs else inf
+        return (
+            fmean(abs(predicted / measured - 1) for measured, predicted in self.pairs)
+            if self.pairs
+            else inf
+        )
 
     @property
-    def undercuts(self) -> bool:
-        """Say whether no kernel took less than predicted."""
-        return all(said <= took * (1 + _WITHIN) for took, said in self.pairs)
+    def is_lower_bound(self) -> bool:
+        """Return whether the candidate predicts no kernel slower than measured."""
+        return all(predicted <= measured * (1 + _WITHIN) for measured, predicted in self.pairs)
 
     @property
-    def exceeds(self) -> bool:
-        """Say whether no kernel took more than predicted."""
-        return all(said >= took * (1 - _WITHIN) for took, said in self.pairs)
+    def is_upper_bound(self) -> bool:
+        """Return whether the candidate predicts no kernel faster than measured."""
+        return all(predicted >= measured * (1 - _WITHIN) for measured, predicted in self.pairs)
 
     @property
     def total(self) -> float:
-        return sum(said for _, said in self.pairs)
+        return sum(predicted for _, predicted in self.pairs)
 
 
 def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with figures, and their range, of forms that had none.
+    """Return the learned core with figures and ranges of forms that had none.
 
-    Forms without a throughput have the figures of their twin with or without a VEX prefix, if any.
+    A form without a throughput takes the figures of its twin with or without a VEX prefix, if any.
     """
-    known, _ = kits.forms(laboratory.isa, laboratory.machine.features)
-    learned = _with_twins(learned, known)
+    all_forms, _ = kits.forms(laboratory.isa, laboratory.machine.features)
+    learned = _with_twins(learned, all_forms)
     named = {form.name: form for form in forms}
-    open_ = [
+    doubtful = [
         named[name]
         for name, uops in learned.uops.items()
         if uops.ports is None and name in named and not learned.throughputs[name].refused
@@ -76,31 +80,33 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     trusted = [
         form for form in forms if learned.has_ports(form.name) and not cross_check.waits(form)
     ]
-    if not open_ or len(trusted) <= 2:
+    if not doubtful or len(trusted) <= 2:
         return _with_relatives(laboratory, learned)
-    listed = Listed(learned.core)
-    candidates = {form.name: list(_candidates(learned, form, named, listed)) for form in open_}
-    asked = [*cross_check.alone(open_), *_mixtures(open_, trusted)]
-    figures = laboratory.time([one.kernel for one in asked])
-    tried: dict[str, list[_Tried]] = {form.name: [] for form in open_}
+    listed = Candidates(learned.core)
+    candidates = {form.name: list(_candidates(learned, form, named, listed)) for form in doubtful}
+    kernels = [*cross_check.alone(doubtful), *_mixtures(doubtful, trusted)]
+    figures = laboratory.time([one.kernel for one in kernels])
+    tried: dict[str, list[_Tried]] = {form.name: [] for form in doubtful}
     for turn in range(max(map(len, candidates.values()))):
-        some = {name: own[turn] for name, own in candidates.items() if turn < len(own)}
-        core = replace(learned, uops={**learned.uops, **some})
-        wanted = [n for n, one in enumerate(asked) if one.form in some]
-        said = cross_check.core_predicts(laboratory, core, [asked[n] for n in wanted])
-        pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in some}
-        for n, one in zip(wanted, said, strict=True):
+        batch = {name: own[turn] for name, own in candidates.items() if turn < len(own)}
+        candidate_core = replace(learned, uops={**learned.uops, **batch})
+        wanted = [n for n, one in enumerate(kernels) if one.form in batch]
+        predicted = cross_check.core_predicts(
+            laboratory, candidate_core, [kernels[n] for n in wanted]
+        )
+        pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in batch}
+        for n, one in zip(wanted, predicted, strict=True):
             if figures[n] and one:
-                pairs[asked[n].form].append((figures[n].cycles, one.cycles))
-        for name, uops in some.items():
+                pairs[kernels[n].form].append((figures[n].cycles, one.cycles))
+        for name, uops in batch.items():
             tried[name].append(_Tried(uops, pairs[name]))
-    out, doubts = dict(learned.uops), dict(learned.doubts)
-    for name, every in tried.items():
-        if told := [one for one in every if one.pairs]:
-            out[name], doubt = _chosen(learned.core, told, learned.uops[name].why)
+    known_uops, doubts = dict(learned.uops), dict(learned.doubts)
+    for name, candidates_tried in tried.items():
+        if answered := [one for one in candidates_tried if one.pairs]:
+            known_uops[name], doubt = _chosen(learned.core, answered, learned.uops[name].why)
             if doubt.least != doubt.most:
                 doubts[name] = doubt
-    learned = _with_twins(replace(learned, uops=out, doubts=doubts), known)
+    learned = _with_twins(replace(learned, uops=known_uops, doubts=doubts), all_forms)
     return _with_relatives(laboratory, learned)
 
 
@@ -112,24 +118,24 @@ def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixtur
 
 
 def _candidates(
-    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Listed
+    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Candidates
 ) -> Iterator[Uops]:
-    """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone."""
+    """Yield candidates of a form, with and without a unit as busy as its throughput suggests."""
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
     for slots, ports in _ports(learned, form, named, listed):
         narrow = min(map(len, core.computing(ports)), default=0)
-        alone = max(bound_cycles(Counter(ports)), slots / core.width)
-        busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > alone else 0
-        for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
-            key = slots, tuple(sorted(tuple(sorted(p)) for p in ports)), one
+        port_bound = max(bound_cycles(Counter(ports)), slots / core.width)
+        busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > port_bound else 0
+        for busy_cycles in dict.fromkeys((busy if busy > 1 else 0, 0)):
+            key = slots, tuple(sorted(tuple(sorted(p)) for p in ports)), busy_cycles
             if key not in seen:
                 seen.add(key)
-                yield Uops(slots, ports, one)
+                yield Uops(slots, ports, busy_cycles)
 
 
 def _ports(
-    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Listed
+    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Candidates
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
     core, rejected = learned.core, learned.uops[form.name]
     if rejected.rejected is not None:
@@ -144,14 +150,14 @@ def _ports(
     twin = learned.uops.get(form.twin)
     if form.memory and twin and twin.ports is not None:
         yield twin.slots, (*twin.ports, *memory)
-    case = Case(form, 0, 1, Numbers(1, MOST), learned.throughputs[form.name].cycles)
+    case = Case(form, 0, 1, UopBounds(1, MOST), learned.throughputs[form.name].cycles)
     for choice in islice(listed.fitting(case), _LISTED):
         yield max(1, choice.computing), choice.uops
     yield 1, (core.all_arithmetic, *memory)
 
 
 def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
-    """Return the ports of uops that load and store for a form."""
+    """Return the ports of the load and store uops of a form."""
     if form.memory is None:
         return ()
     load = core.load_ports(form)
@@ -159,14 +165,14 @@ def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
 
 
 def _chosen(core: Core, tried: Sequence[_Tried], why: str) -> tuple[Uops, Doubt]:
-    """Return the uops of a form, and the two ends of its range."""
+    """Return the uops of a form, and the ends of their range."""
     best = min(tried, key=lambda one: one.error)
-    under = [one for one in tried if one.undercuts]
-    over = [one for one in tried if one.exceeds]
-    least = max(under, key=lambda one: one.total).uops if under else _cheapest(tried)
-    most = min(over, key=lambda one: one.total).uops if over else _dearer(core, best)
-    said = f"{len(best.pairs)} kernels do not agree, mean error {100 * best.error:.0f} %; {why}"
-    return replace(best.uops, why=said), Doubt(least, most, said)
+    lower = [one for one in tried if one.is_lower_bound]
+    upper = [one for one in tried if one.is_upper_bound]
+    least = max(lower, key=lambda one: one.total).uops if lower else _cheapest(tried)
+    most = min(upper, key=lambda one: one.total).uops if upper else _dearer(core, best)
+    why_now = f"{len(best.pairs)} kernels do not agree, mean error {100 * best.error:.0f} %; {why}"
+    return replace(best.uops, why=why_now), Doubt(least, most, why_now)
 
 
 def _cheapest(tried: Sequence[_Tried]) -> Uops:
@@ -174,21 +180,21 @@ def _cheapest(tried: Sequence[_Tried]) -> Uops:
 
 
 def _dearer(core: Core, best: _Tried) -> Uops:
-    """Return uops with a unit so busy that no kernel takes longer than predicted."""
+    """Return uops with a unit busy for so long that no kernel is slower than predicted."""
     ports = best.uops.ports or ()
     narrow = min(map(len, core.computing(ports)), default=len(core.all_arithmetic))
-    ratio = max(took / max(said, 1 / core.width) for took, said in best.pairs)
-    own = max(bound_cycles(Counter(ports)), best.uops.slots / core.width)
-    cycles = max(best.uops.busy / narrow, own) * ratio
+    ratio = max(measured / max(predicted, 1 / core.width) for measured, predicted in best.pairs)
+    bound = max(bound_cycles(Counter(ports)), best.uops.slots / core.width)
+    cycles = max(best.uops.busy / narrow, bound) * ratio
     computing = ports if core.computing(ports) else (*ports, core.all_arithmetic)
     return replace(best.uops, ports=computing, busy=ceil(cycles * narrow))
 
 
 def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with forms that have no figures: as their twins, or a place more.
+    """Return the learned core with unknown forms as their VEX twins, or with a slot more.
 
-    They have no one speed, or were not asked for. A twin computes the same with or without a VEX
-    prefix, on vectors.
+    Such forms had no stable throughput, or were not timed. A twin computes the same on vectors,
+    with or without a VEX prefix.
     """
     uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
     for form in forms:
@@ -212,10 +218,9 @@ def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
 
 
 def vex_twins(name: str) -> Iterator[tuple[str, int]]:
-    """Yield the names that a form has with or without a VEX prefix.
+    """Yield the names of a form with or without a VEX prefix, with the shift of operand numbers.
 
-    Beside each is by how much its operands stand behind: with a prefix the first source is another
-    operand than the result.
+    With a prefix, the first source is another operand than the result.
     """
     mnemonic, _, operands = name.partition(" ")
     first = operands.partition(",")[0]
@@ -228,7 +233,7 @@ def vex_twins(name: str) -> Iterator[tuple[str, int]]:
 
 
 def _shifted(latencies: Sequence[Latency], shift: int) -> list[Latency]:
-    """Return latencies from operands that stand so many places further in front."""
+    """Return latencies with source operands renumbered by a shift."""
     return [
         replace(one, source=str(int(one.source) - shift)) if one.source.isdigit() else one
         for one in latencies
@@ -237,29 +242,29 @@ def _shifted(latencies: Sequence[Latency], shift: int) -> list[Latency]:
 
 
 def _with_relatives(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with forms that no microbenchmark has: as others, or slower.
+    """Return the learned core with forms that no microbenchmark times, from relatives.
 
-    They have high-byte registers, which chains and instances exclude, or widths that `quick` leaves
-    out.
+    They have high-byte registers, which chains and instances exclude, or operand widths that
+    `quick` leaves out. They may be slower than the relative.
     """
-    more: dict[str, Doubt] = {}
-    every, _ = kits.forms(laboratory.isa, laboratory.machine.features)
-    asked = {form.name for form in every} - learned.throughputs.keys() - learned.uops.keys()
-    for name in sorted(asked):
-        for relative, doubled in _relatives(name):
+    doubts: dict[str, Doubt] = {}
+    all_forms, _ = kits.forms(laboratory.isa, laboratory.machine.features)
+    untimed = {form.name for form in all_forms} - learned.throughputs.keys() - learned.uops.keys()
+    for name in sorted(untimed):
+        for relative, doubled in _relative_names(name):
             if learned.has_ports(relative):
-                more[name] = _relative(learned, relative, doubled=doubled)
+                doubts[name] = _relative(learned, relative, doubled=doubled)
                 break
-    for name, doubt in {**dict.fromkeys(learned.uops), **more}.items():
+    for name, doubt in {**dict.fromkeys(learned.uops), **doubts}.items():
         if doubt or learned.has_ports(name):
             like = doubt.like if doubt else name
-            for other in _high(name):
-                more[other] = _relative(learned, like, doubled=False)
-    return replace(learned, doubts={**learned.doubts, **more})
+            for other in _high_byte_names(name):
+                doubts[other] = _relative(learned, like, doubled=False)
+    return replace(learned, doubts={**learned.doubts, **doubts})
 
 
 def _relative(learned: CoreModel, name: str, *, doubled: bool) -> Doubt:
-    """Return the range of a form that is taken for another: as that, a slot more, or all twice."""
+    """Return the range of a form taken for another: up to a slot more, or twice the uops."""
     uops = learned.uops[name]
     known = learned.doubts.get(name, Doubt(uops, uops, ""))
     most = known.most
@@ -268,8 +273,8 @@ def _relative(learned: CoreModel, name: str, *, doubled: bool) -> Doubt:
     return Doubt(known.least, dear, f"not measured: as {name}", name, _LATER)
 
 
-def _relatives(name: str) -> Iterator[tuple[str, bool]]:
-    """Yield the names that a form has with other widths, and whether it may take all uops twice."""
+def _relative_names(name: str) -> Iterator[tuple[str, bool]]:
+    """Yield the names of a form with other widths, and whether it may need twice the uops."""
     half = _FULL.sub(lambda found: _HALVES[found[0]], name)
     if half != name:
         yield half, True
@@ -278,8 +283,8 @@ def _relatives(name: str) -> Iterator[tuple[str, bool]]:
             yield other, False
 
 
-def _high(name: str) -> Iterator[str]:
-    """Yield the names that a form has with high-byte registers in the place of low ones."""
+def _high_byte_names(name: str) -> Iterator[str]:
+    """Yield the names of a form with high-byte registers in the place of low ones."""
     mnemonic, _, operands = name.partition(" ")
     parts = operands.split(",")
     slots = [n for n, part in enumerate(parts) if part == "r8"]

@@ -1,30 +1,30 @@
-"""The evidence of a learned value: what it rests on, and how sure that makes it."""
+"""Evidence of a learned value: its basis in words, and the confidence that follows."""
 
 from enum import Enum
 
 
 class Confidence(Enum):
-    """How sure a value is, in the words of core.toml."""
+    """Confidence in a value, in the words of core.toml."""
 
-    MEASURED = "high"  # microbenchmarks tell it from all others
-    FITTED = "medium"  # it explains microbenchmarks best, together with others
-    ASSUMED = "low"  # no microbenchmark tells
+    MEASURED = "high"  # microbenchmarks tell it from all other values
+    FITTED = "medium"  # it explains microbenchmarks best, together with other values
+    ASSUMED = "low"  # no microbenchmark tells it
 
 
 class Evidence(str):
-    """What a value rests on, in words, and how sure that makes it."""
+    """Basis of a value in words, with the confidence that follows from it."""
 
     confidence: Confidence
 
     def __new__(cls, said: str, confidence: Confidence) -> "Evidence":
-        """Take the words and the confidence."""
+        """Make evidence of words and a confidence."""
         made = super().__new__(cls, said)
         made.confidence = confidence
         return made
 
     @property
     def assumed(self) -> bool:
-        """Say whether no microbenchmark tells the value."""
+        """Return whether no microbenchmark tells the value."""
         return self.confidence is Confidence.ASSUMED
 
 
@@ -34,7 +34,7 @@ def measured(said: str) -> Evidence:
 
 
 def fitted(said: str) -> Evidence:
-    """Return the evidence of a value that was chosen with others for what microbenchmarks take."""
+    """Return the evidence of a value that was fitted to measurements together with others."""
     return Evidence(f"{_FITTED}: {said} [{SOURCE}]", Confidence.FITTED)
 
 

@@ -1,9 +1,10 @@
-"""Fit of hypotheses to microbenchmarks on the simulated learned core: one error, one rule for ties.
+"""Fit of hypotheses to microbenchmarks on the simulated learned core.
 
-A hypothesis is what was learned with some parameters or uops replaced. Its error is the mean over
-microbenchmarks of |predicted - measured| / measured, each 1 at most, and 1 where the core has no
-answer. Of hypotheses whose errors differ by no more than noise the first one holds, so the plainest
-ones come first. One that leaves less error than EXPLAINED is fitted; another one is an assumption.
+A hypothesis is the learned core with some parameters or uops replaced. Its error is the mean over
+microbenchmarks of |predicted - measured| / measured, each capped at 1, and 1 where the core has no
+answer. Of hypotheses whose errors differ by no more than noise the first one is chosen, so the
+plainest ones come first. A choice with an error up to EXPLAINED is fitted; any other one is an
+assumption.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,8 +21,8 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import COUNTER, Oracle
 from loopwright.microbench.simulated import CandidateCore
 
-EXPLAINED = 0.08  # mean relative error of microbenchmarks that a hypothesis explains
-TIE = 0.002  # of the mean error: what noise makes of it where the figures are sure
+EXPLAINED = 0.08  # mean relative error up to which a hypothesis explains microbenchmarks
+TIE = 0.002  # of the mean error: the effect of noise on it where measurements are precise
 
 Rules = Mapping[str, object]
 # Times the same microbenchmarks on any machine, in order.
@@ -30,57 +31,59 @@ Time = Callable[[Laboratory], Sequence[Figure]]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A candidate of the core: what was learned, with parameters that replace its own."""
+    """A candidate core: the learned core, with parameters that replace its own."""
 
     learned: CoreModel
     rules: Rules = field(default_factory=dict)
 
     def chosen(self, why: Evidence) -> CoreModel:
-        """Return what was learned with these parameters; why is what they rest on."""
+        """Return the learned core with these parameters; why is their evidence."""
         return with_rules(self.learned, self.rules, why)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Errors of hypotheses, by hypothesis and microbenchmark, and the number of the one that holds.
+    """Relative errors by hypothesis and microbenchmark, and the number of the chosen hypothesis.
 
-    alike are the numbers of others that explain as much; over has the mean by which hypotheses
-    predict more than was measured.
+    rivals are the numbers of hypotheses that explain as much. overestimates has, for each
+    hypothesis, the mean relative error of predictions that exceed the measurement.
     """
 
     hypotheses: Sequence[Hypothesis]
-    off: Sequence[Sequence[float]]
+    errors: Sequence[Sequence[float]]
     best: int
-    alike: Sequence[int]
-    over: Sequence[float] = ()
+    rivals: Sequence[int]
+    overestimates: Sequence[float] = ()
 
     @property
     def error(self) -> float:
-        """Return the mean relative error of the hypothesis that holds."""
+        """Return the mean relative error of the chosen hypothesis."""
         return self.error_of(self.best)
 
     def error_of(self, number: int) -> float:
         """Return the mean relative error of a hypothesis."""
-        return fmean(self.off[number])
+        return fmean(self.errors[number])
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """Return the hypothesis that holds."""
+        """Return the chosen hypothesis."""
         return self.hypotheses[self.best]
 
     @property
     def explained(self) -> bool:
-        """Say whether the hypothesis that holds explains the microbenchmarks."""
+        """Return whether the chosen hypothesis explains the microbenchmarks."""
         return self.error <= EXPLAINED
 
     def bounding(self) -> "Fit":
-        """Return the fit with the hypothesis that holds as a bound: what is not known costs more.
+        """Return the fit with a lower bound as its choice, for code with unknown further costs.
 
-        Of those that exceed measurements least, it is the one with the least error.
+        Of the hypotheses that overestimate least, it is the one with the least error.
         """
-        least = min(self.over) + TIE
-        some = (n for n, over in enumerate(self.over) if over <= least)
-        return replace(self, best=min(some, key=self.error_of), alike=())
+        least = min(self.overestimates) + TIE
+        candidates = (
+            n for n, overestimate in enumerate(self.overestimates) if overestimate <= least
+        )
+        return replace(self, best=min(candidates, key=self.error_of), rivals=())
 
 
 def fit(
@@ -90,112 +93,125 @@ def fit(
     hypotheses: Sequence[Hypothesis],
     figures: Sequence[Figure] | None = None,
 ) -> Fit | None:
-    """Return how hypotheses, the plainest first, explain microbenchmarks made of these codes.
+    """Return how well hypotheses, the plainest first, explain microbenchmarks made of these codes.
 
-    figures are those of the machine, where it was asked before. None where it refused them all.
-    Microbenchmarks that no hypothesis answers tell nothing.
+    figures are the machine's measurements, if they exist already. None where the machine refused
+    all. Microbenchmarks that no hypothesis answers do not count.
     """
-    took = time(laboratory) if figures is None else figures
-    known = [n for n, one in enumerate(took) if one]
-    if not known or not hypotheses:
+    measured = time(laboratory) if figures is None else figures
+    answered = [n for n, one in enumerate(measured) if one]
+    if not answered or not hypotheses:
         return None
-    said = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
-    told = [n for n in known if any(some[n] for some in said)] or known
-    measured = [took[n] for n in told]
-    off = [errors([some[n] for n in told], measured) for some in said]
-    over = [fmean(_over(some[n], took[n]) for n in told) for some in said]
-    means = [fmean(one) for one in off]
-    most = min(means) + noise(measured)
-    best = next(n for n, error in enumerate(means) if error <= most)
-    alike = [n for n, error in enumerate(means) if n != best and error <= means[best] + TIE]
-    return Fit(hypotheses, off, best, alike, over)
+    predictions = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
+    informative = [
+        n for n in answered if any(predicted[n] for predicted in predictions)
+    ] or answered
+    kept = [measured[n] for n in informative]
+    errors_ = [errors([predicted[n] for n in informative], kept) for predicted in predictions]
+    overestimates = [
+        fmean(_overestimate(predicted[n], measured[n]) for n in informative)
+        for predicted in predictions
+    ]
+    means = [fmean(one) for one in errors_]
+    tolerance = min(means) + noise(kept)
+    best = next(n for n, error in enumerate(means) if error <= tolerance)
+    rivals = [n for n, error in enumerate(means) if n != best and error <= means[best] + TIE]
+    return Fit(hypotheses, errors_, best, rivals, overestimates)
 
 
-def _over(said: Figure, took: Figure) -> float:
-    """Return by how much a prediction exceeds a measurement; nothing where there is none."""
-    return max(said.cycles / took.cycles - 1, 0.0) if said and took.cycles > 0 else 0.0
+def _overestimate(predicted: Figure, measured: Figure) -> float:
+    """Return by how much a prediction exceeds a measurement, relative; 0 where one is missing."""
+    return (
+        max(predicted.cycles / measured.cycles - 1, 0.0)
+        if predicted and measured.cycles > 0
+        else 0.0
+    )
 
 
 def _candidates(
     machine: Oracle, codes: Sequence[bytes], hypotheses: Sequence[Hypothesis]
 ) -> Iterator[Laboratory]:
-    """Yield the core of each hypothesis; its table is written once for what was learned alike."""
+    """Yield a laboratory for each hypothesis; tables of the same learned core are written once."""
     known: dict[int, tuple[CoreModel, str]] = {}
     for one in hypotheses:
         if id(one.learned) not in known:
-            small = within(one.learned, machine.isa, codes)
+            small = only_forms_of(one.learned, machine.isa, codes)
             known[id(one.learned)] = small, core_files.instruction_table(small, machine)
         small, table = known[id(one.learned)]
         toml = core_files.core_toml(with_rules(small, one.rules, TRIED), machine)
         yield Laboratory(CandidateCore(machine, toml, table))
 
 
-def errors(said: Sequence[Figure], took: Sequence[Figure]) -> list[float]:
-    """Return the relative error of each prediction, 1 at most; 1 where there is none."""
+def errors(predicted: Sequence[Figure], measured: Sequence[Figure]) -> list[float]:
+    """Return the relative error of each prediction, capped at 1; 1 where there is none."""
     return [
-        min(abs(a.cycles - b.cycles) / b.cycles, 1.0) if a and b.cycles > 0 else 1.0
-        for a, b in zip(said, took, strict=True)
+        min(abs(prediction.cycles - measurement.cycles) / measurement.cycles, 1.0)
+        if prediction and measurement.cycles > 0
+        else 1.0
+        for prediction, measurement in zip(predicted, measured, strict=True)
     ]
 
 
-def mean_error(said: Sequence[Figure], took: Sequence[Figure]) -> float:
-    """Return the mean relative error of predictions, each 1 at most; 1 where there is none."""
-    return fmean(errors(said, took))
+def mean_error(predicted: Sequence[Figure], measured: Sequence[Figure]) -> float:
+    """Return the mean relative error of predictions, each capped at 1; 1 where there is none."""
+    return fmean(errors(predicted, measured))
 
 
-def noise(took: Sequence[Figure]) -> float:
-    """Return what the uncertainties of figures make of a mean error."""
-    some = [one.uncertainty / one.cycles for one in took if one.cycles > 0]
-    spread: float = sum(error**2 for error in some) ** 0.5
-    return max(TIE, spread / len(took))
+def noise(measured: Sequence[Figure]) -> float:
+    """Return the effect of the measurements' uncertainties on a mean error."""
+    relative = [one.uncertainty / one.cycles for one in measured if one.cycles > 0]
+    spread: float = sum(error**2 for error in relative) ** 0.5
+    return max(TIE, spread / len(measured))
 
 
 def candidate_laboratory(
     learned: CoreModel, machine: Oracle, codes: Iterable[bytes], rules: Rules | None = None
 ) -> Laboratory:
-    """Return what times kernels of these codes on the core that would be written, and some rules.
+    """Return a laboratory that times kernels of these codes on the simulated learned core.
 
-    The core holds no other forms, as it is made for each hypothesis that is tried.
+    The core holds the forms of these codes alone, as one is made for each hypothesis. rules are
+    parameters that replace its own.
     """
-    small = with_rules(within(learned, machine.isa, codes), rules or {}, TRIED)
+    small = with_rules(only_forms_of(learned, machine.isa, codes), rules or {}, TRIED)
     return Laboratory(CandidateCore(machine, *core_files.core_texts(small, machine)))
 
 
-def within(learned: CoreModel, isa: str, codes: Iterable[bytes]) -> CoreModel:
-    """Return what was learned of the forms of codes and of the end of a loop alone.
+def only_forms_of(learned: CoreModel, isa: str, codes: Iterable[bytes]) -> CoreModel:
+    """Return the learned core with the forms of these codes and of a loop's end alone.
 
-    Branches of which nothing is known use any port here: of the loops of microbenchmarks they are
-    no great part.
+    Branches without known ports may use any port here; they matter little in these microbenchmarks.
     """
     closing = block.closing(isa, COUNTER[isa], 0)
-    some = {
+    names_used = {
         name
         for names in binding.forms(isa, [closing, *dict.fromkeys(codes)])
         for name in names or ()
     }
-    every = (name for branch in kits.of(isa).BRANCHES for name in (branch.name, branch.opposite))
-    ports = {**dict.fromkeys(every, learned.core.all_arithmetic), **learned.branches.ports}
+    branch_names = (
+        name for branch in kits.of(isa).BRANCHES for name in (branch.name, branch.opposite)
+    )
+    ports = {**dict.fromkeys(branch_names, learned.core.all_arithmetic), **learned.branches.ports}
     return replace(
         learned,
-        uops={n: one for n, one in learned.uops.items() if n in some},
+        uops={n: one for n, one in learned.uops.items() if n in names_used},
         branches=replace(learned.branches, ports=ports),
     )
 
 
 def with_rules(learned: CoreModel, rules: Rules, why: Evidence) -> CoreModel:
-    """Return what was learned with parameters; why is what they rest on."""
+    """Return the learned core with these parameters; why is their evidence."""
     more = {name: (value, why) for name, value in rules.items()}
     return replace(learned, rules={**learned.rules, **more})
 
 
 def settled(learned: CoreModel, found: Fit, said: str) -> CoreModel:
-    """Return what was learned with the parameters that hold, each with what it rests on.
+    """Return the learned core with the parameters of a fit, each with its evidence.
 
-    A value that another hypothesis of as few parameters has otherwise, and explains as much, is an
-    assumption; so is all of what explains little.
+    A value is an assumption where a rival hypothesis with no more parameters has another value and
+    explains as much. All values are assumptions where the fit explains little.
     """
     rules = found.hypothesis.rules
-    rivals = [found.hypotheses[n].rules for n in found.alike]
+    rivals = [found.hypotheses[n].rules for n in found.rivals]
     rivals = [one for one in rivals if len(one) <= len(rules)]
     out = dict(learned.rules)
     for name, value in rules.items():

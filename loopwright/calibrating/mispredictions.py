@@ -59,7 +59,7 @@ _NEAR_CYCLES = 1.5  # cycles of one misprediction by which what was learned may 
 
 def fit_mispredictions(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with the cycles of a misprediction, where they are known."""
-    found = learned.special.gone if learned.special else None
+    found = learned.special.mispredicted if learned.special else None
     if found is None or not found.cost:
         return learned
     measured = f"{found.cost.cycles:.1f} +- {found.cost.uncertainty:.1f} cycles more for each of "
@@ -112,7 +112,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     lost = _Lost(laboratory)
     if not lost.known:
         return learned
-    dear = learned.special.gone.cost if learned.special else None
+    dear = learned.special.mispredicted.cost if learned.special else None
     wrong = dear.cycles / 2 if dear else float("inf")
     forgotten = lost.first(wrong)
     late = lost.first(_LATE, below=forgotten)

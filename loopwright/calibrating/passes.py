@@ -1,7 +1,7 @@
-"""Passes of calibrate, in their order: measurements first, then the fits that need several of them.
+"""Passes of calibrate in order: measurements, then fits that need several of them.
 
-`learn` runs all microbenchmarks. `learn_core` adds the fits and the cross-checks. A `Special` holds
-what has nothing to do with ports: serialising instructions, mispredictions, strings and aliasing.
+`learn` runs all microbenchmarks. `learn_core` adds the fits and the cross-checks. `measure_special`
+runs those unrelated to ports: serialising instructions, mispredictions, strings and aliasing.
 """
 
 import re
@@ -52,84 +52,91 @@ from loopwright.microbench.throughput import Throughput
 
 
 def measure_special(laboratory: Laboratory, forms: Mapping[str, Form]) -> Special:
-    """Do these experiments; forms are those that are learned, by name."""
-    serial, branches = (
+    """Run the microbenchmarks that are unrelated to ports; forms are those to learn, by name."""
+    serialising_found, mispredicted = (
         serialising.measure_serialising(laboratory, forms),
         mispredictions.measure_mispredictions(laboratory),
     )
-    left = dict(serial.left)
-    if branches.cost.refused:
-        left[MISPREDICTION] = branches.cost.refused
-    repeated = strings.measure_strings(laboratory, list(strings.every(laboratory.kit)))
+    left_out = dict(serialising_found.left)
+    if mispredicted.cost.refused:
+        left_out[MISPREDICTION] = mispredicted.cost.refused
+    string_runs = strings.measure_strings(laboratory, list(strings.every(laboratory.kit)))
     aliased = memory_timing.measure_aliasing(laboratory, forms)
-    costs = [f"{one.cost:.1f} cycles {said}" for said, one in aliased.items() if one.cost]
+    costs = [f"{one.cost:.1f} cycles {label}" for label, one in aliased.items() if one.cost]
     if costs:
-        left[ALIASING] = f"it costs {' and '.join(costs)}; the simulator has no rule for it"
-    return Special(serial, branches, repeated, aliased, left)
+        left_out[ALIASING] = f"it costs {' and '.join(costs)}; the simulator has no rule for it"
+    return Special(serialising_found, mispredicted, string_runs, aliased, left_out)
 
 
 Step = Callable[[str], None]
 
-_COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's iterations, and its twin
+# the instruction that counts a loop's iterations, and its 32-bit twin
+_COUNT, _NARROW = "dec r64", "dec r32"
 
 
 @dataclass(frozen=True)
-class Sorted:
-    """State before the uops of forms are known: runs are the forms that the machine has.
+class Basis:
+    """State before port usages are known; runs are the forms that the machine executes.
 
-    singles are those of runs that use no memory, or do nothing but load or store.
+    singles are those of runs without memory operands, and the plain load and store.
     """
 
     width: Width
     throughputs: Mapping[str, Throughput]
     latencies: Mapping[str, Sequence[Latency]]
     slots: Mapping[str, Surplus]
-    runs: Sequence[Form]
-    singles: Sequence[Form]
+    executable: Sequence[Form]
+    simple: Sequence[Form]
     core: Core
     constants: Constants
 
 
-def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
-    """Do the experiments up to the classes of forms that share ports, and these ports."""
+def measure_basis(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Basis:
+    """Run the microbenchmarks up to the port classes and their ports."""
     step("dispatch width")
-    wide = dispatch_width.measure(laboratory)
+    width = dispatch_width.measure(laboratory)
     step(f"throughput of {len(forms)} forms")
-    rates = throughput.measure(laboratory, forms)
-    runs = [form for form in forms if not rates[form.name].refused]
+    throughputs = throughput.measure(laboratory, forms)
+    executable = [form for form in forms if not throughputs[form.name].refused]
     step("latencies")
     kit = laboratory.kit
-    adding = latency.renamed_constants(
-        laboratory, next((f for f in runs if f.name == kit.ADDED), None)
+    constants = latency.renamed_constants(
+        laboratory, next((f for f in executable if f.name == kit.ADDED), None)
     )
     latencies = latency.computed_latencies(
-        latency.measure(laboratory, runs, throughput.cycles(rates)), adding, kit.RENAMED
+        latency.measure(laboratory, executable, throughput.cycles(throughputs)),
+        constants,
+        kit.RENAMED,
     )
-    rates = throughput.meeting(laboratory, runs, rates, latencies, wide.instructions)
+    throughputs = throughput.meeting(
+        laboratory, executable, throughputs, latencies, width.instructions
+    )
     step("places at dispatch")
-    blocked = blockers.dispatch_slots(laboratory, runs, rates, latencies, wide)
-    slots = blockers.unmasked(laboratory, runs, rates, blocked, wide)
-    slots = blockers.possible_slots(slots, rates, wide)
+    blocked_slots = blockers.dispatch_slots(laboratory, executable, throughputs, latencies, width)
+    slots = blockers.unmasked(laboratory, executable, throughputs, blocked_slots, width)
+    slots = blockers.possible_slots(slots, throughputs, width)
     step("classes of forms that share ports")
-    singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
-    sure = blockers.agreed_slots(blocked, slots)
-    found = port_classes.find_classes(
-        laboratory, singles, rates, latencies, sure, wide.instructions
+    simple = [
+        form for form in executable if form.memory is None or form.name in (kit.LOAD, kit.STORE)
+    ]
+    sure_slots = blockers.agreed_slots(blocked_slots, slots)
+    classes = port_classes.find_classes(
+        laboratory, simple, throughputs, latencies, sure_slots, width.instructions
     )
-    step(f"ports of {len(found)} classes")
-    ports, written = port_classes.find_ports(laboratory, found, wide.instructions)
-    renamed = frozenset(kit.RENAMED if adding.limit else ())
+    step(f"ports of {len(classes)} classes")
+    ports, written = port_classes.find_ports(laboratory, classes, width.instructions)
+    renamed = frozenset(kit.RENAMED if constants.limit else ())
     core = Core(
-        found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, shared_store_data=written
+        classes, ports, width.instructions, kit.LOAD, kit.STORE, renamed, shared_store_data=written
     )
     core = replace(core, early_binding=port_classes.binds_early(laboratory, core))
-    return Sorted(wide, rates, latencies, slots, runs, singles, core, adding)
+    return Basis(width, throughputs, latencies, slots, executable, simple, core, constants)
 
 
-def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
-    """Return the uops of a loop's count where blockers do not tell them: those of its narrow twin.
+def _counting_usage(known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the port usage of a loop's counting instruction from its 32-bit twin, if unknown.
 
-    Without them no loop is predicted.
+    Without it no loop can be predicted.
     """
     like = known.get(_NARROW)
     told = _COUNT not in known or known[_COUNT].ports is not None
@@ -138,10 +145,10 @@ def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
     return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
 
 
-def _narrow(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
-    """Return the uops of forms that store bytes or words and show more slots than wide ones.
+def _narrow_store_usages(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return port usages of byte and word stores that show more slots than their wide relatives.
 
-    Stores to one place that a cache merges pass for slots there.
+    The cache may merge such stores to one line, which looks like additional slots.
     """
     out = {}
     for form in forms:
@@ -153,67 +160,69 @@ def _narrow(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]
     return out
 
 
-def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
-    """Return the uops of forms without those of what gives back the value of a base behind them."""
+def _without_base_resets(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return port usages of forms that update their base, without the reset of the base."""
     out = {}
     for form in forms:
-        both, behind = known[form.name], known.get(form.undone)
-        if not form.undone or both.ports is None:
+        total, reset = known[form.name], known.get(form.undone)
+        if not form.undone or total.ports is None:
             continue
-        less = behind.ports if behind else None
-        if less is None or Counter(less) - Counter(both.ports):
+        reset_ports = reset.ports if reset else None
+        if reset_ports is None or Counter(reset_ports) - Counter(total.ports):
             ports, why = None, f"beside {form.undone} not known"
         else:
-            ports = tuple((Counter(both.ports) - Counter(less)).elements())
-            why = f"less {form.undone}; {both.why}"
-        out[form.name] = Uops(max(1, both.slots - 1), ports, both.busy, why)
+            ports = tuple((Counter(total.ports) - Counter(reset_ports)).elements())
+            why = f"less {form.undone}; {total.why}"
+        out[form.name] = Uops(max(1, total.slots - 1), ports, total.busy, why)
     return out
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
-    """Do all experiments; step hears what is being learned."""
+    """Run all microbenchmarks; step is called with the name of each step."""
     kit = laboratory.kit
-    base = sort(laboratory, forms, step)
-    core, rates, latencies = base.core, base.throughputs, base.latencies
+    basis = measure_basis(laboratory, forms, step)
+    core, rates, latencies = basis.core, basis.throughputs, basis.latencies
     step("uops of each form")
-    shown = port_usage.find(laboratory, base.singles, core, rates, latencies, base.slots)
+    register_usages = port_usage.find(laboratory, basis.simple, core, rates, latencies, basis.slots)
     step("uops of forms with memory")
-    rest = [form for form in base.runs if form.name not in shown.uops]
+    memory_forms = [form for form in basis.executable if form.name not in register_usages.uops]
     with_memory = port_usage.find_with_memory(
-        laboratory, rest, core, rates, latencies, base.slots, shown
+        laboratory, memory_forms, core, rates, latencies, basis.slots, register_usages
     )
-    known = shown.uops | with_memory
-    known |= _count(known) | _undone(base.runs, known)
-    known |= _narrow(base.runs, known)
-    latencies = latency_fit.assumed_latencies(core, latencies, known, base.runs)
+    known = register_usages.uops | with_memory
+    known |= _counting_usage(known) | _without_base_resets(basis.executable, known)
+    known |= _narrow_store_usages(basis.executable, known)
+    latencies = latency_fit.assumed_latencies(core, latencies, known, basis.executable)
     step("front end")
-    delivery = front_end.measure_front_end(laboratory, base.singles, known)
+    front_end_found = front_end.measure_front_end(laboratory, basis.simple, known)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
-    stacked = port_usage.stack_uops(laboratory, core)
-    fusing = [form for form in base.runs if known[form.name].slots == 1]
+    stack_usages = port_usage.stack_uops(laboratory, core)
+    fusing = [form for form in basis.executable if known[form.name].slots == 1]
     accessed = memory_timing.measure(laboratory, named, latencies)
-    fused = branches.fused_pairs(laboratory, fusing, base.width)
+    fused = branches.fused_pairs(laboratory, fusing, basis.width)
     branching = branches.measure(laboratory, core, fused)
     step("serialising instructions, mispredictions, strings, aliasing")
-    apart = measure_special(laboratory, named)
+    special = measure_special(laboratory, named)
     step("windows")
-    held = windows.measure(laboratory, named, base.width)
+    window_sizes = windows.measure(laboratory, named, basis.width)
     return CoreModel(
-        base.width,
+        basis.width,
         core,
         rates,
-        {**latencies, **port_usage.stack_latencies(kit, stacked, latencies)},
-        known | stacked,
+        {**latencies, **port_usage.stack_latencies(kit, stack_usages, latencies)},
+        known | stack_usages,
         accessed,
         branching,
         fused,
-        {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
-        held,
-        delivery,
-        base.constants,
-        idioms=latency.zero_idioms(laboratory, base.runs, latencies, base.width.instructions),
-        special=apart,
+        {form.name: throughput.waits(form, latencies[form.name]) for form in basis.executable},
+        window_sizes,
+        front_end_found,
+        basis.constants,
+        idioms=latency.zero_idioms(
+            laboratory, basis.executable, latencies, basis.width.instructions
+        ),
+        special=special,
         stores=frozenset(f.name for f in forms if f.memory and f.memory.written) | {kit.PUSH},
     )
 
@@ -223,10 +232,10 @@ Fitting = Callable[[Laboratory, CoreModel, Sequence[Form]], CoreModel]
 
 @dataclass(frozen=True)
 class Pass:
-    """A fit of several measurements: the parts of CoreModel that it needs, and that it provides.
+    """A fit of several measurements: the parts of CoreModel that it needs and those it provides.
 
-    Of what it needs, parts that an earlier pass provides are fitted, and others measured. step is
-    the name of the work that begins with it, where one does.
+    Parts that it needs come from earlier passes or from measurements. step names the work that
+    begins with it, if it begins a step.
     """
 
     fitting: Fitting
@@ -236,7 +245,7 @@ class Pass:
 
 
 def _of_core(fitting: Callable[[Laboratory, CoreModel], CoreModel]) -> Fitting:
-    """Return a fit that needs no forms as one that takes them."""
+    """Adapt a fit that takes no forms to the signature of passes."""
     return lambda laboratory, learned, _: fitting(laboratory, learned)
 
 
@@ -322,7 +331,7 @@ PASSES: Sequence[Pass] = (
 
 
 def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
-    """Return what was learned of a machine by these forms; step hears what is being learned."""
+    """Learn a core by these forms; step is called with the name of each step."""
     learned = learn(laboratory, forms, step)
     for one in PASSES:
         if one.step:

@@ -1,27 +1,21 @@
-"""Port classes: forms that share ports, and the ports of each class.
+"""Port classes: the forms of one uop that share ports, and the ports of each class.
 
-Classes of instructions of one uop: those that can use the same ports.
+Classes. Two forms that run p instances each a cycle alone are of one class where p of each take two
+cycles together; they share no port where p of each take one. One blocking instruction stands for
+each class.
 
-Two that run p of each a cycle alone are of one class where p of each take two cycles together,
-and share no port where they take one. One blocking instruction stands for each class.
+Ports of each class. The search is guided by counter-examples. An SMT solver proposes a port
+mapping, then another one that explains as much and differs in how many ports some classes have
+together. Those classes are measured, until only permutations of one mapping are left.
 
-The ports of each class: what explains how many ports classes have together.
+Stores of two uops, address and data. A store that shares ports with loads and with arithmetic,
+which share none with each other, uses load ports for its address and arithmetic ports for its data
+(Zen 5 stores general registers so). Loads are then taken to share ports with addresses alone.
 
-A counter-example-guided search: an SMT solver proposes ports, then other ports that explain as
-much but differ in how many some classes have together; those are measured, until no other answer
-is left but the same with other names.
-
-The ports of each class where a store may be two uops: an address, and what is written.
-
-A store that shares ports with loads and with arithmetic, which share none with each other, is two:
-its address uses ports of loads, and what it writes ports of arithmetic (Zen 5 takes stores of
-general registers from there). Then loads are taken to share ports with addresses alone.
-
-Whether a core bind uops to ports early: as they are dispatched, before it is known when.
-
-Asked: how much longer pairs of classes take together than their ports ask for. Kernels: those that
-told the ports. Answer: early, where one of ten takes longer by more than noise. Then what blockers
-show more than whole uops counts for nothing, and forms may take longer than their ports ask for.
+Early binding. Some cores bind uops to ports at dispatch, before it is known when they can start.
+Pairs of classes then take longer together than their ports ask for; a core binds early where one
+pair of ten exceeds that by more than noise. Fractions of a uop that blockers show then count for
+nothing, and forms may take longer than their port bound.
 """
 
 from collections import Counter
@@ -40,19 +34,19 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.throughput import Throughput
 
-_NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of ports
-TIMES = 4  # cycles that each class of a mixture takes alone
-_SPAN = 6  # cycles that ports are blocked for
-_ONE = 1.4  # uops: more than one
-_APART = 1.6  # cycles, of 2 that forms of the same ports take together
-_LATE = 0.12  # by how much more than the rule allows a mixture may take: ports are bound early
+_NEAR = 0.04  # relative tolerance of a throughput around a whole number of ports
+TIMES = 4  # cycles of each class of a mixture alone
+_SPAN = 6  # cycles for which ports are blocked
+_MORE_THAN_ONE = 1.4  # uops: more than one
+_APART = 1.6  # cycles, of the 2 that forms with the same ports take together
+_EARLY_TOLERANCE = 0.12  # relative tolerance upwards of a mixture, for early binding
 
 
 @dataclass(frozen=True)
 class Union:
-    """Ports that some classes have together, by their numbers: so many, or at least so many."""
+    """Number of ports that several classes have together; least says that it may be more."""
 
-    of: tuple[int, ...]
+    classes: tuple[int, ...]
     ports: int
     least: bool
     figure: Figure
@@ -64,11 +58,11 @@ def candidates(
     latencies: Mapping[str, Sequence[Latency]],
     width: int,
 ) -> dict[str, int]:
-    """Return the forms that may be one uop, with their number of ports, by what they take alone.
+    """Return the forms that may be one uop, with their number of ports by throughput.
 
-    As many as are dispatched in a cycle stands for at least as many. What uses implied registers,
-    is long, is eliminated, writes several registers, waits longer than a cycle for what it wrote
-    itself, or meets others in ports, is left to later.
+    As many ports as the dispatch width means at least as many. Excluded are forms with implied
+    registers, long encodings, elimination, several results, a loop-carried latency above a cycle,
+    or chains that meet in ports.
     """
     out = {}
     for form in forms:
@@ -91,16 +85,17 @@ def candidates(
 
 
 def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
-    """Return a kernel of so many instances of each form, spread over it."""
-    makers = [form_instances.Instances(n, len(parts)) for n in range(len(parts))]
-    some = [
-        [make.of(form) for _ in range(n)] for make, (form, n) in zip(makers, parts, strict=True)
+    """Return a kernel of so many instances of each form, interleaved."""
+    factories = [form_instances.Instances(n, len(parts)) for n in range(len(parts))]
+    instances = [
+        [instances_of.of(form) for _ in range(n)]
+        for instances_of, (form, n) in zip(factories, parts, strict=True)
     ]
-    return form_instances.spread(*some)
+    return form_instances.spread(*instances)
 
 
 def together(classes: Sequence[PortClass]) -> list[tuple[Form, int]]:
-    """Return as many instances of each class as keep its ports busy for as long as the others'."""
+    """Return instances of each class that keep its ports busy for TIMES cycles."""
     return [(one.blocker, TIMES * one.size) for one in classes]
 
 
@@ -114,22 +109,25 @@ def find_classes(
 ) -> list[PortClass]:
     """Return the classes of forms of one uop, those of many ports first.
 
-    What takes more than one place at dispatch is of no class. What puts more than one uop on the
-    ports of a class that is known already founds none. A plain load and a plain store found one all
-    the same: without them nothing is known of forms with memory.
+    Forms with more than one dispatch slot are of no class, and forms with more than one uop on the
+    ports of a known class found none. A plain load and a plain store always found a class: without
+    them nothing is known of forms with memory operands.
     """
     sizes = candidates(forms, rates, latencies, width)
-    light = [form for form in forms if form.memory or slots[form.name].uops == 1]
-    out: list[PortClass] = []
+    one_slot = [form for form in forms if form.memory or slots[form.name].uops == 1]
+    classes: list[PortClass] = []
     for size in range(width - 1, 0, -1):
-        left = sorted((f for f in light if sizes.get(f.name) == size), key=_blocks_badly)
-        out += _split(laboratory, left, size, width, tuple(out))
-        # What a mixture with another class did not tell from it is a class all the same.
-        lost = [f for f in left if f.memory and f not in (one.blocker for one in out)]
-        out += _split(laboratory, lost, size, width, tuple(out))
-        founded = {one.blocker.name for one in out}
-        out += [PortClass(f, size, (f.name,)) for f in lost if f.name not in founded]
-    return out
+        unclassified = sorted((f for f in one_slot if sizes.get(f.name) == size), key=_blocks_badly)
+        classes += _split(laboratory, unclassified, size, width, tuple(classes))
+        # A load or store that a mixture did not separate from another class is a class all the
+        # same.
+        missing = [
+            f for f in unclassified if f.memory and f not in (one.blocker for one in classes)
+        ]
+        classes += _split(laboratory, missing, size, width, tuple(classes))
+        founded = {one.blocker.name for one in classes}
+        classes += [PortClass(f, size, (f.name,)) for f in missing if f.name not in founded]
+    return classes
 
 
 def _split(
@@ -137,52 +135,55 @@ def _split(
 ) -> list[PortClass]:
     """Return the classes of forms with so many ports each.
 
-    A load or a store is a class by itself, as no other form here accesses memory. Else one is
-    founded by what clearly shares some, or none, of the ports of those before it. What
-    leaves more forms unclear than it has members is bound by something else than ports.
+    A load or a store is a class by itself, as no other form here accesses memory. Otherwise a class
+    is founded by a form that clearly shares only some, or none, of the ports of the earlier ones. A
+    form that leaves more others unclear than it has members is limited by something other than
+    ports.
     """
-    out: list[PortClass] = []
-    left = list(forms)
-    while left:
-        blocker, *rest = left
-        shown = blockers.measure(laboratory, [Asked(blocker, one.blocking, _SPAN) for one in known])
-        if any(one.measured >= _ONE for one in shown):
-            left = rest
+    classes: list[PortClass] = []
+    unclassified = list(forms)
+    while unclassified:
+        blocker, *rest = unclassified
+        surpluses = blockers.measure(
+            laboratory, [Asked(blocker, one.blocking, _SPAN) for one in known]
+        )
+        if any(one.measured >= _MORE_THAN_ONE for one in surpluses):
+            unclassified = rest
             continue
         if blocker.memory:
-            out.append(PortClass(blocker, size, (blocker.name,)))
-            left = rest
+            classes.append(PortClass(blocker, size, (blocker.name,)))
+            unclassified = rest
             continue
-        asked = [mixture([(blocker, TIMES * size), (f, TIMES * size)]) for f in rest]
-        figures = list(zip(rest, laboratory.time(asked), strict=True))
-        same = [form for form, figure in figures if _same(figure, size, width)]
-        others = [form for form, figure in figures if _other(figure, size, width)]
-        if len(rest) - len(same) - len(others) > len(same) + 1:
-            left = rest
+        mixtures = [mixture([(blocker, TIMES * size), (f, TIMES * size)]) for f in rest]
+        figures = list(zip(rest, laboratory.time(mixtures), strict=True))
+        members = [form for form, figure in figures if _same_ports(figure, size, width)]
+        others = [form for form, figure in figures if _different_ports(figure, size, width)]
+        if len(rest) - len(members) - len(others) > len(members) + 1:
+            unclassified = rest
             continue
-        out.append(PortClass(blocker, size, tuple(f.name for f in (blocker, *same))))
-        left = others
-    return out
+        classes.append(PortClass(blocker, size, tuple(f.name for f in (blocker, *members))))
+        unclassified = others
+    return classes
 
 
-def _same(figure: Figure, size: int, width: int) -> bool:
-    """Say whether as many uops of two forms as either has ports take them all for two cycles."""
-    found = figure and _together(figure.cycles / TIMES, (size, size), width)
+def _same_ports(figure: Figure, size: int, width: int) -> bool:
+    """Return whether two forms with so many ports each share all of them."""
+    found = figure and _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
     return bool(found) and found == (size, False)
 
 
-def _other(figure: Figure, size: int, width: int) -> bool:
-    """Say whether two forms clearly have not the same ports, how many ever they have together."""
-    if not figure or _same(figure, size, width):
+def _different_ports(figure: Figure, size: int, width: int) -> bool:
+    """Return whether two forms clearly have different ports, however many they share."""
+    if not figure or _same_ports(figure, size, width):
         return False
-    known = _together(figure.cycles / TIMES, (size, size), width)
-    if known is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
+    told = _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
+    if told is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
         return figure.cycles / TIMES < _APART
-    return known is not None
+    return told is not None
 
 
 def _blocks_badly(form: Form) -> tuple[int, ...]:
-    """Order forms by how well they keep ports busy: without waiting, by plain registers.
+    """Return a sort key of how badly a form blocks: dependencies, then implied or narrow registers.
 
     Vector forms that mix with any other come first.
     """
@@ -199,43 +200,43 @@ def _blocks_badly(form: Form) -> tuple[int, ...]:
 def unions(
     laboratory: Laboratory,
     classes: Sequence[PortClass],
-    wanted: Sequence[tuple[int, ...]],
+    groups: Sequence[tuple[int, ...]],
     width: int,
 ) -> list[Union]:
-    """Measure how many ports classes have together; where the figure does not say, none.
+    """Measure how many ports classes have together; groups without a clear answer are left out.
 
-    One wrong figure among these leaves no answer, or a wrong one, to all forms.
+    A single wrong answer among these makes the mapping wrong, or impossible, for all forms.
     """
-    asked = [mixture(together([classes[n] for n in one])) for one in wanted]
-    out = []
-    for of, figure in zip(wanted, laboratory.time_least(asked), strict=True):
-        sizes = [classes[n].size for n in of]
-        if figure and (found := _together(figure.cycles / TIMES, sizes, width)):
-            out.append(Union(of, *found, figure))
-    return out
+    mixtures = [mixture(together([classes[n] for n in one])) for one in groups]
+    result = []
+    for group, figure in zip(groups, laboratory.time_least(mixtures), strict=True):
+        sizes = [classes[n].size for n in group]
+        if figure and (ports_and_bound := _ports_of_mixture(figure.cycles / TIMES, sizes, width)):
+            result.append(Union(group, *ports_and_bound, figure))
+    return result
 
 
-def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
-    """Return how many ports take so many uops of each class in so many cycles.
+def _ports_of_mixture(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
+    """Return how many ports so many uops of each class use together, and whether it may be more.
 
-    Ports that are bound early take longer than they need, but none take less. As many as are
-    dispatched in a cycle may be more.
+    Early binding makes mixtures slower than their ports need; nothing makes them faster. The
+    dispatch width hides further ports. None where the cycles fit no number of ports.
     """
     total = sum(sizes)
     bound = max(1.0, total / width)
-    if cycles <= bound * (1 + _LATE / 2):
+    if cycles <= bound * (1 + _EARLY_TOLERANCE / 2):
         return (total, False) if total <= width else (width, True)
     ports = ceil(total / cycles * (1 - _NEAR / 2))
-    if max(sizes) <= ports <= total and cycles <= total / ports * (1 + _LATE):
+    if max(sizes) <= ports <= total and cycles <= total / ports * (1 + _EARLY_TOLERANCE):
         return min(ports, width), ports >= width
     return None
 
 
 _MOST_PORTS = 16
 _ROUNDS = 200
-_WRONG = 0.1  # share of mixtures that may take longer than their ports ask for
+_WRONG = 0.1  # share of mixtures that may be slower than their port bound
 _NONE = "no ports explain what mixtures take; measure into another folder on a quiet machine"
-_SPARE = 1  # ports more than needed that another answer may have
+_SPARE = 1  # further ports that another mapping may have
 
 Measure = Callable[[Sequence[tuple[int, ...]]], list[Union]]
 
@@ -243,11 +244,11 @@ Measure = Callable[[Sequence[tuple[int, ...]]], list[Union]]
 def find_mapping(
     sizes: Sequence[int], width: int, measure: Measure
 ) -> tuple[list[Ports], list[Union]]:
-    """Return the ports of each class by numbers, and what was measured to find them.
+    """Return the ports of each class, and the measurements that they rest on.
 
-    measure tells how many ports some classes have together, and leaves out what the figure does
-    not say. Groups of classes that are not seen to share any have ports of their own. InputError
-    without the solver or any class, and where no ports explain what was measured.
+    measure returns how many ports some classes have together, and leaves out what is unclear.
+    Groups of classes that share no ports are solved apart. InputError without the solver or any
+    class, and where no mapping explains the measurements.
     """
     if not sizes:
         raise InputError("no class of forms was found: too few forms, or too few of them answered")
@@ -255,56 +256,61 @@ def find_mapping(
     found: dict[int, Ports] = {}
     first = 0
     groups = groups_sharing_ports(sizes, known)
-    out = [one for one in known if not any(set(one.of) <= set(group) for group in groups)]
+    all_unions = [
+        union for union in known if not any(set(union.classes) <= set(group) for group in groups)
+    ]
     for group in groups:
-        own = [_by_place(one, group) for one in known if set(one.of) <= set(group)]
+        within = [_renumbered(union, group) for union in known if set(union.classes) <= set(group)]
 
         def ask(wanted: Sequence[tuple[int, ...]], group: tuple[int, ...] = group) -> list[Union]:
-            answers = measure([tuple(group[n] for n in one) for one in wanted])
-            return [_by_place(one, group) for one in answers]
+            answers = measure([tuple(group[n] for n in classes) for classes in wanted])
+            return [_renumbered(union, group) for union in answers]
 
-        solved, more = _solve_group([sizes[n] for n in group], width, own, ask)
+        solved, more = _solve_group([sizes[n] for n in group], width, within, ask)
         for n, ports in zip(group, solved, strict=True):
             found[n] = frozenset(first + port for port in ports)
         first += len(frozenset().union(*solved))
-        out += [replace(one, of=tuple(group[n] for n in one.of)) for one in more]
-    return [found[n] for n in range(len(sizes))], out
+        all_unions += [
+            replace(union, classes=tuple(group[n] for n in union.classes)) for union in more
+        ]
+    return [found[n] for n in range(len(sizes))], all_unions
 
 
-def _by_place(one: Union, group: Sequence[int]) -> Union:
-    """Return what classes have together, by their places in a group."""
-    return replace(one, of=tuple(group.index(n) for n in one.of))
+def _renumbered(union: Union, group: Sequence[int]) -> Union:
+    """Return a union with classes numbered within a group."""
+    return replace(union, classes=tuple(group.index(n) for n in union.classes))
 
 
 def _solve_group(
     sizes: Sequence[int], width: int, known: list[Union], measure: Measure
 ) -> tuple[list[Ports], list[Union]]:
-    """Return the ports of classes of a group, and what is known of them."""
-    open_ = [one for one in index_subsets(len(sizes), 3) if len(one) > 2]
+    """Return the ports of the classes of a group, and the unions they explain."""
+    untold = [one for one in index_subsets(len(sizes), 3) if len(one) > 2]
     known = _agreeing(sizes, known)
     for _ in range(_ROUNDS):
         count, found = _fewest(sizes, known)
         problem = _Problem(sizes, count + _SPARE)
         problem.explain(known)
-        problem.differ(found, open_, width)
+        problem.differ(found, untold, width)
         other = problem.solve()
         if other is None:
             return found, known
-        (asked, *_) = (
-            some
-            for some in open_
-            if min(_ports_together(other, some), width) != min(_ports_together(found, some), width)
+        (counter_example, *_) = (
+            classes
+            for classes in untold
+            if min(_ports_together(other, classes), width)
+            != min(_ports_together(found, classes), width)
         )
-        open_.remove(asked)
-        known = _agreeing(sizes, [*known, *measure([asked])])
+        untold.remove(counter_example)
+        known = _agreeing(sizes, [*known, *measure([counter_example])])
     return found, known
 
 
 def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
-    """Return what is known, as bounds where all of it together has no explanation.
+    """Return unions, some of them relaxed to lower bounds where no mapping explains all.
 
-    A core that gives uops their ports badly takes longer for a mixture than its ports ask for,
-    never less: of what contradicts the rest the fewest are taken for numbers of ports at least.
+    Early binding makes a mixture slower than its ports ask for, never faster. Of unions that
+    contradict the rest, the fewest are relaxed.
     """
     if _explained(sizes, known):
         return known
@@ -312,7 +318,9 @@ def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
     for count in range(max(sizes), _MOST_PORTS + 1):
         problem = _Problem(sizes, count, soft=True)
         if found := problem.nearly(known):
-            more = [_ports_together(found, one.of) > one.ports and not one.least for one in known]
+            more = [
+                _ports_together(found, one.classes) > one.ports and not one.least for one in known
+            ]
             if best and sum(more) >= best[0]:  # a port more explains no more
                 break
             pairs = zip(known, more, strict=True)
@@ -332,21 +340,22 @@ def _explained(sizes: Sequence[int], known: Sequence[Union]) -> bool:
 
 
 def groups_sharing_ports(sizes: Sequence[int], pairs: Sequence[Union]) -> list[tuple[int, ...]]:
-    """Return the classes in groups, of which none is seen to share ports with another.
+    """Return the classes in groups that share no ports with each other, as far as pairs show it.
 
-    Where two together have more ports than dispatch keeps busy, nothing shows that they share.
+    Where two classes together have more ports than dispatch keeps busy, nothing shows that they
+    share.
     """
     group = {n: {n} for n in range(len(sizes))}
     for one in pairs:
-        if not one.least and one.ports < sum(sizes[n] for n in one.of):
-            joined = frozenset().union(*(group[n] for n in one.of))
+        if not one.least and one.ports < sum(sizes[n] for n in one.classes):
+            joined = frozenset().union(*(group[n] for n in one.classes))
             for n in joined:
                 group[n] = set(joined)
     return sorted({tuple(sorted(some)) for some in group.values()}, key=min)
 
 
 def solver() -> Any:
-    """Return the solver's module; InputError where it is not installed."""
+    """Return the module of the solver; InputError where it is not installed."""
     try:
         import z3
     except ImportError:
@@ -360,7 +369,7 @@ def _ports_together(found: Sequence[Ports], some: Sequence[int]) -> int:
 
 
 def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Ports]]:
-    """Return the fewest ports that explain what is known, and those of each class."""
+    """Return the fewest ports that explain the unions, and those of each class."""
     for count in range(max(sizes), _MOST_PORTS + 1):
         problem = _Problem(sizes, count)
         problem.explain(known)
@@ -370,48 +379,48 @@ def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Por
 
 
 class _Problem:
-    """The classes that a port serves, as a question to the solver: a bit for each class."""
+    """A port mapping as a question to the solver: for each port a bit per class that it serves."""
 
     def __init__(self, sizes: Sequence[int], count: int, *, soft: bool = False) -> None:
         self._z3 = z3 = solver()
         self._classes = len(sizes)
         self._serves = [z3.BitVec(f"port{n}", self._classes) for n in range(count)]
         self._solver = z3.Optimize() if soft else z3.Solver()
-        # Ports have no names: any order of them is the same answer.
+        # Ports have no names: any permutation is the same answer.
         for one, other in pairwise(self._serves):
             self._solver.add(z3.UGE(one, other))
         for n, size in enumerate(sizes):
-            self._solver.add(self._together([n]) == size)
+            self._solver.add(self._ports_of_mixture([n]) == size)
 
-    def _together(self, classes: Sequence[int]) -> Any:
+    def _ports_of_mixture(self, classes: Sequence[int]) -> Any:
         mask = sum(1 << n for n in classes)
         return self._z3.Sum([self._z3.If(one & mask != 0, 1, 0) for one in self._serves])
 
     def explain(self, known: Sequence[Union]) -> None:
-        """Ask for what was measured."""
+        """Require the measured unions."""
         for one in known:
-            together = self._together(one.of)
+            together = self._ports_of_mixture(one.classes)
             self._solver.add(together >= one.ports if one.least else together == one.ports)
 
     def nearly(self, known: Sequence[Union]) -> list[Ports] | None:
-        """Return ports that explain as much as any do, and of the rest no fewer than measured."""
+        """Return ports that meet as many unions as possible; other unions are lower bounds."""
         for one in known:
-            together = self._together(one.of)
+            together = self._ports_of_mixture(one.classes)
             self._solver.add(together >= one.ports)
             if not one.least:
                 self._solver.add_soft(together == one.ports)
         return self.solve()
 
     def differ(self, found: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int) -> None:
-        """Ask for another number of ports of some group, as far as dispatch lets it show."""
+        """Require another number of ports for some group, as far as the dispatch width shows it."""
         differing = []
         for some in groups:
-            size, other = _ports_together(found, some), self._together(some)
+            size, other = _ports_together(found, some), self._ports_of_mixture(some)
             differing.append(other < width if size >= width else other != size)
         self._solver.add(self._z3.Or(*differing))
 
     def solve(self) -> list[Ports] | None:
-        """Return the ports of each class, None where there is no answer."""
+        """Return the ports of each class, None where there is no solution."""
         if self._solver.check() != self._z3.sat:
             return None
         model = self._solver.model()
@@ -425,9 +434,9 @@ class _Problem:
 def find_ports(
     laboratory: Laboratory, found: Sequence[PortClass], width: int
 ) -> tuple[list[Ports], Ports | None]:
-    """Return the ports of each class, and those of what stores write, if they are others.
+    """Return the ports of each class, and those of store data if they are others.
 
-    InputError as mapping.find has it.
+    InputError as for find_mapping.
     """
     kit = laboratory.kit
 
@@ -437,7 +446,7 @@ def find_ports(
     sizes = [one.size for one in found]
     named = {one.blocker.name: n for n, one in enumerate(found)}
     load, store = named.get(kit.LOAD), named.get(kit.STORE)
-    if load is None or store is None or not _two(measure, sizes, load, store):
+    if load is None or store is None or not _two_uop_store(measure, sizes, load, store):
         return find_mapping(sizes, width, measure)[0], None
 
     def apart(wanted: Sequence[tuple[int, ...]]) -> list[Union]:
@@ -449,34 +458,38 @@ def find_ports(
     return ports, written
 
 
-def _two(measure: Measure, sizes: Sequence[int], load: int, store: int) -> bool:
-    """Say whether stores share ports with loads, and with a class that shares none with loads."""
+def _two_uop_store(measure: Measure, sizes: Sequence[int], load: int, store: int) -> bool:
+    """Return whether stores share ports with loads, and with a class that loads share none with."""
     rest = [n for n in range(len(sizes)) if n not in (load, store)]
     pairs = [tuple(sorted(pair)) for n in rest for pair in ((n, store), (n, load))]
     seen = measure([tuple(sorted((load, store))), *pairs])
-    less = {one.of for one in seen if one.ports < sum(sizes[n] for n in one.of) and not one.least}
-    apart = {one.of for one in seen} - less
+    less = {
+        one.classes
+        for one in seen
+        if one.ports < sum(sizes[n] for n in one.classes) and not one.least
+    }
+    apart = {one.classes for one in seen} - less
     return tuple(sorted((load, store))) in less and any(
         tuple(sorted((n, store))) in less and tuple(sorted((n, load))) in apart for n in rest
     )
 
 
-_MANY_PAIRS = 0.9  # share of pairs
-_LONGER_PAIRS = 0.04  # relative: by how much longer pairs take where ports are bound early
+_MANY_PAIRS = 0.9  # quantile of the pairs
+_LONGER_PAIRS = 0.04  # relative: by how much pairs are slower where ports are bound early
 
 
 def binds_early(laboratory: Laboratory, core: Core) -> bool:
-    """Say whether ports are bound early; not where there are no two classes."""
-    found = core.classes
-    pairs = index_subsets(len(found), 2)
-    asked = [mixture(together([found[n] for n in pair])) for pair in pairs]
-    longer = []
+    """Return whether ports are bound early; False with fewer than two classes."""
+    classes = core.classes
+    pairs = index_subsets(len(classes), 2)
+    asked = [mixture(together([classes[n] for n in pair])) for pair in pairs]
+    excess = []
     for pair, figure in zip(pairs, laboratory.time(asked), strict=True):
         uops: Counter[frozenset[int]] = Counter()
         for n in pair:
-            uops.update(dict.fromkeys(core.blocker_uops(n), TIMES * found[n].size))
-        slots = TIMES * sum(found[n].size for n in pair)
-        said = max(bound_cycles(uops), slots / core.width)
+            uops.update(dict.fromkeys(core.blocker_uops(n), TIMES * classes[n].size))
+        slots = TIMES * sum(classes[n].size for n in pair)
+        predicted = max(bound_cycles(uops), slots / core.width)
         if figure:
-            longer.append(figure.cycles / said - 1)
-    return bool(longer) and sorted(longer)[int(_MANY_PAIRS * len(longer))] > _LONGER_PAIRS
+            excess.append(figure.cycles / predicted - 1)
+    return bool(excess) and sorted(excess)[int(_MANY_PAIRS * len(excess))] > _LONGER_PAIRS

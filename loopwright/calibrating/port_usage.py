@@ -1,20 +1,14 @@
-"""Port usage of each form: computing, accessing memory, or moving the stack.
+"""Port usage of each form: register forms, forms with memory operands, pushes and pops.
 
-What uops a form may have, to be asked first: those of its class, its twin, or forms like it.
+Candidates for a form come from its class, its twin, or forms like it. Blocking instructions of the
+classes' ports choose among them (port_usage_search). The result has to predict the throughput of
+the form and, where that leaves doubt, mixtures with each class (port_usage_check); a form that
+fails has no ports. Forms with memory operands follow once loads and stores are known.
 
-The uops of each form: from its class, or from what it adds to blockers of classes' ports.
-
-What is found has to predict what the form takes alone, and where that leaves doubt, in mixtures
-with each class; where it does not, nothing is said of the form.
-
-The uops of forms with memory: of those whose loads and stores are known.
-
-The stack: whether moves to it and from it are a store and a load, and nothing else.
-
-Kernel: registers that are moved to the stack, and others that are moved from there. Answer: where
-the cycles of a copy are those of as many stores and loads, pushes and pops are such. Where they
-are not, as loads of what was just stored may take longer, each kind stands alone beside what moves
-the stack pointer back; where one takes another time then, nothing is said of it.
+Stack. Microbenchmark: pushes of registers, and pops into others. They are stores and loads where a
+copy takes the cycles of as many stores and loads. A load of data just stored may take longer.
+Otherwise pushes and pops are therefore timed alone, beside an instruction that moves the stack
+pointer back. Where these cycles differ as well, pushes and pops have no ports.
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +18,7 @@ from functools import partial
 from math import ceil, isnan
 
 from loopwright.calibrating import port_usage_check, port_usage_search
-from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.calibrating.port_usage_search import Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, Ports, Uops, bound_cycles
 from loopwright.microbench import blockers
 from loopwright.microbench.blockers import Asked, Surplus
@@ -35,8 +29,8 @@ from loopwright.microbench.latency import Latency, of_address
 from loopwright.microbench.throughput import Throughput
 
 
-class Likely:
-    """Uops of forms, by which those of others are guessed."""
+class Guesses:
+    """Port usages of known forms, from which those of others are guessed."""
 
     def __init__(
         self,
@@ -45,24 +39,24 @@ class Likely:
         latencies: Mapping[str, Sequence[Latency]],
     ) -> None:
         self._core, self.known, self._latencies = core, dict(known), latencies
-        self._seen: dict[tuple[object, ...], str] = {}
+        self._representatives: dict[tuple[object, ...], str] = {}
 
     def split(self, forms: Sequence[Form]) -> tuple[list[Form], list[Form]]:
-        """Return one form of each kind, if possible one whose twin is known, and the others."""
+        """Return one form of each kind, preferably with a known twin, and the remaining forms."""
         first = []
-        for form in sorted(forms, key=lambda one: one.twin not in self.known):
-            if _kind_of(form) not in self._seen:
-                self._seen[_kind_of(form)] = form.name
+        for form in sorted(forms, key=lambda form: form.twin not in self.known):
+            if _kind_of(form) not in self._representatives:
+                self._representatives[_kind_of(form)] = form.name
                 first.append(form)
         names = {form.name for form in first}
         return first, [form for form in forms if form.name not in names]
 
     def learn(self, uops: Mapping[str, Uops]) -> None:
-        """Take uops that were found."""
+        """Add known port usages."""
         self.known.update(uops)
 
     def guess(self, form: Form) -> tuple[Ports, ...] | None:
-        """Return the uops that a form may have, None where no other is like it."""
+        """Return the likely ports of a form's uops, None where no known form is like it."""
         if form.name == self._core.store:
             return self._core.store_uops or None
         if own := self._core.class_ports(form.name):
@@ -70,26 +64,28 @@ class Likely:
         twin = self.known.get(form.twin)
         if form.memory and twin and twin.ports is not None:
             load = self._core.load_ports(form)
-            more = [load] * form.memory.read + [*self._core.store_uops] * form.memory.written
+            memory_uops = [load] * form.memory.read + [*self._core.store_uops] * form.memory.written
             plain = form.name in form.kit.LOADS.values()
             computing = () if plain or self._only_loads(form) else twin.ports
-            return computing + tuple(one for one in more if one)
-        other = self.known.get(self._seen.get(_kind_of(form), ""))
+            return computing + tuple(one for one in memory_uops if one)
+        other = self.known.get(self._representatives.get(_kind_of(form), ""))
         if other and other.ports is not None:
             return other.ports
         memory, load = form.memory, self._core.load_ports(form)
-        only = memory is not None and memory.read and not memory.written
+        load_only = memory is not None and memory.read and not memory.written
         return (
-            (load,) if only and load and load != self._core.class_ports(self._core.load) else None
+            (load,)
+            if load_only and load and load != self._core.class_ports(self._core.load)
+            else None
         )
 
     def _only_loads(self, form: Form) -> bool:
-        """Say whether what a form loads is there as soon as what a load alone loads."""
+        """Return whether the loaded result has the latency of a plain load."""
         kinds = {one.label: one.kind for one in form.operands}
         plain = of_address(self._latencies.get(self._core.load, ()))
-        some = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
-        found = of_address(some)
-        return plain is not None and found is not None and found <= plain
+        to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
+        cycles = of_address(to_registers)
+        return plain is not None and cycles is not None and cycles <= plain
 
 
 def _kind_of(form: Form) -> tuple[object, ...]:
@@ -97,18 +93,18 @@ def _kind_of(form: Form) -> tuple[object, ...]:
     return form.mnemonic, kinds, form.memory is not None and (form.memory.read, form.memory.written)
 
 
-_FUSED = 2  # uops that may share a place
-_CHANGING = 4  # uops of a change of memory, which may all share one
-_ALONE = 0.04  # relative: how far what a form takes alone may lie from what dispatch takes
-_FEW = 4  # forms of the same uops, that tell nothing of the places of another
-_SAMPLE = 24  # forms of which all blockers are asked, to see what dispatch counts
-_SAID = 2 / 3  # of those that tell it: what is bound early seems to have more uops
-_DOUBT = 0.25, 0.85  # share of them between which as many more are asked
+_FUSED = 2  # uops that may share a dispatch slot by micro-fusion
+_CHANGING = 4  # uops of a read-modify-write, which may all share one slot
+_ALONE = 0.04  # relative tolerance of a form's throughput against that of its dispatch slots
+_FEW = 4  # forms with the same uops: so few tell nothing of the slots of another
+_SAMPLE = 24  # forms whose blocking kernels are all timed, to find what dispatch counts
+_MAJORITY = 2 / 3  # share of the votes: early binding makes uops seem more
+_UNDECIDED = 0.25, 0.85  # shares of the votes between which a second sample is taken
 
 
 @dataclass(frozen=True)
-class Found:
-    """Uops by the names of forms, and whether dispatch counts them, or instructions."""
+class PortUsages:
+    """Port usages by form, and whether dispatch counts uops rather than instructions."""
 
     uops: dict[str, Uops]
     counts: bool
@@ -121,105 +117,116 @@ def find(
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
     slots: Mapping[str, Surplus],
-    known: Found | None = None,
+    known: PortUsages | None = None,
     floor: DeliveryFloor | None = None,
-) -> Found:
-    """Return the uops of each form; known are those of forms that others are like.
+) -> PortUsages:
+    """Return the port usage of each form; known has those of forms that may be like it.
 
-    brought is what blockers showed of all forms with memory, where there are more than these.
+    floor has the least delivery cycles of all forms with memory operands, if forms are only some.
     """
     if core.early_binding:
-        slots = {name: replace(one, uops=one.early_binding) for name, one in slots.items()}
+        slots = {name: replace(shown, uops=shown.early_binding) for name, shown in slots.items()}
     spans = blockers.spans(laboratory, forms, rates, latencies)
-    lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
+    block_cycles = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
-    left = [form for form in forms if form.name in lasting]
-    counts = known.counts if known else _counts(laboratory, core, left, lasting, slots, rates)
+    open_forms = [form for form in forms if form.name in block_cycles]
+    counts = (
+        known.counts
+        if known
+        else _dispatch_counts_uops(laboratory, core, open_forms, block_cycles, slots, rates)
+    )
     if counts:
         out |= {
             form.name: Uops(0, None, why="nops beside it show no whole number of places")
-            for form in left
+            for form in open_forms
             if slots[form.name].uops is None
         }
-        left = [form for form in left if form.name not in out]
+        open_forms = [form for form in open_forms if form.name not in out]
     if floor is None:
-        floor = port_usage_check.floor(forms, rates, slots)
-    others = Likely(core, known.uops if known else {}, latencies)
-    for some in others.split(left):
+        floor = port_usage_check.delivery_floor(forms, rates, slots)
+    guesses = Guesses(core, known.uops if known else {}, latencies)
+    for batch in guesses.split(open_forms):
         cases = [
             Case(
                 form,
-                lasting[form.name],
-                _slots(slots[form.name]),
-                _numbers(form, slots[form.name].uops if counts else None, latencies[form.name]),
+                block_cycles[form.name],
+                _least_slots(slots[form.name]),
+                _uop_bounds(form, slots[form.name].uops if counts else None, latencies[form.name]),
                 rates[form.name].cycles,
-                () if _idle(form, latencies[form.name]) else others.guess(form),
+                () if _idle(form, latencies[form.name]) else guesses.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),
                 {} if (own := core.class_of(form.name)) is None else {own: Surplus(1, 1.0, 0.0)},
             )
-            for form in some
+            for form in batch
         ]
         port_usage_search.search(laboratory, core, cases)
-        found = {one.form.name: _of(core, one, slots[one.form.name], counts) for one in cases}
-        hold = partial(
+        found = {
+            case.form.name: _usage(core, case, slots[case.form.name], counts) for case in cases
+        }
+        check = partial(
             port_usage_check.hold_to_measured,
             laboratory,
             core,
             rates=rates,
             latencies=latencies,
             floor=floor,
-            known=others.known,
+            known=guesses.known,
         )
-        held_ = hold([one.form for one in cases], found)
+        checked = check([case.form for case in cases], found)
         if not counts:
-            # It may count instructions, or pairs of uops; where that does not explain it, uops.
-            failed = [one.form for one in cases if one.found and held_[one.form.name].ports is None]
-            again = {form.name: _counted(found[form.name]) for form in failed}
-            held_ |= {n: one for n, one in hold(failed, again).items() if one.ports is not None}
-        others.learn(held_)
-        out |= held_
-    return Found(out if counts else _agreed(core, out, known.uops if known else {}), counts)
+            # Dispatch may count instructions, or pairs of uops. Where that fails, each uop takes a
+            # slot.
+            failed = [
+                case.form for case in cases if case.found and checked[case.form.name].ports is None
+            ]
+            retried = {form.name: _one_slot_each(found[form.name]) for form in failed}
+            checked |= {
+                n: uops for n, uops in check(failed, retried).items() if uops.ports is not None
+            }
+        guesses.learn(checked)
+        out |= checked
+    return PortUsages(out if counts else _agreed(core, out, known.uops if known else {}), counts)
 
 
 def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
-    """Return uops with as many places as most forms have whose uops compute on the same ports.
+    """Return port usages with the dispatch slots of most forms with the same computing uops.
 
-    What delivers code may hide some of them; known are those of forms without memory.
+    The front end may hide slots of some forms. known are the forms without memory operands.
     """
 
-    every = {**known, **found}
-    like = {
-        n: tuple(sorted(core.computing(one.ports or ()), key=sorted)) for n, one in every.items()
+    usages = {**known, **found}
+    computing = {
+        n: tuple(sorted(core.computing(one.ports or ()), key=sorted)) for n, one in usages.items()
     }
     slots: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
-    for name, one in every.items():
-        if len(like[name]) > 1:
-            slots[like[name]][one.slots] += 1
+    for name, one in usages.items():
+        if len(computing[name]) > 1:
+            slots[computing[name]][one.slots] += 1
     out = dict(found)
     for name, one in found.items():
-        seen = slots[like[name]]
-        for most, times in seen.most_common(1):
-            if 2 * times > seen.total() > _FEW:
-                out[name] = replace(one, slots=most)
+        votes = slots[computing[name]]
+        for majority, times in votes.most_common(1):
+            if 2 * times > votes.total() > _FEW:
+                out[name] = replace(one, slots=majority)
     return out
 
 
-def _numbers(form: Form, slots: int | None, latencies: Sequence[Latency]) -> Numbers:
-    """Return how many uops a form may have; places are none where dispatch does not count them.
+def _uop_bounds(form: Form, slots: int | None, latencies: Sequence[Latency]) -> UopBounds:
+    """Return bounds of a form's number of uops; slots is None where dispatch does not count uops.
 
-    A uop of memory and one that computes may share a place. What takes a cycle or more to its
-    result needs one at least, also where dispatch hides it.
+    A memory uop and a computing uop may share a slot. A form with a latency of a cycle or more
+    needs a uop, even where the front end hides it.
     """
     idle = _idle(form, latencies)
     if slots is None:
-        return Numbers(0 if idle else 1)
+        return UopBounds(0 if idle else 1)
     least = 0 if slots == 1 and idle else slots
     most = (_FUSED if form.memory else 1) * slots
     changing = form.memory and form.memory.read and form.memory.written
-    return Numbers(least, max(most, _CHANGING) if changing else most)
+    return UopBounds(least, max(most, _CHANGING) if changing else most)
 
 
-def _counts(
+def _dispatch_counts_uops(
     laboratory: Laboratory,
     core: Core,
     forms: Sequence[Form],
@@ -227,70 +234,73 @@ def _counts(
     slots: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> bool:
-    """Say whether places at dispatch are uops, of nearly all that blockers show several of."""
-    several = [form for form in forms if core.class_of(form.name) is None]
-    step = max(1, len(several) // _SAMPLE)
+    """Return whether dispatch slots are uops for nearly all forms of several uops."""
+    multi_uop = [form for form in forms if core.class_of(form.name) is None]
+    step = max(1, len(multi_uop) // _SAMPLE)
     votes: list[bool] = []
     for start in dict.fromkeys((0, step // 2)):
-        votes += _votes(laboratory, core, several[start::step], spans, slots, rates)
-        if not votes or not _DOUBT[0] < sum(votes) / len(votes) < _DOUBT[1]:
+        votes += _votes(laboratory, core, multi_uop[start::step], spans, slots, rates)
+        if not votes or not _UNDECIDED[0] < sum(votes) / len(votes) < _UNDECIDED[1]:
             break
-    return sum(votes) > _SAID * len(votes)
+    return sum(votes) > _MAJORITY * len(votes)
 
 
 def _votes(
     laboratory: Laboratory,
     core: Core,
-    some: Sequence[Form],
+    sample: Sequence[Form],
     spans: Mapping[str, int],
     slots: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> list[bool]:
-    """Say of forms that blockers show several uops of whether places at dispatch are as many."""
-    numbers = range(len(core.classes))
+    """Return, for each form with several uops, whether it takes as many dispatch slots."""
+    classes = range(len(core.classes))
     asked = [
         Asked(form, core.classes[n].blocking, spans[form.name], rate=rates[form.name].cycles)
-        for form in some
-        for n in numbers
+        for form in sample
+        for n in classes
     ]
     answers = iter(blockers.measure(laboratory, asked))
-    listed = Listed(core)
-    counted = []
-    for form in some:
-        seen = [next(answers) for _ in numbers]
-        uops = port_usage_search.counted(core, seen)
+    listed = Candidates(core)
+    votes = []
+    for form in sample:
+        shown = [next(answers) for _ in classes]
+        uops = port_usage_search.counted(core, shown)
         if not uops or len(uops) < 2:
             continue
-        taken = slots[form.name].uops or 0
-        enough = Numbers(0, taken)
+        slots_taken = slots[form.name].uops or 0
+        bounds = UopBounds(0, slots_taken)
         cycles = rates[form.name].cycles
-        case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
-        # Ports that are chosen badly look like uops more.
-        counted.append(
-            taken >= len(uops) or port_usage_search.bound_early(listed, core, case) is not None
+        case = Case(
+            form, spans[form.name], slots_taken, bounds, cycles, seen=dict(enumerate(shown))
         )
-    return counted
+        # Early binding looks like additional uops.
+        votes.append(
+            slots_taken >= len(uops)
+            or port_usage_search.bound_early(listed, core, case) is not None
+        )
+    return votes
 
 
-def _slots(shown: Surplus) -> int:
-    """Return how many places a form takes at dispatch, at least."""
+def _least_slots(shown: Surplus) -> int:
+    """Return the least number of dispatch slots of a form."""
     return 1 if isnan(shown.measured) else max(1, ceil(shown.measured - 0.5))
 
 
 def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
-    """Say whether a form may need no port: its result is there at once, or it has none."""
+    """Return whether a form may need no port: its latency is 0, or it has no result."""
     if not any(operand.written for operand in form.operands):
         return True
     known = [one for one in latencies if one.plain]
     return bool(known) and all(one.cycles == 0 for one in known)
 
 
-def _of(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
-    """Return the uops of a form with its places at dispatch, or why they are not known."""
+def _usage(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
+    """Return the port usage of a form, or a refusal."""
     uops = case.found
     if uops is None:
-        doubt = any(one.uops is None for one in case.seen.values())
-        why = "show no whole number of uops" if doubt else "contradict each other"
+        unclear = any(surplus.uops is None for surplus in case.seen.values())
+        why = "show no whole number of uops" if unclear else "contradict each other"
         return Uops(0, None, why=f"blockers of ports {why}")
     if not uops:
         return Uops(1 if counts else slots.uops or 1, (), why="no port is needed")
@@ -298,15 +308,15 @@ def _of(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
         return Uops(1, uops, why="of a class")
     if counts:
         return Uops(slots.uops or 1, uops, why="by blockers and dispatch")
-    # What is bound early seems to take more.
+    # Early binding makes uops seem more.
     most = len(core.computing(uops) if core.early_binding else uops)
     if slots.uops and abs(case.cycles * core.width - slots.uops) <= _ALONE * slots.uops:
-        most = max(most, slots.uops)  # alone it takes just as long as dispatch of as many
+        most = max(most, slots.uops)  # its throughput is that of dispatch of as many
     return Uops(max(1, min(slots.uops or most, most)), uops, why="by blockers")
 
 
-def _counted(uops: Uops) -> Uops:
-    """Return uops that take a place each."""
+def _one_slot_each(uops: Uops) -> Uops:
+    """Return uops with a dispatch slot each."""
     return replace(uops, slots=len(uops.ports or ()))
 
 
@@ -317,22 +327,22 @@ def find_with_memory(
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
     slots: Mapping[str, Surplus],
-    known: Found,
+    known: PortUsages,
 ) -> dict[str, Uops]:
-    """Return the uops of forms with memory; known are those of registers.
+    """Return the port usage of forms with memory operands; known has that of register forms.
 
-    Plain loads of vectors come first: what else loads vectors has the ports that they have.
+    Plain vector loads come first: other forms that load vectors have the same load ports.
     """
     load, store = core.class_ports(core.load), core.class_ports(core.store)
     out = {}
     for form in forms:
         if form.memory and ((form.memory.read and not load) or (form.memory.written and not store)):
             out[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
-    rest = [form for form in forms if form.name not in out]
-    plain = [form for form in rest if form.name in laboratory.kit.LOADS.values()]
-    floor = port_usage_check.floor(forms, rates, slots)
-    for some in (plain, [form for form in rest if form not in plain]):
-        found = find(laboratory, some, core, rates, latencies, slots, known, floor).uops
+    open_forms = [form for form in forms if form.name not in out]
+    plain = [form for form in open_forms if form.name in laboratory.kit.LOADS.values()]
+    floor = port_usage_check.delivery_floor(forms, rates, slots)
+    for batch in (plain, [form for form in open_forms if form not in plain]):
+        found = find(laboratory, batch, core, rates, latencies, slots, known, floor).uops
         out |= found
         core = replace(core, vector_loads=_vector_loads(core, plain, out))
         known = replace(known, uops=known.uops | found)
@@ -340,7 +350,7 @@ def find_with_memory(
 
 
 def _vector_loads(core: Core, forms: Sequence[Form], found: Mapping[str, Uops]) -> dict[int, Ports]:
-    """Return the ports of loads to vectors by their bits, as far as such loads are one uop."""
+    """Return the ports of vector loads by width in bits, where such a load is one uop."""
     out: dict[int, Ports] = {}
     for form in forms:
         ports = found[form.name].ports or ()
@@ -349,14 +359,14 @@ def _vector_loads(core: Core, forms: Sequence[Form], found: Mapping[str, Uops]) 
     return out
 
 
-_STACK_TIMES = 3  # of each in a copy
+_STACK_TIMES = 3  # pushes and pops of a copy
 _STACK_BYTES = 8
-_STACK_NEAR = 0.08  # relative: how far what a copy takes may lie from what the rule says
-_STACK_LATE = 0.15  # relative: by how much longer it may take beside changes of the stack pointer
+_STACK_NEAR = 0.08  # relative tolerance of the predicted cycles of a copy
+_STACK_LATE = 0.15  # relative tolerance upwards beside changes of the stack pointer
 
 
 def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
-    """Return the uops of pushes and pops, or why they are not known; nothing without the forms."""
+    """Return the port usage of pushes and pops, or a refusal; empty where the ISA has none."""
     kit = laboratory.kit
     load, store = core.class_ports(core.load), core.class_ports(core.store)
     if not kit.PUSH or not load or not store:
@@ -364,16 +374,16 @@ def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
     pool = kit.POOLS["gpr"]
     pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(_STACK_TIMES)]
     (figure,) = laboratory.time([[push for push, _ in pairs] + [pop for _, pop in pairs]])
-    said = max(
+    predicted = max(
         bound_cycles(Counter([load, *core.store_uops] * _STACK_TIMES)),
         2 * _STACK_TIMES / core.width,
     )
-    if figure and abs(figure.cycles - said) <= _STACK_NEAR * said:
+    if figure and abs(figure.cycles - predicted) <= _STACK_NEAR * predicted:
         took = f"{_STACK_TIMES} pushes and pops take {figure.cycles:.2f} cycles"
         why = f"{took}, as stores and loads do"
         return {kit.PUSH: Uops(1, core.store_uops, why=why), kit.POP: Uops(1, (load,), why=why)}
     took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
-    both = f"{_STACK_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
+    both = f"{_STACK_TIMES} pushes and pops {took}, as many stores and loads {predicted:.2f}"
     pushes, pops = _stack_apart(kit, len(pool.others))
     return {
         kit.PUSH: _stack_alone(laboratory, core, "pushes", pushes, core.store_uops, both),
@@ -389,21 +399,21 @@ def _stack_alone(
     uops: Sequence[Ports],
     both: str,
 ) -> Uops:
-    """Return the uops of pushes or pops where they take as long as these without the others."""
+    """Return these uops for pushes or pops if they predict those timed alone, else a refusal."""
     (figure,) = laboratory.time([kernel])
     times = len(kernel) - 1
-    said = max(bound_cycles(Counter([*uops] * times)), len(kernel) / core.width, 1.0)
+    predicted = max(bound_cycles(Counter([*uops] * times)), len(kernel) / core.width, 1.0)
     took = f"{times} {what} alone "
     if not figure:
         return Uops(0, None, why=f"{both}; {took}were refused: {figure.refused}")
     took += f"{figure.cycles:.2f}"
-    if -_STACK_NEAR * said <= figure.cycles - said <= _STACK_LATE * said:
+    if -_STACK_NEAR * predicted <= figure.cycles - predicted <= _STACK_LATE * predicted:
         return Uops(1, tuple(uops), why=f"{took}, as it is of stores and loads; {both}")
-    return Uops(0, None, why=f"{took}, not {said:.2f}; {both}")
+    return Uops(0, None, why=f"{took}, not {predicted:.2f}; {both}")
 
 
 def stack_moves(kit: Kit) -> dict[str, list[bytes]]:
-    """Return pops and pushes beside what changes the stack pointer otherwise, by what they are."""
+    """Return kernels of pops and of pushes beside another change of the stack pointer."""
     pushes, pops = _stack_apart(kit, 2)
     return {
         "pops behind a change of the stack pointer": pops,
@@ -412,7 +422,7 @@ def stack_moves(kit: Kit) -> dict[str, list[bytes]]:
 
 
 def _stack_apart(kit: Kit, times: int) -> tuple[list[bytes], list[bytes]]:
-    """Return so many pushes and so many pops, each with what moves the stack pointer back."""
+    """Return kernels of pushes alone and of pops alone, each with a reset of the stack pointer."""
     pool = kit.POOLS["gpr"]
     pairs = [kit.stacked(pool.constant[0], register) for register in pool.others[:times]]
     pushes, pops = ([pair[n] for pair in pairs] for n in range(2))
@@ -423,5 +433,5 @@ def _stack_apart(kit: Kit, times: int) -> tuple[list[bytes], list[bytes]]:
 def stack_latencies(
     kit: Kit, found: Mapping[str, Uops], known: Mapping[str, Sequence[Latency]]
 ) -> dict[str, Sequence[Latency]]:
-    """Return the latencies of pushes and pops: from the address those of a plain load."""
+    """Return the latencies of pushes and pops; a pop has that of a plain load from its address."""
     return {name: known[kit.LOAD] if name == kit.POP else () for name in found}

@@ -1,9 +1,9 @@
-"""Execution ports of a learned core: which uops use which, and the cycles that they bound.
+"""Port usage on a learned core, and the throughput bound that it implies.
 
-All mixtures of uops that ports limit obey one rule: cycles = max over sets Q of ports of (uops
-whose ports all lie in Q) / |Q|: Ritter and Hack, "Explainable Port Mapping Inference with Sparse
-Performance Counters for AMD's Zen Architectures", ASPLOS 2024. Sets that are unions of the uops'
-own suffice.
+Port-bound throughput of a mixture: cycles = max over sets Q of ports of (uops whose ports all lie
+in Q) / |Q| (Ritter and Hack, "Explainable Port Mapping Inference with Sparse Performance Counters
+for AMD's Zen Architectures", ASPLOS 2024). It suffices to take unions of the uops' own port sets
+for Q.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ Ports = frozenset[int]
 
 
 def bound_cycles(uops: Mapping[Ports, float]) -> float:
-    """Return the cycles that uops take by their ports, how many of each."""
+    """Return the port-bound throughput in cycles; uops has the number of uops by their ports."""
     return max(
         (sum(n for p, n in uops.items() if p <= q) / len(q) for q in port_unions(uops)), default=0
     )
 
 
 def port_unions(sets: Iterable[Ports]) -> set[Ports]:
-    """Return all unions of some of the sets."""
+    """Return all unions of one or more of the sets."""
     out: set[Ports] = set()
     for one in set(sets):
         if one:
@@ -34,16 +34,16 @@ def port_unions(sets: Iterable[Ports]) -> set[Ports]:
 
 
 def index_subsets(count: int, most: int) -> list[tuple[int, ...]]:
-    """Return the choices of 2 to most out of so many."""
+    """Return all subsets of range(count) of 2 to most elements."""
     return [c for size in range(2, most + 1) for c in combinations(range(count), size)]
 
 
 @dataclass(frozen=True)
 class Uops:
-    """Needs of a form: dispatch slots, ports of each uop, cycles that its unit is busy.
+    """Resources of a form: dispatch slots, ports of each uop, cycles that it keeps a unit busy.
 
-    why says how it is known, or, without ports, why nothing is said; rejected are then the ports
-    that were found and did not hold.
+    why states how the ports are known or, where ports is None, the reason for the refusal. rejected
+    then holds the ports that were found and failed their check.
     """
 
     slots: int
@@ -53,28 +53,28 @@ class Uops:
     rejected: tuple[Ports, ...] | None = None
 
     def refused(self, why: str) -> "Uops":
-        """Return these uops as ones that did not hold."""
+        """Return these uops as rejected, with the reason."""
         return replace(self, ports=None, why=why, rejected=self.ports)
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """The range of a form's figures: the least and the most that it may need, and why.
+    """Range of a form's uops, the least and the most that it may need, with the reason.
 
-    like names the form whose latencies it has, and all figures but these uops, if it is another;
-    later are cycles that they may be longer.
+    like names the form whose latencies and flags it takes, if that is another form; extra_latency
+    is by how many cycles its latencies may exceed those.
     """
 
     least: Uops
     most: Uops
     why: str
     like: str = ""
-    later: int = 0
+    extra_latency: int = 0
 
 
 @dataclass(frozen=True)
 class PortClass:
-    """A set of ports, known by its size and by the instruction that blocks it; and its members."""
+    """Forms of one uop with the same ports: how many ports, a blocking instruction, all members."""
 
     blocker: Form
     size: int
@@ -82,13 +82,13 @@ class PortClass:
 
     @property
     def blocking(self) -> Blocking:
-        """Return what keeps its ports busy."""
+        """Return the blocking instructions that keep all ports of the class busy."""
         return Blocking(self.size, ((self.blocker, self.size),))
 
 
 @dataclass(frozen=True)
 class Core:
-    """The core that forms run on: classes of forms, their ports, dispatch slots."""
+    """Port model of the core: classes of forms, their ports, the dispatch width."""
 
     classes: Sequence[PortClass]
     ports: Sequence[Ports]
@@ -97,34 +97,35 @@ class Core:
     store: str = ""
     renamed_additions: frozenset[str] = (
         frozenset()
-    )  # names of forms that rename does for small constants
-    # Ports of loads to vectors, by their bits, where these are others.
+    )  # additions of small constants that rename may perform
+    # Ports of vector loads by register width in bits, where they differ from those of other loads.
     vector_loads: Mapping[int, Ports] = field(default_factory=dict)
-    shared_store_data: Ports | None = None  # ports of arithmetic that what a store writes takes
-    early_binding: bool = False  # ports are bound early, as early_binding.measure tells
+    shared_store_data: Ports | None = None  # ports that store data shares with arithmetic
+    early_binding: bool = False  # uops are bound to ports at dispatch: see port_classes
 
     def class_ports(self, name: str) -> Ports | None:
-        """Return the ports of the class that a form is of."""
+        """Return the ports of a form's class, None if it has no class."""
         number = self.class_of(name)
         return None if number is None else self.ports[number]
 
     def class_of(self, name: str) -> int | None:
-        """Return the number of the class that a form is of."""
+        """Return the number of a form's class, None if it has no class."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
     def blocker_of(self, ports: Ports | None) -> Form | None:
-        """Return what blocks just these ports without an access to memory."""
+        """Return the blocking instruction of exactly these ports that does not access memory."""
         pairs = zip(self.classes, self.ports, strict=True)
-        some = (one.blocker for one, mine in pairs if mine == ports)
-        return next((form for form in some if not form.memory), None)
+        candidates = (one.blocker for one, mine in pairs if mine == ports)
+        return next((form for form in candidates if not form.memory), None)
 
     @cached_property
     def store_data(self) -> Ports | None:
-        """Return the ports of what stores write, where those of their class are of addresses.
+        """Return the ports of store data, where the class of stores shows those of addresses.
 
-        They are so where loads use some of them, too. Then blockers of stores alone show what needs
-        no address of its own, as changes of memory do whose load has computed it. Where loads use
-        just the same, no blocking kernel tells them apart.
+        It does so where loads use some of the same ports. A store-data uop without an address uop
+        of its own, as in a read-modify-write whose load has computed the address, then shows among
+        blocking stores alone. Where loads use exactly the ports of stores, no blocking kernel
+        separates the two.
         """
         load, store = self.class_ports(self.load), self.class_ports(self.store)
         if not load or not store or load == store or not load & store:
@@ -133,17 +134,17 @@ class Core:
 
     @cached_property
     def store_uops(self) -> tuple[Ports, ...]:
-        """Return the ports of the uops of a store of a register; none where no such is known."""
+        """Return the ports of each uop of a register store; none if no store is known."""
         store = self.class_ports(self.store)
         return tuple(one for one in (store, self.shared_store_data) if one)
 
     def blocker_uops(self, number: int) -> tuple[Ports, ...]:
-        """Return the ports of the uops of what blocks a class."""
+        """Return the ports of each uop of a class's blocking instruction."""
         return self.store_uops if number == self._storing else (self.ports[number],)
 
     @cached_property
     def memory_ports(self) -> tuple[Ports, ...]:
-        """Return the ports of uops that load and store, as far as they are known."""
+        """Return the ports of load and store uops, as far as they are known."""
         return tuple(
             one
             for one in (self.class_ports(self.load), self.class_ports(self.store), self.store_data)
@@ -151,20 +152,20 @@ class Core:
         )
 
     def accesses_memory(self, ports: Ports) -> bool:
-        """Say whether a uop of these ports loads or stores."""
+        """Return whether a uop with these ports loads or stores."""
         return ports == self.shared_store_data or any(ports <= one for one in self.memory_ports)
 
     def computing(self, uops: Sequence[Ports]) -> list[Ports]:
-        """Return the ports of uops that neither load nor store."""
+        """Return the ports of the uops that neither load nor store."""
         return [ports for ports in uops if not self.accesses_memory(ports)]
 
     def load_ports(self, form: Form) -> Ports | None:
-        """Return the ports of what a form loads."""
+        """Return the ports of the load uop of a form."""
         bits = max((one.bits for one in form.operands if one.kind == "vector"), default=0)
         return self.vector_loads.get(bits, self.class_ports(self.load))
 
     def shown_by_blockers(self, uops: Sequence[Ports]) -> tuple[int, ...]:
-        """Return how many uops blockers of each class show."""
+        """Return how many of these uops the blocking instructions of each class show."""
         shown = [sum(one <= ports for one in uops) for ports in self.ports]
         if self._storing is not None:
             shown[self._storing] += sum(one == self.store_data for one in uops)
@@ -175,24 +176,27 @@ class Core:
 
     @property
     def candidate_ports(self) -> Sequence[Ports]:
-        """Return the ports that uops that compute may have.
+        """Return the port sets that a computing uop may have.
 
-        Those of classes, those of all arithmetic, and what any of these share: where no instruction
-        has just these, no class shows them.
+        They are those of the classes, all arithmetic ports, and the intersections of any of these:
+        a set that no instruction of one uop has is the set of no class.
         """
         memory = self.memory_ports
-        found = list(
+        candidates = list(
             dict.fromkeys(p for p in (*self.ports, self.all_arithmetic) if p not in memory)
         )
-        for one in found:  # grows as it goes
-            found += dict.fromkeys(one & other for other in found if one & other not in found)
-        return [one for one in found if one]
+        for ports in candidates:  # the list grows meanwhile
+            candidates += dict.fromkeys(
+                ports & other for other in candidates if ports & other not in candidates
+            )
+        return [ports for ports in candidates if ports]
 
     @property
     def all_arithmetic(self) -> Ports:
-        """Return the ports of what no blocking kernel can show: all that arithmetic has.
+        """Return all arithmetic ports, at least as many as are dispatched in a cycle.
 
-        Where these are fewer than a cycle's dispatch, there are others, which no class uses.
+        Ports beyond those of the classes are ones that no class uses, so no blocking kernel shows
+        them.
         """
         memory = self.memory_ports
         known = frozenset().union(*(ports for ports in self.ports if ports not in memory))
@@ -210,12 +214,12 @@ class Core:
 
     @property
     def integer_ports(self) -> Ports:
-        """Return the ports of what computes in general registers."""
+        """Return all ports that compute in general registers."""
         return frozenset().union(*self.integer_classes)
 
     @cached_property
     def _unseen(self) -> int:
-        """Return the number of the first port that no class has."""
+        """Return the number of the first port that no class uses."""
         return max(frozenset().union(*self.ports, self.shared_store_data or ())) + 1
 
     @cached_property

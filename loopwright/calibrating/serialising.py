@@ -141,13 +141,13 @@ def _waiting(
     overlap = f"{parameter}_overlap"
     plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
     found = _fitted(laboratory, codes, figures, plain)
-    off = found.off
+    off = found.errors
     if overlap in binding.parameters():
         near = found.hypothesis.rules
         more = [{**near, overlap: n} for n in range(1, cycles[found.best])]
         tried = [*plain, *(Hypothesis(learned, one) for one in more)]
         found = _fitted(laboratory, codes, figures, tried)
-    errors = found.off[found.best]
+    errors = found.errors[found.best]
     if min(errors) >= 1.0:
         return _unlike(figures, "", errors)
     rules = dict(found.hypothesis.rules)
@@ -207,7 +207,7 @@ def _row(
         for uops in _uops(learned, _alone(figures))
     ]
     found = _fitted(laboratory, codes, figures, tried)
-    errors, best = found.off[found.best], found.hypothesis.learned
+    errors, best = found.errors[found.best], found.hypothesis.learned
     if min(errors) >= 1.0:
         return _unlike(figures, "", errors)
     if _explains(errors):

@@ -40,7 +40,7 @@ def choose_joins(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if found is None or not found.explained:
         return learned
     said = f"{len(asked)} loops of jumps, mean error {100 * found.error:.1f} %"
-    others = ", ".join(JOINED[n] for n in found.alike)
+    others = ", ".join(JOINED[n] for n in found.rivals)
     told = assumed(f"no kernel tells it from: {others}; {said}") if others else fitted(said)
     return with_joins(learned, JOINED[found.best], told)
 

@@ -132,7 +132,7 @@ def _added(
     said = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
     most = replace(uops, slots=2 * uops.slots, ports=ports)
-    doubt = Doubt(uops, most, said, later=0 if like.chained else _LATER)
+    doubt = Doubt(uops, most, said, extra_latency=0 if like.chained else _LATER)
     stores = frozenset(names) if like.stores else frozenset()
     return replace(
         learned,

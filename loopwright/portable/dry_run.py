@@ -12,7 +12,7 @@ from typing import Any
 
 from loopwright import microarchs
 from loopwright.calibrating import passes
-from loopwright.calibrating.passes import Step, sort
+from loopwright.calibrating.passes import Step, measure_basis
 from loopwright.errors import InputError
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form
@@ -79,7 +79,7 @@ def first_round(isa: str, choose: Chosen) -> Round:
     cores = [Simulated(core, noise=0) for core in _cores(isa)]
     for core in cores:
         forms = choose(kits.forms(isa, core.features)[0])
-        _foresee(DryRun({}, core, core.features), forms, found, sort)
+        _foresee(DryRun({}, core, core.features), forms, found, measure_basis)
     plain = DryRun({}, _Silent(isa), frozenset())
     rates = throughput.measure(Laboratory(plain), every)
     _note(found, "throughput", plain)

@@ -143,4 +143,4 @@ def test_a_loop_with_calls_takes_the_middle_of_its_code_offsets():
 def test_a_bound_exceeds_measurements_least():
     tried = [Hypothesis(SimpleNamespace(), {BUBBLE: bubble}) for bubble in range(3)]
     found = Fit(tried, [[0.3, 0.1], [0.0, 0.2], [0.2, 0.0]], 1, [2], [0.0, 0.1, 0.001])
-    assert (found.best, found.bounding().best, found.bounding().alike) == (1, 2, ())
+    assert (found.best, found.bounding().best, found.bounding().rivals) == (1, 2, ())

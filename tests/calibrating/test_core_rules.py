@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright.calibrating import branches, calls, mispredictions, port_usage_search
-from loopwright.calibrating.port_usage_search import Case, Numbers
+from loopwright.calibrating.port_usage_search import Case, UopBounds
 from loopwright.calibrating.ports import Core, PortClass
 from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
 from loopwright.microbench.blockers import Surplus
@@ -56,7 +56,7 @@ def test_what_has_no_such_addition_adds_none_at_rename():
 
 def _case(form, rows, *, late):
     surpluses = {n: Surplus(uops, float(uops), 0.01) for n, uops in enumerate(rows)}
-    return Case(form, 4, 1, Numbers(1, 1), 1.0, None, late, surpluses)
+    return Case(form, 4, 1, UopBounds(1, 1), 1.0, None, late, surpluses)
 
 
 @pytest.mark.parametrize(

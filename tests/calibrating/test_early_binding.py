@@ -8,7 +8,7 @@ import pytest
 
 from loopwright.calibrating import port_classes, port_usage_search
 from loopwright.calibrating.port_classes import Union
-from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.calibrating.port_usage_search import Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, PortClass, bound_cycles
 from loopwright.microbench import kits, memory_timing, throughput
 from loopwright.microbench.blockers import Surplus
@@ -109,8 +109,8 @@ def test_what_blockers_show_more_counts_for_nothing_where_ports_are_bound_early(
     some = of({"mov r64,i32": 6, "bt r32,i8": 3})
     core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, early_binding=early)
     seen = {0: Surplus(2, 1.9, 0.1), 1: Surplus(1, 1.0, 0.1)}
-    case = Case(FORMS["shl r64,i8"], 4, 1, Numbers(1, 1), 0.34, seen=seen)
-    assert port_usage_search.bound_early(Listed(core), core, case) == found
+    case = Case(FORMS["shl r64,i8"], 4, 1, UopBounds(1, 1), 0.34, seen=seen)
+    assert port_usage_search.bound_early(Candidates(core), core, case) == found
 
 
 def test_failed_forwards_wait_for_stores_where_nothing_bounds_what_is_written():

@@ -126,10 +126,10 @@ def skylake():
 
 def test_a_form_is_not_held_to_the_mixture_that_chose_what_is_decoded_of_it(skylake):
     _, forms, learned = skylake
-    assert not cross_check._anew(learned, forms)
+    assert not cross_check._redrawn(learned, forms)
     name = "rcl r32,i8"
     chosen = replace(learned, microcode=Microcode(5, 4, 2, {name: 2}))
-    (anew,) = cross_check._anew(chosen, forms)
+    (anew,) = cross_check._redrawn(chosen, forms)
     (first,) = [one for one in cross_check.mixtures(chosen, forms) if one.form == name]
     assert anew.form == name
     assert anew.kernel != first.kernel

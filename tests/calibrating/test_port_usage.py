@@ -169,7 +169,7 @@ def test_bounds_between_flags_are_kept_where_they_tell_more():
 def test_what_has_a_known_twin_is_asked_first_of_its_kind():
     forms = [FORMS[name] for name in ("add m8,r8", "add m32,r32", "add m64,r64")]
     known = {"add r64,r64": Uops(1, (frozenset({0}),))}
-    first, rest = port_usage.Likely(core({0}), known, {}).split(forms)
+    first, rest = port_usage.Guesses(core({0}), known, {}).split(forms)
     assert [form.name for form in first] == ["add m64,r64"]
     assert [form.name for form in rest] == ["add m8,r8", "add m32,r32"]
 
@@ -234,19 +234,19 @@ def test_classes_are_founded_on_places_that_blockers_show_too(blocked, sure):
 
 def test_the_count_of_a_loop_is_taken_from_its_twin_where_it_is_not_told():
     lost, twin = Uops(0, None, why="no"), Uops(1, (frozenset({0, 1}),), why="by blockers")
-    (count,) = passes._count({"dec r64": lost, "dec r32": twin}).values()
+    (count,) = passes._counting_usage({"dec r64": lost, "dec r32": twin}).values()
     assert count.ports == twin.ports
     assert count.why.startswith("assumption")
-    assert passes._count({"dec r64": twin, "dec r32": lost}) == {}
-    assert passes._count({"dec r64": lost, "dec r32": lost}) == {}
+    assert passes._counting_usage({"dec r64": twin, "dec r32": lost}) == {}
+    assert passes._counting_usage({"dec r64": lost, "dec r32": lost}) == {}
 
 
 def test_what_delivers_code_more_slowly_than_dispatch_takes_it_is_known_by_lengths():
     small = {"line_uops": "4", "width": "4", "reads": "1"}
     slow = Laboratory(Simulated("zen2", {f"uop_cache.{n}": v for n, v in small.items()}))
-    found = port_usage_check._delivered(slow, replace(core({0}), width=4))
+    found = port_usage_check._slow_nops(slow, replace(core({0}), width=4))
     assert found[3] == pytest.approx(0.28, abs=0.02)
-    assert 3 not in port_usage_check._delivered(
+    assert 3 not in port_usage_check._slow_nops(
         Laboratory(Simulated("zen2")), replace(core({0}), width=5)
     )
     add, uops = FORMS["add r32,r32"], Uops(1, (frozenset({0, 1, 2, 3}),))
