@@ -1,8 +1,7 @@
-"""Moves and loads that fuse with the operation behind them, which reads and replaces their result.
+"""Macro-fusion of moves and loads with the operation behind them that replaces their result.
 
-Asked: which operations share the place of a move, or of a load, right before them. Kernels: loops
-of three such pairs and nine nops, and of the same instructions with a nop within each pair. Answer:
-the operations whose pairs take fewer places together than apart.
+Microbenchmarks: loops of three such pairs and nine nops, and loops of the same instructions with a
+nop within each pair. A pair fuses where its loop takes fewer dispatch slots than the other one.
 """
 
 from collections.abc import Iterator
@@ -13,15 +12,15 @@ from loopwright.calibrating.evidence import fitted
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Laboratory
 
-_PAIRS, _NOPS = 3, 9  # of a loop, which has the end of a loop besides
-_FUSED = 0.91  # of the cycles apart, at most: 13 places of 16 are 0.81
+_PAIRS, _NOPS = 3, 9  # of a loop, whose closing instructions come besides
+_FUSED = 0.91  # of the cycles of separated pairs, at most: 13 slots of 16 are 0.81
 _RULES = {"move": "macro_fusion.move_ops", "load": "macro_fusion.load_ops"}
 
 
 def kernels(kit: Kit) -> Iterator[tuple[str, str, bytes, bytes]]:
-    """Yield what is absorbed, an operation, and the bodies of loops with pairs together and apart.
+    """Yield move or load, an operation, and loop bodies with the pairs together and apart.
 
-    None where the ISA's pairs are not asked for.
+    Nothing is yielded for an ISA without such pairs.
     """
     nop = kit.SHORT
     for firsts, operations in kit.ABSORBING:
@@ -33,14 +32,14 @@ def kernels(kit: Kit) -> Iterator[tuple[str, str, bytes, bytes]]:
 
 
 def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with the operations that absorb moves and loads."""
-    asked = list(kernels(laboratory.kit))
-    together = laboratory.turns([one for *_, one, _ in asked])
-    apart = laboratory.turns([one for *_, one in asked])
-    found: dict[str, list[str]] = {}
-    for (what, name, *_), one, other in zip(asked, together, apart, strict=True):
-        if one and other and one.cycles <= _FUSED * other.cycles:
-            found.setdefault(_RULES[what], []).append(name)
-    said = f"{_PAIRS} pairs and {_NOPS} nops take fewer places than with nops within the pairs"
-    rules = {rule: " ".join(sorted(names)) for rule, names in found.items()}
-    return fit.with_rules(learned, rules, fitted(said)) if rules else learned
+    """Return the learned core with the operations that fuse with moves and loads."""
+    pairs = list(kernels(laboratory.kit))
+    together = laboratory.turns([fused for *_, fused, _ in pairs])
+    apart = laboratory.turns([fused for *_, fused in pairs])
+    fusing: dict[str, list[str]] = {}
+    for (what, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
+        if fused and separated and fused.cycles <= _FUSED * separated.cycles:
+            fusing.setdefault(_RULES[what], []).append(name)
+    why = f"{_PAIRS} pairs and {_NOPS} nops take fewer places than with nops within the pairs"
+    rules = {rule: " ".join(sorted(names)) for rule, names in fusing.items()}
+    return fit.with_rules(learned, rules, fitted(why)) if rules else learned

@@ -1,24 +1,19 @@
-"""Branches: ports of those not taken, cycles of those taken, macro-fusion.
+"""Branches: ports of branches not taken, cycles of taken ones, macro-fusion.
 
-Branches: which ports those use that are not taken, and how often one is taken.
+Ports. Microbenchmarks: branches to the next instruction, two in 16 aligned bytes, alone and among
+blocking instructions of each class; a loop of only its count and branch. The ports are those that
+explain all mixtures; what mixtures do not tell apart may be any. Opposite conditions, and jumps,
+are taken to use the same ports. A mixture slower than its parts one after the other does not count,
+as the blocking instruction then writes the flags by which its branches are taken. Where no ports
+explain the mixtures, the front end may limit them, which nops in the place of the branches show.
+Where still none do, the fewest slow mixtures count as upper bounds on throughput: branches may be
+limited by more than ports, such as by reads of flags. Nops separate branches from blocking
+instructions that fuse with them.
 
-Kernels: branches to what follows them, two in 16 aligned bytes, alone and among the instructions
-that keep each class of ports busy; a loop of nothing but its count and branch. Answer: the ports
-that explain what all mixtures take; what does not tell ports apart leaves any of them. Opposites of
-those that are measured, and jumps, are taken to use the same ports. A mixture that takes longer
-than its parts one after the other tells nothing: what keeps the class busy writes the flags by
-which its branches are taken. Where no ports explain them, what delivers code may bind mixtures:
-nops in the places of the branches show it. Where none do then, the fewest mixtures that take longer
-than ports ask for count as bounds: branches may be bound by more than ports, such as by reads of
-flags, and no core takes less than its ports ask for. Where what keeps a class busy fuses with
-branches, nops stand between them.
-
-Macro-fusion: which instructions take one place at dispatch together with a branch behind them.
-
-Kernels: many nops with an instruction, a branch and one nop more, which stands before them or
-between them; where nops share places, moves stand for them. Where no pair shows, all is asked again
-with shorter nops. Answer: the one kernel is a place shorter. Of a branch and its opposite one is
-not taken, whatever the flags are, and that tells.
+Macro-fusion. Microbenchmarks: many nops with an instruction, a branch, and one more nop that stands
+before both or between them; moves replace nops that share slots. Where no pair shows fusion,
+shorter nops are tried. A pair fuses where the first kernel is a slot shorter. Of a branch and its
+opposite, one is not taken whatever the flags are, and that one tells.
 """
 
 from collections import Counter
@@ -32,21 +27,21 @@ from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Branch, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 
-_NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
-_LATE = 0.5  # share of it that counts where they take longer: ports are bound early
-_TIMES = 8  # cycles that a class takes alone
-_BOTH = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
+_NEAR = 0.08  # relative tolerance of predicted mixtures
+_EARLY_WEIGHT = 0.5  # weight of a mixture slower than predicted, under early binding
+_TIMES = 8  # cycles of a class alone
+_SEQUENTIAL = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
 _BLOCK = 16  # bytes
 _NOPS = 4  # cycles of nops
-_SURE = 0.3  # of a place: how far from a whole number
-_BOUNDS = 0.4  # of the mixtures that may take longer than ports ask for
+_SURE = 0.3  # slots: tolerance around a whole number
+_BOUNDS = 0.4  # share of mixtures that may be slower than their port bound
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Ports of each branch by its name, or why they are not known; cycles of a loop's branch.
+    """Ports of each branch by name, or refusals; cycles of a loop's taken branch.
 
-    longer says beside what branches take longer than their ports ask for.
+    longer names the instructions beside which branches are slower than their port bound.
     """
 
     ports: dict[str, Ports]
@@ -56,21 +51,21 @@ class Branches:
 
 
 def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branches:
-    """Return what is known of branches; fused are the names of forms that fuse with one."""
+    """Measure branches; fused are the names of forms that fuse with one."""
     kit = laboratory.kit
     found = Branches({}, {}, laboratory.turn())
     for branch in kit.BRANCHES:
-        ports, said = _ports(laboratory, core, branch, fused)
+        ports, note = _ports(laboratory, core, branch, fused)
         for name in (branch.name, branch.opposite):
-            _keep(found, name, ports, said)
+            _keep(found, name, ports, note)
     for branch in kit.UNFUSED:
-        ports, said = _ports(laboratory, core, branch, fused)
+        ports, note = _ports(laboratory, core, branch, fused)
         slots = _slots(laboratory, core, branch)
         if slots != 1:
             shown = slots or "no whole number of"
-            ports, said = None, f"nops beside it show {shown} places, not one"
+            ports, note = None, f"nops beside it show {shown} places, not one"
         for name in filter(None, (branch.name, branch.opposite)):
-            _keep(found, name, ports, said)
+            _keep(found, name, ports, note)
     if found.ports:
         found.ports[kit.JUMP] = next(iter(found.ports.values()))
     return found
@@ -85,7 +80,7 @@ def _keep(found: Branches, name: str, ports: Ports | None, said: str) -> None:
 
 
 def _slots(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
-    """Return how many places a branch takes at dispatch, as nops beside it show."""
+    """Return the dispatch slots of a branch, as nops beside it show."""
     half = [laboratory.kit.nop()] * (_NOPS * core.width // 2)
     within, idle = laboratory.time([[*half, branch.code, *half], [*half, half[0], *half]])
     if not within or not idle:
@@ -96,10 +91,10 @@ def _slots(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
 
 @dataclass(frozen=True)
 class _Mixtures:
-    """Throughput of branches beside each class of forms, and how many of the class run in a cycle.
+    """Mixtures of branches with each class, at so many branches a cycle.
 
-    own are cycles that each mixture takes at least, slower those that it takes with nops in the
-    branches' places: where these are more, one that takes longer than its ports says nothing.
+    own are cycles that each mixture takes at least. slower are the cycles with nops in the place of
+    the branches; where these exceed own, a mixture slower than its port bound does not count.
     """
 
     core: Core
@@ -109,7 +104,7 @@ class _Mixtures:
     figures: Sequence[Figure]
 
     def errors(self, ports: Ports) -> Iterator[tuple[int, float]]:
-        """Yield each class whose mixture tells something, and by how much that is off."""
+        """Yield the relative error of each mixture that counts, by class number."""
         for n, (*least_of, figure) in enumerate(
             zip(self.own, self.slower, self.figures, strict=True)
         ):
@@ -117,30 +112,30 @@ class _Mixtures:
             uops.update(
                 dict.fromkeys(self.core.blocker_uops(n), _TIMES * self.core.classes[n].size)
             )
-            said = max(bound_cycles(uops), *least_of)
-            bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > said
-            if figure and figure.cycles <= _BOTH and not bound:
-                yield n, (figure.cycles - said) / said
+            predicted = max(bound_cycles(uops), *least_of)
+            front_end_bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > predicted
+            if figure and figure.cycles <= _SEQUENTIAL and not front_end_bound:
+                yield n, (figure.cycles - predicted) / predicted
 
     def explained(self, pool: Ports) -> Ports | None:
-        """Return the ports of a pool that explain all."""
+        """Return the ports of a pool that explain all mixtures."""
         best, least = None, _NEAR
-        for some in map(frozenset, combinations(sorted(pool), self.count)):
-            late = _LATE if self.core.early_binding else 1.0
-            off = max((max(e * late, -e) for _, e in self.errors(some)), default=0.0)
-            if off < least:
-                best, least = some, off
+        for ports in map(frozenset, combinations(sorted(pool), self.count)):
+            weight = _EARLY_WEIGHT if self.core.early_binding else 1.0
+            error = max((max(e * weight, -e) for _, e in self.errors(ports)), default=0.0)
+            if error < least:
+                best, least = ports, error
         return best
 
     def bounded(self, pool: Ports) -> tuple[Ports, str] | None:
-        """Return the ports that contradict nothing and leave the fewest bounds, and these."""
+        """Return the ports of a pool with the fewest slow mixtures, and the note on those."""
         best, least = None, (_BOUNDS * len(self.figures), 0.0)
-        for some in map(frozenset, combinations(sorted(pool), self.count)):
-            errors = dict(self.errors(some))
-            longer = [n for n, error in errors.items() if error >= _NEAR]
-            rest = max((abs(e) for n, e in errors.items() if n not in longer), default=_NEAR)
-            if rest < _NEAR and (len(longer), rest) < least:
-                best, least = (some, longer), (len(longer), rest)
+        for ports in map(frozenset, combinations(sorted(pool), self.count)):
+            errors = dict(self.errors(ports))
+            slow = [n for n, error in errors.items() if error >= _NEAR]
+            rest = max((abs(e) for n, e in errors.items() if n not in slow), default=_NEAR)
+            if rest < _NEAR and (len(slow), rest) < least:
+                best, least = (ports, slow), (len(slow), rest)
         if best is None:
             return None
         beside = (self.core.classes[n].blocker.name for n in best[1])
@@ -150,12 +145,12 @@ class _Mixtures:
 def _ports(
     laboratory: Laboratory, core: Core, branch: Branch, fused: Container[str]
 ) -> tuple[Ports | None, str]:
-    """Return the ports of a branch and what they do not explain, or why they are not known."""
+    """Return the ports of a branch with a note on slow mixtures, or the refusal."""
     kit = laboratory.kit
-    two = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
-    # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
+    pair = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
+    # Taken branches may be slow: the one that closes a loop must not count then.
     for notion in ("loop", "slope"):
-        (alone,) = laboratory.time([two * 2], notion)
+        (alone,) = laboratory.time([pair * 2], notion)
         if not alone:
             return None, alone.refused
         count = round(4 / alone.cycles)
@@ -164,20 +159,20 @@ def _ports(
     else:
         took = f"{alone.cycles / 4:.2f} cycles"
         return None, f"alone it takes {took}, which no number of ports explains"
-    asked = [
+    mixtures_ = [
         _mixture(kit, one, branch, count, apart=one.blocker.name in fused) for one in core.classes
     ]
-    own = [max(_TIMES, len(kernel) / core.width) for kernel in asked]
+    own = [max(_TIMES, len(kernel) / core.width) for kernel in mixtures_]
     for notion in ("loop", "slope"):
-        figures = laboratory.time(asked, notion)
+        figures = laboratory.time(mixtures_, notion)
         if found := _Mixtures(core, count, own, own, figures).explained(core.all_arithmetic):
             return found, ""
     (nop,) = kit.pad(len(branch.code))
-    idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in asked])
+    idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in mixtures_])
     slower = [max(o, one.cycles) if one else o for o, one in zip(own, idle, strict=True)]
     first = 1 + max(frozenset().union(core.all_arithmetic, core.store_data or (), *core.ports))
-    unseen = core.all_arithmetic | set(range(first, first + count))  # of what no class shows
-    mixtures = _Mixtures(core, count, own, slower, laboratory.time(asked))
+    unseen = core.all_arithmetic | set(range(first, first + count))  # ports of what no class shows
+    mixtures = _Mixtures(core, count, own, slower, laboratory.time(mixtures_))
     for pool in (core.all_arithmetic, unseen):
         if found := mixtures.explained(pool):
             return found, ""
@@ -187,20 +182,20 @@ def _ports(
 def _mixture(
     kit: Kit, beside: PortClass, branch: Branch, count: int, *, apart: bool
 ) -> list[bytes]:
-    """Return branches among what keeps a class busy, as many cycles of each.
+    """Return a kernel of branches among a class's blocking instructions, as many cycles of each.
 
-    apart: with nops between the former and what stands before them.
+    apart puts a nop between a branch and what precedes it.
     """
     instances = form_instances.Instances()
-    blockers = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
-    mixed = form_instances.spread(blockers, [branch.code] * (_TIMES * count))
+    blocking = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
+    mixed = form_instances.spread(blocking, [branch.code] * (_TIMES * count))
     if apart:
         mixed = _apart(mixed, branch.code, kit.nop())
     return form_instances.laid(kit, mixed, [branch.code])
 
 
 def _apart(code: Sequence[bytes], branch: bytes, nop: bytes) -> list[bytes]:
-    """Return code with a nop before each branch that follows something else."""
+    """Return code with a nop before each branch that follows another instruction."""
     out: list[bytes] = []
     for one in code:
         if one == branch and out and out[-1] != branch:
@@ -210,14 +205,14 @@ def _apart(code: Sequence[bytes], branch: bytes, nop: bytes) -> list[bytes]:
 
 
 _BLOCKING_CYCLES = 3  # cycles of nops
-_SHORT_NOP = 3  # bytes of a nop that is tried where no pair shows
-_PLACE_LESS = 0.6  # of a place at dispatch that is missed where there is one less
+_SHORT_NOP = 3  # bytes of the nop that is tried where no pair shows fusion
+_SAVED_SLOT = 0.6  # slots that a fused pair saves, at least
 
 
 def fused_pairs(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> dict[str, str]:
-    """Return the kinds of branches that each form fuses with, as flag `fuse=` has them.
+    """Return the kinds of branches that each form fuses with, as flag `fuse=` spells them.
 
-    Each form is tried with one kind, and one form of a mnemonic that fuses with all.
+    Each form is tried with one kind, and one form of each fusing mnemonic with all kinds.
     """
     kit = laboratory.kit
     tried = [form for form in forms if form.mnemonic in kit.FUSING]
@@ -227,7 +222,7 @@ def fused_pairs(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> 
     first = next(iter(kit.BRANCHES))
     fused = _fuses(laboratory, [(form, first) for form in tried], width)
     if not any(fused) and width.nops and not kit.BYTES:
-        # What brings in longer nops may bind before dispatch does.
+        # Delivery of longer nops may limit the kernel before dispatch does.
         width = replace(width, counted=kit.pad(_SHORT_NOP)[0])
         fused = _fuses(laboratory, [(form, first) for form in tried], width)
     fusing = [form for form, yes in zip(tried, fused, strict=True) if yes]
@@ -242,7 +237,7 @@ def fused_pairs(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> 
 def _fuses(
     laboratory: Laboratory, asked: Sequence[tuple[Form, Branch]], width: Width
 ) -> list[bool]:
-    """Say of each form and branch whether they take one place."""
+    """Return for each form and branch whether they share a slot."""
     plans = [_fusion_kernels(laboratory.kit, form, branch, width) for form, branch in asked]
     figures = iter(laboratory.time([kernel for plan in plans for kernel in plan]))
     out = []
@@ -250,12 +245,12 @@ def _fuses(
         found = [next(figures) for _ in plan]
         pairs = [(found[n], found[n + 1]) for n in range(0, len(found), 2)]
         less = [apart.cycles - near.cycles for near, apart in pairs if near and apart]
-        out.append(max(less, default=0.0) > _PLACE_LESS / width.instructions)
+        out.append(max(less, default=0.0) > _SAVED_SLOT / width.instructions)
     return out
 
 
 def _fusion_kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[bytes]]:
-    """Return what stands together and apart, for a branch and for its opposite."""
+    """Return kernels with a pair together and apart, for a branch and for its opposite."""
     tested = form_instances.apart(form)
     place = width.counted
     out = []

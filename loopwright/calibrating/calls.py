@@ -1,13 +1,12 @@
-"""Calls and returns: places at dispatch, and the cycles lost behind a return.
+"""Calls and returns: dispatch slots, ports, and the bubble behind a return.
 
-Asked: what a call and its return cost, and what of other work they overlap. Kernels: loops that
-call a return once or twice, 8 bytes for each call or 48, alone and beside nops, a chain,
-independent moves and what keeps the ports of branches busy; and loops of one to four nops without a
-call, which tell how many taken branches a cycle are found. Answer: the places of both, whether a
-call needs a port of branches, and the bubble with which what was learned predicts the kernels best,
-but for those of no one speed; a range where they are not predicted well. Their other ports are
-those of a store or a load. What the kit names as made of the uops of a form that was timed has that
-form's figures, as an assumption.
+Microbenchmarks: loops that call a function of only a return once or twice, at 8 or 48 bytes a call,
+alone and beside nops, a chain, independent moves, and blocking instructions of the branch ports;
+and loops of one to four nops without a call, which show how many taken branches a cycle are found.
+The slots of call and return, whether a call needs a branch port, and the bubble are those with
+which the learned core predicts the kernels best; where it predicts them badly, they have a range.
+The other ports are those of a store and of a load. Forms that the kit derives from a timed form
+take its figures, as an assumption.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,21 +39,21 @@ _BUBBLE = "taken_branch.return_bubble"
 _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
 _LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
 _DENSE = ", 8 bytes each"
-_CROWDED = 1.5  # times the cycles of calls apart: more than any rule of the simulator costs
-_LEAST = 4  # loops that have to have a figure
-_TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
-_OFFSETS = (0, 16, 32)  # of loops with calls: at one of several, branches get in each other's way
+_CROWDED = 1.5  # factor over calls apart that exceeds any rule of the simulator
+_LEAST = 4  # loops that need a figure
+_TOLD = 0.02  # relative errors of a loop that differ by less do not tell bubbles apart
+_OFFSETS = (0, 16, 32)  # of loops with calls, as branches conflict at one of several offsets
 _PLACES = range(1, 5)
 _BUBBLES = range(1, 4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
 _BUSY = (6, 10, 14)  # instructions on the ports of branches
 _SHORT = (1, 2, 4)  # nops of loops that may take less than a cycle
 _PLACE = 0x20F00F00
-STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
+STACKED = Run(load=_PLACE, store=_PLACE)  # addresses of the return stack, for simulated machines
 
 
 def kernels(kit: Kit) -> dict[str, bytes]:
-    """Return loop bodies by what they show; none where the ISA's calls are not asked for."""
+    """Return loop bodies by description; none where the ISA has no calls to measure."""
     if not kit.CALLED:
         return {}
     out = dict(_with_calls(kit, kit.CALLED_APART, ""))
@@ -76,8 +75,8 @@ def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, byte
     yield f"a call beside moves{where}", called + b"".join(others)
 
 
-def _crowded(found: Mapping[str, Figure]) -> str:
-    """Say what branches cost that stand close together, where it is more than any rule has."""
+def _cost_of_crowding(found: Mapping[str, Figure]) -> str:
+    """Describe the cost of branches close together, where it exceeds any rule of the simulator."""
     for name, figure in found.items():
         apart = found.get(name.removesuffix(_DENSE))
         if name.endswith(_DENSE) and apart and figure.cycles > _CROWDED * apart.cycles:
@@ -87,13 +86,13 @@ def _crowded(found: Mapping[str, Figure]) -> str:
     return ""
 
 
-def _of_branches(kit: Kit, learned: CoreModel) -> Ports | None:
+def _branch_ports(kit: Kit, learned: CoreModel) -> Ports | None:
     """Return the ports of branches that are not taken."""
     return learned.branches.ports.get(kit.BRANCHES[0].name)
 
 
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
-    """Return loops of a call beside what keeps the ports of branches busy, by what they are."""
+    """Return loops of a call beside blocking instructions of the branch ports, by description."""
     blocker = learned.core.blocker_of(branch)
     out: dict[str, bytes] = {}
     if blocker is None or not kit.CALLED:
@@ -111,56 +110,60 @@ def _registers(kit: Kit) -> Sequence[int]:
 
 
 def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with calls, returns, and what is made of the same uops as others."""
+    """Return the learned core with calls, returns, and the forms derived from others."""
     for choose in (choose_joins, choose_jump_ports, _called):
         learned = choose(laboratory, learned)
     return _derived(laboratory.kit, learned)
 
 
 def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    branch = _of_branches(laboratory.kit, learned)
-    asked = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
+    branch = _branch_ports(laboratory.kit, learned)
+    bodies = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
     load, store = learned.core.class_ports(learned.core.load), learned.core.store_uops
-    if not asked or branch is None or load is None or not store:
+    if not bodies or branch is None or load is None or not store:
         return learned
-    figures = _time(laboratory, asked)
-    timed = {**learned.figures, **dict(zip(asked, figures, strict=True))}
+    figures = _time_loops(laboratory, bodies)
+    timed = {**learned.figures, **dict(zip(bodies, figures, strict=True))}
     learned = replace(learned, figures=timed)
-    found = {name: one for name, one in zip(asked, figures, strict=True) if one}
+    found = {
+        name: call_slots for name, call_slots in zip(bodies, figures, strict=True) if call_slots
+    }
     if len(found) < _LEAST:
-        refused = next(one.refused for one in figures if not one)
+        refused = next(call_slots.refused for call_slots in figures if not call_slots)
         left = {CALL: f"calls were not timed: {refused}"}
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
-    if said := _crowded(found):
-        found = {name: one for name, one in found.items() if not name.endswith(_DENSE)}
-        known = replace(learned.branches, left={**learned.branches.left, CROWDED: said})
+    if crowding := _cost_of_crowding(found):
+        found = {
+            name: call_slots for name, call_slots in found.items() if not name.endswith(_DENSE)
+        }
+        known = replace(learned.branches, left={**learned.branches.left, CROWDED: crowding})
         learned = replace(learned, branches=known)
-    asked, figures = {name: asked[name] for name in found}, list(found.values())
+    bodies, figures = {name: bodies[name] for name in found}, list(found.values())
     counter = COUNTER[laboratory.isa]
-    codes = [*asked.values(), block.tested(laboratory.isa, counter, b"")]
-    # A jump need not be executed, nor a call.
-    ports = [((*some, *store), (branch, load)) for some in ((branch,), ())]
+    codes = [*bodies.values(), block.tested(laboratory.isa, counter, b"")]
+    # A jump need not execute on a port, so a call may not either.
+    ports = [((*jump_ports, *store), (branch, load)) for jump_ports in ((branch,), ())]
     lines = _finds_lines(laboratory, learned)
     tried = [
         Hypothesis(core, {**returns, **joins})
-        for joins in _deliveries(learned)
-        for (calls, back), one, other in product(ports, _PLACES, _PLACES)
-        for core in [_with(learned, calls, back, one, other)]
-        for returns in _returns(next_line=lines)
+        for joins in _read_rules(learned)
+        for (call_ports, return_ports), call_slots, return_slots in product(ports, _PLACES, _PLACES)
+        for core in [_with(learned, call_ports, return_ports, call_slots, return_slots)]
+        for returns in _return_bubbles(next_line=lines)
     ]
-    best_fit = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
+    best_fit = fit.fit(laboratory, codes, lambda core: _time_loops(core, bodies), tried, figures)
     if best_fit is None:
         return learned
     if not best_fit.explained:
         best_fit = best_fit.bounding()
-    best = _told_joins(best_fit.hypothesis.learned, best_fit)
-    said = f"{len(asked)} loops, most with calls, mean error {100 * best_fit.error:.1f} %"
-    doubted = assumed(f"no rule explains {said}")
-    why = fitted(said) if best_fit.explained else doubted
+    best = _with_read_rule(best_fit.hypothesis.learned, best_fit)
+    crowding = f"{len(bodies)} loops, most with calls, mean error {100 * best_fit.error:.1f} %"
+    doubted = assumed(f"no rule explains {crowding}")
+    why = fitted(crowding) if best_fit.explained else doubted
     bubble = _bubble(best_fit)
     if isinstance(bubble, Between):
-        why = assumed(f"kernels ask for other bubbles; {said}")
+        why = assumed(f"kernels ask for other bubbles; {crowding}")
     rules = best_fit.hypothesis.rules
     told = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
     best = fit.with_rules(best, {_BUBBLE: bubble, **told}, why)
@@ -177,7 +180,7 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 
 def _bubble(found: fit.Fit) -> int:
-    """Return the bubble of the fit, with those that single loops ask for as its range."""
+    """Return the bubble of a fit, with those that single loops suggest as its range."""
     best = found.hypothesis
     joins = best.rules.get(JOINS)
     errors = {
@@ -188,33 +191,33 @@ def _bubble(found: fit.Fit) -> int:
         and one.rules.get(_PAIRS) in (None, best.rules.get(_PAIRS, True))
     }
     value = int(str(best.rules[_BUBBLE]))
-    asked = {value}
+    suggested = {value}
     for number, error in enumerate(errors[value]):
         nearest = min(errors, key=lambda one: errors[one][number])
         if errors[nearest][number] < error - _TOLD:
-            asked.add(nearest)
-    if len(asked) == 1:
+            suggested.add(nearest)
+    if len(suggested) == 1:
         return value
-    return Between(value, min(asked), max(asked), "what each of the loops asks for")
+    return Between(value, min(suggested), max(suggested), "what each of the loops asks for")
 
 
 def _finds_lines(laboratory: Laboratory, learned: CoreModel) -> bool:
-    """Say whether the next line may take a cycle like a target, by loops without a call."""
+    """Return whether the next line may take a cycle to find like a target, by loops of no call."""
     loops = list(learned.front_end.of(LOOPS))
     trials = [probe.trial for probe, _, _ in loops]
-    took = [Figure(cycles, error) for _, cycles, error in loops]
+    measured = [Figure(cycles, error) for _, cycles, error in loops]
 
     def off(rules: Rules) -> float:
         codes = (trial.code for trial in trials)
         core = fit.candidate_laboratory(learned, laboratory.machine, codes, rules)
-        return fit.mean_error(core.figures(trials), took)
+        return fit.mean_error(core.figures(trials), measured)
 
     lines = {_BUBBLE: _BUBBLES[0], _LEAD: _AHEAD, _NEXT_LINE: True}
     return not loops or off(lines) <= off({}) + fit.TIE
 
 
-def _returns(*, next_line: bool) -> list[Rules]:
-    """Return what a return loses, and whether jumps behind one are found with it."""
+def _return_bubbles(*, next_line: bool) -> list[Rules]:
+    """Return the possible bubbles of a return, and whether jumps behind one are found with it."""
     lost = [
         {_BUBBLE: bubble, _LEAD: _AHEAD, _PAIRS: pairs, _NEXT_LINE: next_line}
         for bubble in _BUBBLES
@@ -223,29 +226,29 @@ def _returns(*, next_line: bool) -> list[Rules]:
     return [{_BUBBLE: 0}, *lost]
 
 
-def _deliveries(learned: CoreModel) -> list[Rules]:
-    """Return each way to read on behind taken branches that is left open, what is known else."""
+def _read_rules(learned: CoreModel) -> list[Rules]:
+    """Return the rules of op-cache reads behind taken branches that are still open."""
     _, why = learned.front_end.parameters.get(JOINS, ("", measured("")))
     if not why.assumed:
         return [{}]
     return [{JOINS: joins} for joins in JOINED]
 
 
-def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
-    """Return the best core with the way to read on, and what that rests on."""
+def _with_read_rule(best: CoreModel, found: fit.Fit) -> CoreModel:
+    """Return the best core with its rule of reads, and the evidence."""
     joins = found.hypothesis.rules.get(JOINS)
     if joins is None:
         return best
-    said = f"loops with calls, mean error {100 * found.error:.1f} %"
-    why = assumed(f"no loop of jumps tells it; explains best {said}")
+    evidence = f"loops with calls, mean error {100 * found.error:.1f} %"
+    why = assumed(f"no loop of jumps tells it; explains best {evidence}")
     return with_joins(best, str(joins), why)
 
 
-def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
-    """Return what loops take: those with calls, and behind them those without."""
+def _time_loops(laboratory: Laboratory, bodies: Mapping[str, bytes]) -> list[Figure]:
+    """Time loops: those with calls first, then those without."""
     calls = laboratory.kit.CALLED, laboratory.kit.CALLED_APART
-    calling = [code for code in asked.values() if any(one in code for one in calls)]
-    others = [code for code in asked.values() if code not in calling]
+    calling = [code for code in bodies.values() if any(one in code for one in calls)]
+    others = [code for code in bodies.values() if code not in calling]
     codes = [closed(laboratory.isa, code) for code in calling]
     trials = [Trial(code, "loop", offset, STACKED) for code in codes for offset in _OFFSETS]
     found = laboratory.figures(trials)
@@ -253,21 +256,25 @@ def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
     return figures + laboratory.tested_turns(others)
 
 
-def _median(some: Sequence[Figure]) -> Figure:
-    """Return the middle one of figures by their cycles; where most have none, one without."""
-    known = sorted(filter(None, some), key=lambda one: one.cycles)
-    if 2 * len(known) <= len(some):
-        return next(one for one in some if not one)
+def _median(figures: Sequence[Figure]) -> Figure:
+    """Return the median of figures by cycles; a refusal where most are refused."""
+    known = sorted(filter(None, figures), key=lambda one: one.cycles)
+    if 2 * len(known) <= len(figures):
+        return next(one for one in figures if not one)
     return known[(len(known) - 1) // 2]
 
 
 def _with(
-    learned: CoreModel, call: tuple[Ports, ...], back: tuple[Ports, ...], slots: int, behind: int
+    learned: CoreModel,
+    call_ports: tuple[Ports, ...],
+    return_ports: tuple[Ports, ...],
+    slots: int,
+    return_slots: int,
 ) -> CoreModel:
-    """Return what was learned with the places of a call and of a return."""
+    """Return the learned core with slots and ports of a call and a return."""
     uops = {
-        CALL: Uops(slots, call, why="by calls"),
-        RETURN: Uops(behind, back, why="by calls"),
+        CALL: Uops(slots, call_ports, why="by calls"),
+        RETURN: Uops(return_slots, return_ports, why="by calls"),
     }
     return replace(
         learned,
@@ -278,9 +285,9 @@ def _with(
 
 
 def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
-    """Return what was learned with forms that no microbenchmark has, from those that it has.
+    """Return the learned core with forms that no microbenchmark times, derived from timed ones.
 
-    They may take a place more than the form that they are taken for.
+    They may take a slot more than the form that they are taken for.
     """
     core = learned.core
     parts: dict[str, tuple[Ports, ...]] = {
@@ -290,24 +297,24 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
     }
     uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
     stores = set(learned.stores)
-    for name, (like, more) in kit.DERIVED.items():
-        known, branch = uops.get(like), learned.branches.ports.get(like)
+    for name, (like, extra) in kit.DERIVED.items():
+        base, branch = uops.get(like), learned.branches.ports.get(like)
         if like == kit.JUMP:
-            branch = _of_branches(kit, learned)  # what goes where a register says is computed
-        if known is None and branch is not None:
-            known = Uops(1, (branch,))
+            branch = _branch_ports(kit, learned)  # an indirect jump uses the ports of branches
+        if base is None and branch is not None:
+            base = Uops(1, (branch,))
         if not like:
-            known = Uops(1, ())
+            base = Uops(1, ())
         timed = name in uops or name in learned.branches.ports
-        if known is None or known.ports is None or timed:
+        if base is None or base.ports is None or timed:
             continue
-        ports = (*known.ports, *(one for part in more for one in parts[part]))
-        why = assumed("as " + " and a ".join([*([like] if like else []), *more]))
-        slots = known.slots if like else max(len(more), 1)
-        uops[name] = replace(known, slots=slots, ports=ports, why=why)
-        latencies[name] = latencies.get(like, ()) if not more else ()
-        dear = replace(uops[name], slots=slots + 1 + len(more))
-        doubts[name] = Doubt(uops[name], dear, why)
-        if like in stores or "store" in more:
+        ports = (*base.ports, *(one for part in extra for one in parts[part]))
+        why = assumed("as " + " and a ".join([*([like] if like else []), *extra]))
+        slots = base.slots if like else max(len(extra), 1)
+        uops[name] = replace(base, slots=slots, ports=ports, why=why)
+        latencies[name] = latencies.get(like, ()) if not extra else ()
+        upper = replace(uops[name], slots=slots + 1 + len(extra))
+        doubts[name] = Doubt(uops[name], upper, why)
+        if like in stores or "store" in extra:
             stores.add(name)
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts, stores=frozenset(stores))

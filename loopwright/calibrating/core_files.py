@@ -1,6 +1,6 @@
-"""Files of a learned core: core.toml, instructions.csv and what each figure rests on.
+"""Files of a learned core: core.toml, instructions.csv, and the evidence of each figure.
 
-What no microbenchmark tells is an assumption in core.toml, with a range where it has one.
+A parameter that no microbenchmark tells is an assumption in core.toml, with a range if it has one.
 """
 
 import csv
@@ -30,9 +30,9 @@ _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _ELEMENT = "ld1 s,e,[x]"  # a load of a part of a register
-_TWO = 8  # forms of two uops by which it is told whether dispatch counts these
+_TWO = 8  # two-uop forms needed to tell whether dispatch counts uops
 _HALF = "half of a round trip between registers is the way from vectors"
-# Figures of a store and a load, in the order in which they are least likely done by rename.
+# Figures of a store and a load; the least likely to be renamed comes first.
 _FORWARDED = (
     "forwarded, 8 bits",
     memory_timing.forwarded_at(memory_timing.FAR),
@@ -40,7 +40,7 @@ _FORWARDED = (
     "forwarded, indexed",
     "forwarded, 16 bits",
 )
-_MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
+_MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # limits of the simulator
 
 _IDEAL: Parameters = {
     "front_end.mode": ("ideal", assumed("not measured; it never binds here")),
@@ -58,15 +58,15 @@ def letters(ports: Ports) -> str:
 
 
 def addresses(core: Core) -> str:
-    """Return the names of the ports that are taken to compute the addresses of stores."""
+    """Return the names of the ports that are taken to compute store addresses."""
     return _ADDRESSES[: len(core.class_ports(core.store) or "S")]
 
 
 class Between(int):
-    """A value in a range: its ends, and what they rest on."""
+    """A value with a range, and the reason of the range."""
 
     def __new__(cls, value: int, low: int, high: int, why: str) -> "Between":
-        """Take the value and its range."""
+        """Make a value with its range."""
         made = super().__new__(cls, value)
         made.low, made.high, made.why = low, high, why
         return made
@@ -77,8 +77,8 @@ class Between(int):
 
 
 def core_toml(learned: CoreModel, machine: Oracle) -> str:
-    """Return core.toml; what no experiment told is an assumption, and says so."""
-    # Linux has it of every x86-64 CPU whose lfence waits, and does not show it.
+    """Return the text of core.toml; parameters that nothing told are marked as assumptions."""
+    # Linux sets it for every x86-64 CPU whose lfence waits, and does not list it.
     hidden = {"lfence_rdtsc"} if "sse2" in machine.features else set()
     features = ", ".join(f'"{name}"' for name in sorted(machine.features | hidden))
     lines = [
@@ -102,7 +102,7 @@ def core_toml(learned: CoreModel, machine: Oracle) -> str:
 
 
 def _range(key: str, value: object) -> str:
-    """Return the keys of the range of a value that no experiment told alone."""
+    """Return the keys of a parameter's range."""
     if isinstance(value, Between):
         return f', low = {value.low}, high = {value.high}, range = "{value.why}"'
     if isinstance(value, bool):
@@ -125,15 +125,17 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
             ("queue", 64, UNKNOWN),
             ("move_slots_gpr", "unlimited", UNKNOWN),
             ("move_slots_vec", "unlimited", UNKNOWN),
-            *_groups(learned),
+            *_whole_groups(learned),
             *_constants(learned),
         ],
-        "scheduler": [_held(learned, "entries", SCHEDULER, 97)],
+        "scheduler": [_window_entry(learned, "entries", SCHEDULER, 97)],
         "ports": list(_ports(learned)),
         "memory": list(_memory(learned)),
         "retire": [
-            _held(learned, "width", RETIRED, width.instructions, "as many as are dispatched"),
-            _held(learned, "reorder_buffer", BUFFER, 224),
+            _window_entry(
+                learned, "width", RETIRED, width.instructions, "as many as are dispatched"
+            ),
+            _window_entry(learned, "reorder_buffer", BUFFER, 224),
         ],
         "macro_fusion": [
             ("pairs", "table", measured("nops beside pairs"))
@@ -141,7 +143,7 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
             else ("pairs", "none", measured("no pair took less than two places at dispatch")),
             ("nops", not width.nops, measured("nops between moves, and moves alone")),
         ],
-        "taken_branch": list(_taken(learned)),
+        "taken_branch": list(_taken_branch(learned)),
         "mispredict": [("cycles", 16, UNKNOWN), ("history", 64, UNKNOWN)],
     }
     chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
@@ -152,7 +154,7 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
 
 
 def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
-    """Return the tables of rules that explain kernels, of a front end an ideal one without any."""
+    """Return the tables of fitted parameters, with an ideal front end where none was fitted."""
     tables: dict[str, list[_Entry]] = {}
     chosen = learned.front_end.parameters or _IDEAL
     for name, (value, source) in {**chosen, **learned.rules}.items():
@@ -167,10 +169,10 @@ def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
     return tables
 
 
-def _held(
+def _window_entry(
     learned: CoreModel, name: str, window: str, otherwise: int, why: str = "not measured"
 ) -> _Entry:
-    """Return the entry of a window; one whose end was not seen never binds before the buffer."""
+    """Return the entry of a window; one whose end was not seen is no smaller than the buffer."""
     one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
     if one is None:
         return name, otherwise, assumed(why)
@@ -181,10 +183,10 @@ def _held(
 
 
 def _width(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield the width: of instructions, where forms of two uops take no more places than others.
+    """Yield the dispatch width, in instructions where most forms of two uops take one slot.
 
-    A core may count uops besides; no experiment keeps more of them busy than that. Without a fence
-    nothing tells whether dispatch bound the copies of what was counted, or what feeds or drains it.
+    The core may have a limit of uops besides; no microbenchmark exceeds that of instructions.
+    Without a fence, nothing tells whether dispatch limits the copies, or fetch or retirement.
     """
     width, burst = learned.width, learned.windows.found.get(BURST)
     counted = "nops" if width.nops else "moves"
@@ -206,8 +208,8 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     yield "width", most, said
 
 
-def _groups(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield whether rename waits for room for a whole group, where that is known."""
+def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
+    """Yield whether rename waits for room for a whole group, if that is known."""
     whole = learned.windows.whole_groups
     if whole is not None:
         yield (
@@ -218,7 +220,7 @@ def _groups(learned: CoreModel) -> Iterator[_Entry]:
 
 
 def _constants(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield up to which constant rename adds them itself, where it does."""
+    """Yield the limit of constants whose addition rename performs, if it does."""
     if learned.constants.limit:
         yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.said)
 
@@ -282,7 +284,7 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
         why = "a chain of a vector store and its load takes no more"
         yield "forward_vector_cycles", Between(vector, 1, vector, why), assumed(why)
     if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
-        yield _held(learned, "store_queue", STORES, 64)
+        yield _window_entry(learned, "store_queue", STORES, 64)
     if accesses.banks:
         yield "bank_loads", accesses.banks.loads, measured(accesses.banks.said)
         if accesses.banks.bytes:
@@ -302,7 +304,7 @@ def _first(learned: CoreModel, *names: str) -> tuple[str, int] | None:
 
 
 def _renamed(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield what loads are known at rename to read what a store stores."""
+    """Yield the parameters of memory renaming."""
     accesses = learned.accesses
     if accesses.by:
         said = measured("forwarded by the stack pointer, not by another base")
@@ -347,12 +349,12 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
 
 
 def taken(learned: CoreModel) -> int:
-    """Return the cycles of a loop of one branch; 1 where they are not known."""
+    """Return the cycles of a loop of one branch; 1 if unknown."""
     figure = learned.branches.taken
     return max(round(figure.cycles), 1) if figure else 1
 
 
-def _taken(learned: CoreModel) -> Iterator[_Entry]:
+def _taken_branch(learned: CoreModel) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
         said = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
@@ -366,7 +368,7 @@ LEFT_OUT = "left-out.csv"
 STRINGS = "strings.csv"
 HELD_OUT = "held-out.csv"
 PROVENANCE = "provenance.toml"
-SCHEMA = 1  # of a folder that holds a learned core, which counts its changes
+SCHEMA = 1  # of a folder with a learned core; it counts changes of the format
 CHECKED = (
     "core.toml",
     TABLE,
@@ -375,15 +377,15 @@ CHECKED = (
     HELD_OUT,
     error_ranges.FILE,
 )  # files whose sums provenance.toml has
-_NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
-_WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
+_NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # nops whose width is measured
+_WAITS = 1.04  # share of the cycles that an instance waits for its own register
 _LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
-_ONE = ("1", "1", "0", "")  # slots, mite, ms and decoder of what is one uop
+_ONE = ("1", "1", "0", "")  # slots, mite, ms and decoder of a form of one uop
 _HEAD = "mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
 def core_texts(learned: CoreModel, machine: Oracle) -> tuple[str, str]:
-    """Return core.toml and instructions.csv."""
+    """Return the texts of core.toml and instructions.csv."""
     return core_toml(learned, machine), instruction_table(learned, machine)
 
 
@@ -406,7 +408,7 @@ def write_core(
 
 
 def sources(title: str, folder: str) -> str:
-    """Return sources.toml of a folder of learned cores."""
+    """Return the text of sources.toml of a folder of learned cores."""
     return (
         f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder}/{MEASURED}"\ndate = ""\n'
         f'[{DOUBTED}]\ntitle = "{title}: kernels do not agree"\n'
@@ -415,8 +417,8 @@ def sources(title: str, folder: str) -> str:
 
 
 def provenance(folder: Path, machine: Known, *, quick: bool) -> str:
-    """Return provenance.toml: where a core comes from, and sums of the files that say it."""
-    said = {
+    """Return the text of provenance.toml: the origin of a core, and checksums of its files."""
+    facts = {
         "schema": SCHEMA,
         "loopwright": version.VERSION,
         "machine": machine.name,
@@ -424,7 +426,7 @@ def provenance(folder: Path, machine: Known, *, quick: bool) -> str:
         "isa": machine.isa,
         "quick": quick,
     }
-    lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
+    lines = [f"{key} = {json.dumps(value)}" for key, value in facts.items()]
     lines += ["", "[sha256]"]
     for name in CHECKED:
         if (file := folder / name).is_file():
@@ -454,7 +456,7 @@ def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
 
 
 def _strings(timed: Sequence[Timed], file: Path) -> None:
-    """Write what string instructions take; one that was not timed has a reason, and no cycles."""
+    """Write the cycles of string instructions; a case that was not timed has its refusal."""
     with file.open("w", newline="") as out:
         rows = csv.writer(out, lineterminator="\n")
         head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
@@ -467,7 +469,7 @@ def _strings(timed: Sequence[Timed], file: Path) -> None:
 
 
 def instruction_table(learned: CoreModel, machine: Oracle) -> str:
-    """Return instructions.csv."""
+    """Return the text of instructions.csv."""
     file = io.StringIO()
     file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
     rows = csv.writer(file, lineterminator="\n")
@@ -477,7 +479,7 @@ def instruction_table(learned: CoreModel, machine: Oracle) -> str:
 
 
 def doubtful_table(learned: CoreModel) -> str:
-    """Return doubtful.csv: both ends of the figures of forms in doubt; nothing without any."""
+    """Return the text of doubtful.csv: both ends of doubtful figures; empty without any."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["end", *_HEAD.split(",")])
@@ -494,7 +496,7 @@ def doubtful_table(learned: CoreModel) -> str:
 
 
 def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
-    """Return core.toml with the front ends that bind least and most; nothing without a range."""
+    """Return core.toml with the least and the most limiting front end; empty without a range."""
     ends = learned.front_end.ends
     if ends is None:
         return {}
@@ -504,7 +506,7 @@ def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
 
 
 def left_out(learned: CoreModel) -> list[tuple[str, str]]:
-    """Return the forms, and parts of the front end, that the core has no figures for, and why."""
+    """Return the forms and parts of the front end without figures, and the reasons."""
     refused = [
         (n, rate.refused)
         for n, rate in learned.throughputs.items()
@@ -517,7 +519,7 @@ def left_out(learned: CoreModel) -> list[tuple[str, str]]:
 
 
 def _table(learned: CoreModel, isa: str) -> Iterable[list[str]]:
-    """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
+    """Yield the rows of instructions.csv; forms of a mnemonic with the same figures share one."""
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, uops in learned.uops.items():
         if uops.ports is None:
@@ -544,9 +546,9 @@ def _source(learned: CoreModel, name: str) -> str:
 
 
 def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple[str, ...]:
-    """Return the figures of a form that needs these uops, as instructions.csv has them.
+    """Return the figures of a form with these uops, in the columns of instructions.csv.
 
-    later are cycles that its results take longer.
+    later is by how many cycles its results are later.
     """
     ports = uops.ports or ()
     latencies = [
@@ -559,11 +561,11 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     if not ports and any(one.cycles == 0 and not one.bound for one in latencies):
         flags.append("elim")
     elif len(ports) == 1 and is_free(latencies):
-        # Rename performs it: what follows waits for its source all the same.
+        # Rename performs it, and what follows still waits for its source.
         flags.append("elim")
         ports = ()
     else:
-        # In the table 0 is no dependency; chains of several forms share out what they take.
+        # In the table 0 means no dependency; chains of several forms share their cycles.
         latencies = [one for one in latencies if one.cycles or not one.plain]
     slots = max(uops.slots, 1)
     sent = learned.microcode.sent(name, slots) if learned.microcode else 0
@@ -578,14 +580,14 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
 
 
 def _decoder(learned: CoreModel, name: str, slots: int) -> str:
-    """Return how many simple decoders are left to what follows an instruction, if it is known."""
+    """Return the simple decoders left behind an instruction, if they are known."""
     usual, _ = learned.front_end.parameters.get(f"{AFTER}.{slots}", ("any", ""))
     left = learned.decoders.get(name, usual)
     return "" if left == "any" else f"c{left}"
 
 
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
-    """Return uops as the table has them, with one for the address of each store, or its data."""
+    """Return uops in the notation of the table, with the address or data uop of each store."""
     store = core.class_ports(core.store)
     writing = (core.shared_store_data, core.store_data) if core.store_data else (store,)
     stored = sum(one in writing for one in ports)
@@ -595,7 +597,7 @@ def _stored(core: Core, ports: Sequence[Ports]) -> str:
         return shown(ports) + more
     if core.shared_store_data:
         return shown([*ports, *[core.store_data] * (addressed - stored)]) + more
-    # What stores write has as many ports as their addresses: those with fewer have fewer of these.
+    # Store data has as many ports as store addresses: a store with fewer of one has fewer of both.
     data = dict(zip(sorted(store), sorted(core.store_data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
     some = [store if one <= store else one for one in ports]
@@ -607,7 +609,7 @@ def _more(times: int, ports: str) -> str:
 
 
 def shown(ports: Sequence[Ports]) -> str:
-    """Return uops as the table has them: 2*01+5."""
+    """Return uops in the notation of the table, such as 2*01+5."""
     count = Counter(letters(one) for one in ports)
     return "+".join(f"{n}*{one}" if n > 1 else one for one, n in sorted(count.items()))
 
@@ -623,7 +625,7 @@ def _to(target: str) -> str:
 
 
 def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
-    """Yield what was measured of each form."""
+    """Yield the rows of measured.csv."""
     width = learned.width
     yield (
         "",

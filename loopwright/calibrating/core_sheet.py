@@ -1,4 +1,4 @@
-"""A core in rows: parameters, ports, throughput and latency of instructions."""
+"""Core sheet: parameters, port usage, throughput and latency of a core as rows."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,53 +57,51 @@ class _Figure:
 
 
 def core(microarch: str, *, beside: str | None = None) -> "pd.DataFrame":
-    """Return what is known of a core, and the same of another one beside it.
+    """Return the figures of a core, and those of another one beside it.
 
-    Rows have part ("core", where no measurement speaks for it; "parameter", "ports" of a kind of
-    uops, "latency" and "throughput" in cycles and "uops" by port of instructions that everybody
-    knows; "held out", what a calibrated core predicts of loops that it did not learn from;
-    "strings", cycles of repeated ones by bytes and offsets of both sides, where one of the cores
-    was calibrated; of one that was not they are simulated), figure (the parameter, the kind, the
-    form or what is repeated), unit, value, beside (the other core's), source and confidence.
-    Latencies and throughputs are those that the simulator takes on this core; a latency is one
-    number or the least and most over operands, a throughput "at most" where other instructions keep
-    instances apart. InputError
-    where a core is unknown or the simulator has no figures for it, and where the two are of
-    different instruction sets.
+    Rows have part ("core" where no measurement validates it, "parameter", "ports" by kind of uop,
+    "latency" and "throughput" in cycles and "uops" by port of well-known instructions, "held out"
+    for the errors of a calibrated core on loops that it did not learn from, "strings" for cycles of
+    repeated string instructions by bytes and offsets), figure, unit, value, beside (the other
+    core's value), source and confidence. Rows of strings are present where one of the cores was
+    calibrated; those of the other core are simulated. Latencies and throughputs are simulated. A
+    latency is one number, or the least and the most over operands; a throughput is "at most" where
+    its kernel has other instructions between instances. InputError where a core is unknown or has
+    no figures in the simulator, and where the two have different instruction sets.
     """
     return core_rows(microarch, beside).frame()
 
 
 def core_rows(microarch: str, beside: str | None = None) -> Rows:
-    """Return the rows of core."""
+    """Return the rows of `core`."""
     mine = microarchs.load(microarch)
     other = microarchs.load(beside) if beside is not None else None
     if other and other.isa != mine.isa:
         raise InputError(f"{other.id} is {other.isa} and {mine.id} {mine.isa}; give one like it")
-    here, there = dict(_figures(mine)), dict(_figures(other)) if other else {}
-    if any(strings.measured_curves(one) for one in (mine, other) if one):
-        here |= _strings(mine)
-        there |= _strings(other) if other else {}
+    own_figures, other_figures = dict(_figures(mine)), dict(_figures(other)) if other else {}
+    if any(strings.measured_curves(own) for own in (mine, other) if own):
+        own_figures |= _strings(mine)
+        other_figures |= _strings(other) if other else {}
     rows = []
-    for key in {**here, **there}:
-        one, two = here.get(key), there.get(key)
-        shown = one or two
+    for key in {**own_figures, **other_figures}:
+        own, theirs = own_figures.get(key), other_figures.get(key)
+        shown = own or theirs
         assert shown
         rows.append(
             (
                 *key,
                 shown.unit,
-                one.value if one else None,
-                two.value if two else None,
-                one.source if one else "",
-                one.confidence if one else "",
+                own.value if own else None,
+                theirs.value if theirs else None,
+                own.source if own else "",
+                own.confidence if own else "",
             )
         )
     return Rows(COLUMNS, rows)
 
 
 def left_out(microarch: str) -> list[tuple[str, str]]:
-    """Return the forms that a calibrated core has no figures for, and why; none of another core."""
+    """Return the forms without figures in a calibrated core, with reasons; none for other cores."""
     file = paths.models_root() / microarch / "left-out.csv"
     if not file.is_file():
         return []
@@ -117,7 +115,7 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
     for name, entry in about.entries():
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))
-            yield (PARAMETER, name), _Figure("", _said(entry["value"]), source, sure)
+            yield (PARAMETER, name), _Figure("", _shown(entry["value"]), source, sure)
     for held in self_check.judged(self_check.read(paths.models_root() / about.id)):
         yield (HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held))
     for use in core_figures.port_uses(about):
@@ -138,11 +136,11 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
 
 @dataclass(frozen=True)
 class Reference:
-    """Throughput and latencies of an instruction in cycles, or why they are not known.
+    """Throughput and latencies of an instruction in cycles, or the reason for a refusal.
 
-    latencies are the least and the most from one of its operands to its result, flags aside; None
-    where none is plain. cycles is its throughput: how long until another one can start; no more
-    than that where clean is false: what makes instances independent of each other is in it.
+    latencies are the least and the most from an operand to the result, flags aside; None where no
+    chain measures one plainly. cycles is the throughput; where clean is false it is an upper bound,
+    as it includes what makes instances independent.
     """
 
     form: str
@@ -153,9 +151,9 @@ class Reference:
 
 
 def references(core: Microarch) -> Iterator[Reference]:
-    """Yield figures of each instruction that the core has, simulated as calibrate measures them."""
+    """Yield the figures of each well-known instruction, simulated as calibrate measures them."""
     laboratory = Laboratory(Simulated(core.id, noise=0.0))
-    forms = _known(core)
+    forms = _well_known(core)
     rates = throughput.measure(laboratory, forms, "slope")
     latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
     for form in forms:
@@ -163,16 +161,16 @@ def references(core: Microarch) -> Iterator[Reference]:
         if rate.refused:
             yield Reference(form.name, None, None, why=rate.refused)
         else:
-            known = _ends(latencies[form.name], form)
+            known = _least_and_most(latencies[form.name], form)
             yield Reference(form.name, known, rate.cycles, rate.clean)
 
 
-def _known(core: Microarch) -> Sequence[Form]:
+def _well_known(core: Microarch) -> Sequence[Form]:
     by_name: Mapping[str, Form] = {f.name: f for f in kits.forms(core.isa, core.features)[0]}
     return [by_name[name] for name in REFERENCES[core.isa] if name in by_name]
 
 
-def _ends(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | None:
+def _least_and_most(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | None:
     flags = {operand.label for operand in form.operands if operand.kind == "flags"}
     plain = [
         one.measured
@@ -183,7 +181,7 @@ def _ends(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | Non
 
 
 def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
-    """Return what repeated string instructions take, by their names, bytes and offsets."""
+    """Return the cycles of repeated string instructions by name, bytes and offsets."""
     timed = strings.measured_curves(about)
     source = "strings.csv, measured" if timed else "core.toml, simulated"
     return {
@@ -195,7 +193,7 @@ def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
     }
 
 
-def _said(value: object) -> object:
+def _shown(value: object) -> object:
     if isinstance(value, list):
         return " ".join(
             ":".join(map(str, one)) if isinstance(one, list) else str(one) for one in value

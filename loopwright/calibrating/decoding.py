@@ -1,20 +1,17 @@
-"""Microcode and decoders: how many uops of a form are decoded, and beside what.
+"""Microcode and decoders: uops that the decoders send, and decoders left for what follows.
 
-Microcode: from how many places on a form is sent by a sequencer, and what the switch costs.
+Microcode: the number of slots from which on a sequencer sends a form, and the cost of the switch.
+No further kernel is timed. The mixtures of cross_check that contain a form of three slots or more,
+also those of one instance, are predicted with each rule, and the rule with the least error is
+taken. None is taken where the front end is unknown or no rule is clearly better. Forms of a
+mnemonic with the same slots may have another number of decoded uops, if their mixtures say so. A
+unit is no longer taken for busy where microcode explains the cycles as well.
 
-Asked: what delivers forms of several uops. Kernels: the mixtures of `trust` in which a form takes
-three places or more, those of one instance among them; nothing else is timed. Answer: the rule with
-which what was learned predicts them with the least error; none where the front end is not known, or
-no rule is clearly better. Of forms of a mnemonic and as many places another number is decoded where
-their mixtures say so. A unit that seemed busy is not taken for busy where this explains as much.
-
-Decoders: how many simple ones a form leaves to what follows it in the same cycle.
-
-Asked: does what follows wait for the next cycle. Kernel: straight code, a form of up to as many
-uops as are decoded in a cycle, and nops for the decoders that are left, and one more where it has
-one uop. Answer: that they are, or one fewer, by which the core that would be written predicts the
-kernel better; where both are as good, what most forms of as many uops show. Forms that compute in
-general registers alone: of others what follows is by their uops.
+Decoders: the number of simple decoders left in the cycle of a multi-uop form. Microbenchmark:
+straight code of a form with up to as many uops as are decoded in a cycle, and nops for the decoders
+left, with one more for a form of one uop. The learned core predicts it with all of those decoders
+left, or with one less; where both predict as well, the form has what most forms of as many uops
+have. This applies to forms of general registers; of others the number follows from their uops.
 """
 
 from collections import Counter, defaultdict
@@ -33,102 +30,107 @@ from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
-_FEWEST = range(cross_check.LARGE, 8)  # places of what may be microcode
-_DECODED = (0, 4)  # places that decoders send of it
-_STALLS = (2, 4, 6, 8)  # cycles
-_BETTER = 0.92  # of the error without microcode that a rule leaves at most
-_CLEAR = 0.01  # less, too, that another number of places of a form leaves
-_LEAST = 12  # mixtures that a rule is chosen by
+_FEWEST = range(cross_check.LARGE, 8)  # slots from which on a form may be microcode
+_DECODED = (0, 4)  # slots of it that the decoders send
+_STALLS = (2, 4, 6, 8)  # cycles of the switch to the sequencer
+_BETTER = 0.92  # share of the error without microcode that a rule leaves, at most
+_CLEAR = 0.01  # error by which another number of decoded slots has to be better
+_LEAST = 12  # mixtures that a rule is chosen by, at least
 
 
 def choose_microcode(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with the rule for microcode that explains mixtures best."""
+    """Return the learned core with the microcode rule that explains mixtures best."""
     if not learned.front_end.parameters:
         return learned
     large = cross_check.large(learned)
-    every = cross_check.mixtures(learned, forms)
-    some = [one for one in every if not large.isdisjoint((one.form, *one.others))]
-    if len(some) < _LEAST:
+    all_mixtures = cross_check.mixtures(learned, forms)
+    relevant = [one for one in all_mixtures if not large.isdisjoint((one.form, *one.others))]
+    if len(relevant) < _LEAST:
         return learned
-    own = [one for one in some if one.form in large]
-    some += cross_check.singles(learned, forms)
-    figures = laboratory.time([one.kernel for one in some])
+    own_mixtures = [one for one in relevant if one.form in large]
+    relevant += cross_check.singles(learned, forms)
+    figures = laboratory.time([one.kernel for one in relevant])
     rules: list[Microcode | None] = [None, *_rules()]
-    found = _fitted(laboratory, learned, rules, some, figures)
-    best = rules[found.best] if found else None
-    if found is None or best is None:
+    fitted_rules = _fitted(laboratory, learned, rules, relevant, figures)
+    best = rules[fitted_rules.best] if fitted_rules else None
+    if fitted_rules is None or best is None:
         return learned
-    without = found.error_of(0)
+    without = fitted_rules.error_of(0)
     slower = [rule for rule in rules if rule and rule.fewest == best.fewest]
     rules = [best, *(replace(rule, stall=stall) for rule, stall in product(slower, _STALLS))]
-    found = _fitted(laboratory, learned, rules, some, figures)
-    best = rules[found.best] if found else None
-    if found is None or best is None or found.error > _BETTER * without:
+    fitted_rules = _fitted(laboratory, learned, rules, relevant, figures)
+    best = rules[fitted_rules.best] if fitted_rules else None
+    if fitted_rules is None or best is None or fitted_rules.error > _BETTER * without:
         return learned
-    said = f"mean error of {len(some)} mixtures {100 * found.error:.1f} %"
-    said += f", {100 * without:.1f} % without microcode"
-    decoded = _own(laboratory, learned, best, own)
-    learned = replace(learned, microcode=replace(best, own=decoded, why=said))
-    return _free(laboratory, learned, forms, own)
+    why = f"mean error of {len(relevant)} mixtures {100 * fitted_rules.error:.1f} %"
+    why += f", {100 * without:.1f} % without microcode"
+    decoded = _decoded_slots(laboratory, learned, best, own_mixtures)
+    learned = replace(learned, microcode=replace(best, own=decoded, why=why))
+    return _without_busy_units(laboratory, learned, forms, own_mixtures)
 
 
-def _free(
-    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form], some: Sequence[Mixture]
+def _without_busy_units(
+    laboratory: Laboratory,
+    learned: CoreModel,
+    forms: Sequence[Form],
+    own_mixtures: Sequence[Mixture],
 ) -> CoreModel:
-    """Return what was learned without busy units where what sends a form explains its cycles.
+    """Return the learned core without busy units of microcoded forms, if it is no less accurate.
 
-    It is held to its throughput and its mixture: they are not to be predicted worse.
+    The predictions are those of the form's throughput and its mixtures.
     """
     rule = learned.microcode
-    free = {
+    without_units = {
         name: replace(uops, busy=0)
         for name, uops in learned.uops.items()
         if uops.busy and rule and rule.sent(name, uops.slots)
     }
-    if not free:
+    if not without_units:
         return learned
-    alone = cross_check.alone([form for form in forms if form.name in free])
-    asked = [*alone, *(one for one in some if one.form in free)]
-    tried = replace(learned, uops={**learned.uops, **free})
+    alone = cross_check.alone([form for form in forms if form.name in without_units])
+    kernels = [*alone, *(one for one in own_mixtures if one.form in without_units)]
+    candidate = replace(learned, uops={**learned.uops, **without_units})
     gains: dict[str, float] = defaultdict(float)
-    usual = cross_check.predicted(laboratory, learned, asked)
-    then = cross_check.predicted(laboratory, tried, asked)
-    for (mixture, took, said), (_, _, other) in zip(usual, then, strict=True):
-        if took and said and other:
-            more = abs(said.cycles - took.cycles) - abs(other.cycles - took.cycles)
-            gains[mixture.form] += more / took.cycles
-    known = {name: one for name, one in free.items() if gains[name] > -_CLEAR}
-    return replace(learned, uops={**learned.uops, **known})
+    predictions = cross_check.predicted(laboratory, learned, kernels)
+    new_predictions = cross_check.predicted(laboratory, candidate, kernels)
+    for (mixture, figure, predicted), (_, _, new) in zip(predictions, new_predictions, strict=True):
+        if figure and predicted and new:
+            improvement = abs(predicted.cycles - figure.cycles) - abs(new.cycles - figure.cycles)
+            gains[mixture.form] += improvement / figure.cycles
+    accepted = {name: one for name, one in without_units.items() if gains[name] > -_CLEAR}
+    return replace(learned, uops={**learned.uops, **accepted})
 
 
-def _own(
-    laboratory: Laboratory, learned: CoreModel, rule: Microcode, some: Sequence[Mixture]
+def _decoded_slots(
+    laboratory: Laboratory, learned: CoreModel, rule: Microcode, mixtures: Sequence[Mixture]
 ) -> dict[str, int]:
-    """Return how many places decoders send of forms that the rule says another number of."""
+    """Return the number of decoded slots of forms that differ from the rule."""
     errors: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     names: dict[tuple[str, int], list[str]] = defaultdict(list)
-    # Those nearest to the rule first: of as good ones the first is taken.
+    # Numbers closest to the rule come first, as the first of equal ones is taken.
     for decoded in sorted(range(rule.fewest), key=lambda n: abs(n - rule.decoded)):
         tried = replace(learned, microcode=replace(rule, decoded=decoded))
-        for mixture, took, said in cross_check.predicted(laboratory, tried, some):
+        for mixture, figure, predicted in cross_check.predicted(laboratory, tried, mixtures):
             slots = learned.uops[mixture.form].slots
-            if slots >= rule.fewest and took and said:
+            if slots >= rule.fewest and figure and predicted:
                 group = mixture.form.partition(" ")[0], slots
-                errors[group][decoded].append(abs(said.cycles - took.cycles) / took.cycles)
+                errors[group][decoded].append(abs(predicted.cycles - figure.cycles) / figure.cycles)
                 names[group].append(mixture.form)
-    means = {group: {n: fmean(some) for n, some in by.items()} for group, by in errors.items()}
+    means = {
+        group: {n: fmean(mixtures) for n, mixtures in by.items()} for group, by in errors.items()
+    }
     chosen: dict[tuple[str, int], int] = {}
-    told: dict[int, Counter[int]] = defaultdict(Counter)
+    votes: dict[int, Counter[int]] = defaultdict(Counter)
     for group, by in means.items():
-        best, usual = min(by, key=lambda decoded: by[decoded]), by.get(rule.decoded, 1.0)
-        if by[best] < min(_BETTER * usual, usual - _CLEAR):
+        best, by_rule = min(by, key=lambda decoded: by[decoded]), by.get(rule.decoded, 1.0)
+        if by[best] < min(_BETTER * by_rule, by_rule - _CLEAR):
             chosen[group] = best
-            told[group[1]][best] += 1
-    # What its mixtures do not tell apart is taken for what others of as many places are.
+            votes[group[1]][best] += 1
+    # Forms whose mixtures tell nothing take the number of others with as many slots.
     for group in means.keys() - chosen.keys():
-        for other, _ in told[group[1]].most_common(1):
+        for other, _ in votes[group[1]].most_common(1):
             if means[group].get(other, 1.0) <= min(means[group].values()) + _CLEAR:
                 chosen[group] = other
     return {name: n for group, n in sorted(chosen.items()) for name in names[group]}
@@ -144,67 +146,71 @@ def _fitted(
     laboratory: Laboratory,
     learned: CoreModel,
     rules: Sequence[Microcode | None],
-    some: Sequence[Mixture],
+    mixtures: Sequence[Mixture],
     figures: Sequence[Figure],
 ) -> fit.Fit | None:
-    """Return how rules explain mixtures."""
-    kernels = [one.kernel for one in some]
+    """Fit rules to mixtures."""
+    kernels = [one.kernel for one in mixtures]
     parts = [part for kernel in kernels for part in kernel]
-    tried = [Hypothesis(replace(learned, microcode=rule)) for rule in rules]
-    return fit.fit(laboratory, parts, lambda core: core.time(kernels), tried, figures)
+    hypotheses = [Hypothesis(replace(learned, microcode=rule)) for rule in rules]
+    return fit.fit(laboratory, parts, lambda core: core.time(kernels), hypotheses, figures)
 
 
-_COPIES = 4  # of the form and its nops: registers and places are others in each
-_TOLD = 0.1  # relative: what the two predictions differ by at least
-_ANY = "any"  # of the decoders: the form needs none of its own kind
+_COPIES = 4  # of the form and its nops, as registers and addresses differ between copies
+_TOLD = 0.1  # relative difference of the two predictions, at least
+_ANY = "any"  # of the decoders: the form needs no complex one
 
 
 def choose_decoders(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with what forms leave of decoders that are not alike."""
+    """Return the learned core with the simple decoders that each form leaves."""
     parameters = learned.front_end.parameters
     if parameters.get("front_end.fetch", ("", ""))[0] != "predecoded":
         return learned
     width = int(str(parameters["decode.width"][0]))
-    asked = [form for form in forms if _fits(learned, form, width)]
-    # With a nop more the next form waits in any case.
-    behind = {form.name: width + 1 - learned.uops[form.name].slots for form in asked}
-    codes = [_code(laboratory, form, behind[form.name]) for form in asked]
+    decodable = [form for form in forms if _is_decodable(learned, form, width)]
+    # One more nop would begin the next cycle in any case.
+    nops_behind = {form.name: width + 1 - learned.uops[form.name].slots for form in decodable}
+    codes = [_code(laboratory, form, nops_behind[form.name]) for form in decodable]
     parts = [part for code in codes for part in code]
-    took = laboratory.time(codes, "unrolled")
-    most = {name: _ANY if nops >= width else str(nops) for name, nops in behind.items()}
-    fewer = {name: str(nops - 1) for name, nops in behind.items()}
-    said = [
-        fit.candidate_laboratory(replace(learned, decoders=one), laboratory.machine, parts).time(
-            codes, "unrolled"
-        )
-        for one in (most, fewer)
+    measured = laboratory.time(codes, "unrolled")
+    all_left = {name: _ANY if nops >= width else str(nops) for name, nops in nops_behind.items()}
+    one_less = {name: str(nops - 1) for name, nops in nops_behind.items()}
+    predictions = [
+        fit.candidate_laboratory(
+            replace(learned, decoders=prediction), laboratory.machine, parts
+        ).time(codes, "unrolled")
+        for prediction in (all_left, one_less)
     ]
     found: dict[str, str] = {}
-    for form, real, one, other in zip(asked, took, *said, strict=True):
-        if not real or not one or not other:
+    for form, measurement, prediction, other_prediction in zip(
+        decodable, measured, *predictions, strict=True
+    ):
+        if not measurement or not prediction or not other_prediction:
             continue
-        if abs(one.cycles - other.cycles) <= _TOLD * real.cycles:
+        if abs(prediction.cycles - other_prediction.cycles) <= _TOLD * measurement.cycles:
             continue
-        near = abs(one.cycles - real.cycles) <= abs(other.cycles - real.cycles)
-        found[form.name] = (most if near else fewer)[form.name]
+        first_is_closer = abs(prediction.cycles - measurement.cycles) <= abs(
+            other_prediction.cycles - measurement.cycles
+        )
+        found[form.name] = (all_left if first_is_closer else one_less)[form.name]
     front = replace(learned.front_end, parameters={**parameters, **_usual_decoders(learned, found)})
     return replace(learned, decoders=found, front_end=front)
 
 
 def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
-    """Return what most forms leave, by the number of their uops."""
+    """Return the most common number of decoders left, by uops of a form."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for name, left in found.items():
         counts[learned.uops[name].slots][left] += 1
-    usual = {slots: some.most_common(1)[0] for slots, some in counts.items() if slots > 1}
+    usual = {slots: votes.most_common(1)[0] for slots, votes in counts.items() if slots > 1}
     return {
         f"{AFTER}.{slots}": (left, measured(f"{number} of {counts[slots].total()} forms"))
         for slots, (left, number) in usual.items()
     }
 
 
-def _fits(learned: CoreModel, form: Form, width: int) -> bool:
-    """Say whether a form is of general registers, and few enough uops for a cycle's decoders."""
+def _is_decodable(learned: CoreModel, form: Form, width: int) -> bool:
+    """Return whether a form uses general registers and as few uops as a cycle's decoders take."""
     if not learned.has_ports(form.name) or any(one.kind == "vector" for one in form.operands):
         return False
     slots = learned.uops[form.name].slots

@@ -1,20 +1,20 @@
-"""Dispatch rules: slots of memory operands with an index, late addresses, and ports in turn.
+"""Dispatch rules: slots of indexed memory operands, late addresses, and rotated port binding.
 
-Slots: loops of a form with memory and of moves, which dispatch bounds, with and without an index.
-The simulator predicts them with one slot to three, and with one more where a base has an index. All
-forms that access memory alike have the slots of the most used ones.
+Slots. Microbenchmarks: loops of a form with a memory operand and of moves, which dispatch limits,
+with and without an index. The simulator predicts them with one to three slots, and with one more
+for base and index. All forms with the same kind of access take the slots of the most used ones.
 
 Late addresses: chains of loads with an index, with a displacement, and with both.
 
-Taken branches: loops whose branch meets instructions that keep a class of ports busy, as many as
-its ports take in a few cycles, and one less. The branch follows the count, or a test of the count,
-which is taken in front: on some cores a pair that has a result computes where others do, and one
-that has none is a branch.
+Taken branches: loops whose branch meets blocking instructions of a class, as many as its ports take
+in a few cycles, and one less. The branch follows the count directly, or a test of the count, which
+then comes first. On some cores a fused pair that has a result uses the ports of arithmetic, and a
+pair without one those of branches.
 
-Ports in turn: rename gives uops their ports in turn on some cores, before it is known when these
-can start. Two uops that read one load wait for each other then, if a multiple of the ports is
-between them. Microbenchmarks: chains of a load, two uops that read it, and independent uops
-between these; loops of computing uops and moves; the loops of taken branches.
+Rotated binding: some cores bind uops to ports in turn at rename, before it is known when they can
+start. Two uops that read one load then wait for each other if a multiple of the ports is between
+them. Microbenchmarks: chains of a load, two uops that read it, and independent uops between them;
+loops of computing uops and moves; the loops of taken branches.
 """
 
 import random
@@ -37,21 +37,21 @@ from loopwright.microbench.windows import SCHEDULER
 
 ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
-_LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4)  # the middle first: of as good ones it holds
-_FILLED = 2  # cycles of a loop that is full: delivery of one that is shorter may bind it
-_LESS = 0.7  # at most, of the error that is left without ports in turn
-_LEFT = 0.5  # at most, of the error that the ports of branches not taken leave
+_LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4)  # the middle one comes first, as it wins ties
+_FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
+_LESS = 0.7  # share of the error without rotated binding that is left, at most
+_LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
-_SAMPLES = 3  # forms of those that access memory alike
+_SAMPLES = 3  # forms of each kind of access
 _SLOTS = (1, 2, 3)
 _LATER = range(4)  # cycles
 _BETWEEN = range(9)  # uops between two that read one load
-_LEAST = 3  # ports that are taken in turn, at least
+_LEAST = 3  # ports in the rotation, at least
 _SEED, _LOOPS, _LENGTHS = 61, 60, (2, 3, 4, 5, 6, 8, 10, 13)
 _DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
 _COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
-_PAIRS = range(1, 5)  # of a test and a branch that is not taken
+_PAIRS = range(1, 5)  # pairs of a test and a branch not taken
 _CHEAP = 0.6  # cycles of an instance
 _STEP = 8  # bytes
 """A displacement with an index, where memory holds pointers."""
@@ -60,7 +60,7 @@ _STEP = 8  # bytes
 def choose_dispatch_rules(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with these rules; the same where no form accesses memory."""
+    """Return the learned core with the rules of memory operands; unchanged without a load."""
     named = {form.name: form for form in forms if form.name in learned.uops}
     every = list(named.values())
     named = {name: form for name, form in named.items() if learned.has_ports(name)}
@@ -75,7 +75,7 @@ def choose_dispatch_rules(
 def _timed(
     laboratory: Laboratory, learned: CoreModel, bodies: Mapping[str, bytes]
 ) -> tuple[CoreModel, list[Figure]]:
-    """Return what was learned with the cycles of loops, and these."""
+    """Return the learned core with the cycles of loops, and these cycles."""
     figures = laboratory.turns(list(bodies.values()))
     named = dict(zip(bodies, figures, strict=True))
     return replace(learned, figures={**learned.figures, **named}), figures
@@ -92,29 +92,30 @@ def _fitted(
 
 
 def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreModel:
-    """Return what was learned with the cycles that an address of base, index and more takes."""
+    """Return the learned core with the extra latency of addresses of base, index and more."""
     register = load.kit.POOLS["gpr"].back[0]
     (result,) = (operand for operand in load.chosen if operand.written)
     given = {result.label: register, BASE: register}
     index = {INDEX: load.kit.POOLS["gpr"].constant[1]}
-    more = {"a base": {}, "an index": index, "a displacement": {DISPLACEMENT: _STEP}}
+    operands = {"a base": {}, "an index": index, "a displacement": {DISPLACEMENT: _STEP}}
     if not load.kit.BYTES:
-        more["an index and a displacement"] = {**index, DISPLACEMENT: _STEP}
+        operands["an index and a displacement"] = {**index, DISPLACEMENT: _STEP}
     bodies = {
-        f"a chain of loads by {said}": load.encode({**given, **m}) for said, m in more.items()
+        f"a chain of loads by {kind}": load.encode({**given, **operand_numbers})
+        for kind, operand_numbers in operands.items()
     }
     learned, figures = _timed(laboratory, learned, bodies)
     tried = [Hypothesis(learned, {_COMPLEX: later} if later else {}) for later in _LATER]
     found = _fitted(laboratory, bodies, tried, figures)
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
-    said = f"{len(bodies)} chains of loads by address, mean error {100 * found.error:.1f} %, "
-    return fit.settled(learned, found, f"{said}{100 * found.error_of(0):.1f} % without")
+    kind = f"{len(bodies)} chains of loads by address, mean error {100 * found.error:.1f} %, "
+    return fit.settled(learned, found, f"{kind}{100 * found.error_of(0):.1f} % without")
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The way in which forms access memory."""
+    """A kind of memory access."""
 
     read: bool
     written: bool
@@ -124,16 +125,16 @@ class _Kind:
 
 
 def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with the dispatch slots of forms with memory."""
+    """Return the learned core with the dispatch slots of forms with memory operands."""
     usage = kits.per_million()
     kinds: dict[_Kind, list[Form]] = {}
     for form in forms:
         if kind := _kind(learned, form):
             kinds.setdefault(kind, []).append(form)
     known, indexed = dict(learned.uops), set(learned.indexed)
-    for kind, some in kinds.items():
-        told = [form for form in some if _tells(learned, form)]
-        ranked = sorted(told, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+    for kind, members in kinds.items():
+        informative = [form for form in members if _tells(learned, form)]
+        ranked = sorted(informative, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
         if not ranked:
             continue
         bodies = dict(_beside_moves(learned, ranked))
@@ -142,14 +143,14 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
             Hypothesis(_with_slots(learned, ranked, slots, more=more))
             for slots, more in product(_SLOTS, (False, True))
         ]
-        # What was learned comes first: of as good ones it holds.
+        # The learned number of slots comes first, as it wins ties.
         tried.sort(key=lambda one: one.learned.uops[ranked[0].name].slots != kind.slots)
         found = _fitted(laboratory, bodies, tried, figures)
         if found is None or not found.explained:
             continue
         best = found.hypothesis.learned
         slots = best.uops[ranked[0].name].slots
-        for form in some:
+        for form in members:
             known[form.name] = replace(known[form.name], slots=slots)
             if ranked[0].name in best.indexed:
                 indexed.add(form.name)
@@ -158,7 +159,7 @@ def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) ->
 
 
 def _kind(learned: CoreModel, form: Form) -> _Kind | None:
-    """Return the way in which a form accesses memory, if dispatch can bind loops of it."""
+    """Return the kind of a form's memory access, None if dispatch cannot limit a loop of it."""
     uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
     if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.slots > 2:
         return None
@@ -171,7 +172,7 @@ def _kind(learned: CoreModel, form: Form) -> _Kind | None:
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
-    """Say whether the ports of a form are known, and it does not wait for itself for long."""
+    """Return whether the ports of a form are known and its instances hardly wait for each other."""
     return learned.has_ports(form.name) and learned.waits.get(form.name, 0.0) <= 1
 
 
@@ -183,15 +184,15 @@ def _with_slots(learned: CoreModel, forms: Sequence[Form], slots: int, *, more: 
 
 
 def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle."""
+    """Yield loops of a form with as many moves as one slot, or two, leave in a cycle."""
     for form in forms:
         index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
-        for said, more in (("", {}), (" with an index", index)):
+        for suffix, index_operand in (("", {}), (" with an index", index)):
             for slots in (1, 2):
                 # The branch that closes the loop takes a slot, too.
                 moves = learned.width.instructions - 1 - slots
-                body = _instance(form, more) + form.kit.MOVE * moves
-                yield f"{form.name}{said} beside {moves} moves", body
+                body = _instance(form, index_operand) + form.kit.MOVE * moves
+                yield f"{form.name}{suffix} beside {moves} moves", body
 
 
 def _instance(form: Form, more: Mapping[str, int]) -> bytes:
@@ -199,7 +200,7 @@ def _instance(form: Form, more: Mapping[str, int]) -> bytes:
 
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with whether an index without a base counts as one."""
+    """Return the learned core with the rule whether an index without a base counts as one."""
     usage = kits.per_million()
     some = [form for form in forms if form.name in learned.indexed]
     some = sorted(some, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
@@ -219,9 +220,9 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
 
 
 def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with ports that rename gives in turn, where it does.
+    """Return the learned core with rotated port binding, where rename does it.
 
-    What delivers the loops has to be known: it binds some of them.
+    The front end has to be known, as it limits some of the loops.
     """
     rule, _ = learned.assigned
     forms = [form for form in forms if learned.has_ports(form.name)]
@@ -253,7 +254,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
-    """Yield a load, two uops that read it, and independent uops between them."""
+    """Yield chains of a load, two uops that read it, and independent uops between them."""
     kit, pool = load.kit, load.kit.POOLS["gpr"]
     register, (one, other, *_) = pool.back[0], pool.own
     (result,) = (operand for operand in load.chosen if operand.written)
@@ -267,7 +268,7 @@ def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
 
 
 def _independent(load: Form, number: int) -> list[bytes]:
-    """Return uops that compute on what nothing writes."""
+    """Return uops whose operands nothing writes."""
     pool = load.kit.POOLS["gpr"]
     free = [one for one in pool.others if one not in pool.back]
     return [
@@ -276,7 +277,7 @@ def _independent(load: Form, number: int) -> list[bytes]:
 
 
 def _computing(learned: CoreModel, load: Form) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of uops that compute, and of moves behind them."""
+    """Yield loops of computing uops, and moves behind them."""
     width = learned.width.instructions
     for number in range(width - 1, 2 * width - 2):
         moves = 2 * width - number
@@ -285,7 +286,7 @@ def _computing(learned: CoreModel, load: Form) -> Iterator[tuple[str, bytes]]:
 
 
 def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of registers that wait for themselves, as pointers do, with and without loads."""
+    """Yield loops of registers with a loop-carried dependency, as pointers have, and loads."""
     kit, pool = load.kit, load.kit.POOLS["gpr"]
     (result,) = (operand for operand in load.chosen if operand.written)
     loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
@@ -298,9 +299,9 @@ def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
 
 
 def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of cheap forms on general registers, drawn by how often libraries use them.
+    """Yield loops of cheap forms on general registers, drawn by their use in libraries.
 
-    Their registers are random, so that many wait for each other.
+    Registers are random, so that many instances depend on each other.
     """
     usage = kits.per_million()
     cheap = [form for form in forms if _cheap(learned, form)]
@@ -313,7 +314,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
 
 
 def _cheap(learned: CoreModel, form: Form) -> bool:
-    """Say whether a form computes on general registers that can all be chosen, in few cycles."""
+    """Return whether a form has freely chosen general registers and a high throughput."""
     rate = learned.throughputs[form.name]
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
     memory = form.memory is None or (not form.memory.written and not form.memory.moves)
@@ -333,7 +334,7 @@ def _random_instance(form: Form, draw: random.Random) -> bytes:
 
 
 def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of tests, each with a branch that is not taken and fuses with it."""
+    """Yield loops of tests, each fused with a branch that is not taken."""
     kit = load.kit
     branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
     if branch is None or kit.BYTES:
@@ -350,7 +351,7 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
 
 
 def _in_turn(learned: CoreModel) -> Iterator[Hypothesis]:
-    """Yield rules of ports in turn, with what dispatch and branches are limited to then."""
+    """Yield hypotheses of rotated binding, with their limits of dispatch and branches."""
     integer = list(dict.fromkeys(learned.core.integer_classes))
     classes = {ports for ports in integer if len(ports) >= _LEAST}
     for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
@@ -367,11 +368,11 @@ def _in_turn(learned: CoreModel) -> Iterator[Hypothesis]:
 def _branching(
     learned: CoreModel, rotated: object, integer: Sequence[Ports]
 ) -> Iterator[tuple[CoreModel, Rules]]:
-    """Yield what branches may use, and how many start in a cycle.
+    """Yield the possible ports of branches, and how many are dispatched in a cycle.
 
-    Plainest: taken branches take their turns as all other uops do. A pair that has a result may
-    need ports of a class, and branches may have these besides their own: as many as start in a
-    cycle alone are then no more than dispatch takes.
+    The plainest: taken branches are rotated like all other uops. A fused pair that has a result may
+    need the ports of a class, and branches may have these besides their own. The number that runs
+    in a cycle alone is then the dispatch limit.
     """
     branch: list[Rules] = [{TAKEN: rotated}, {}]
     branch += [{RESULTS: core_files.letters(some)} for some in integer]
@@ -386,7 +387,7 @@ def _branching(
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with the ports of taken branches."""
+    """Return the learned core with the ports of taken branches."""
     if not learned.branches.ports:
         return learned
     bodies = list(_branch_loops(learned))
@@ -407,7 +408,7 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 
 def _branch_loops(learned: CoreModel) -> Iterator[bytes]:
-    """Yield the bodies of loops whose branch meets instructions that keep a class of ports busy."""
+    """Yield bodies of loops whose branch meets blocking instructions of a class."""
     for one in learned.core.classes:
         if one.blocker.memory or not learned.has_ports(one.blocker.name):
             continue
@@ -417,7 +418,7 @@ def _branch_loops(learned: CoreModel) -> Iterator[bytes]:
 
 
 def _choices(learned: CoreModel) -> Iterator[Rules]:
-    """Yield the ports that taken branches may have, those of all branches first."""
+    """Yield the possible ports of taken branches, those of all branches first."""
     yield {}
     core = learned.core
     computing = [
@@ -433,6 +434,6 @@ def _choices(learned: CoreModel) -> Iterator[Rules]:
 def _codes(
     laboratory: Laboratory, counted: Sequence[bytes], tested: Sequence[bytes]
 ) -> list[bytes]:
-    """Return the code of loops, of which some count in front and test behind."""
+    """Return the code of loops, some of which count first and test the count last."""
     counter = COUNTER[laboratory.isa]
     return [*counted, *(block.tested(laboratory.isa, counter, body) for body in tested)]

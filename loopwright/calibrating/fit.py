@@ -93,7 +93,7 @@ def fit(
     hypotheses: Sequence[Hypothesis],
     figures: Sequence[Figure] | None = None,
 ) -> Fit | None:
-    """Return how well hypotheses, the plainest first, explain microbenchmarks made of these codes.
+    """Fit hypotheses, the plainest first, to microbenchmarks made of these codes.
 
     figures are the machine's measurements, if they exist already. None where the machine refused
     all. Microbenchmarks that no hypothesis answers do not count.

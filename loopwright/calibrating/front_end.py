@@ -1,24 +1,16 @@
-"""Front-end microbenchmarks: straight code and loops that little but the front end binds.
+"""Front-end microbenchmarks: straight code and loops that little but the front end limits.
 
-A kernel of the front end: code at a place, and what it is called.
+The simulator finds the front end that explains them (front_end_fit).
 
-Loops: what the caches of decoded code deliver, by the number and the place of instructions.
+Loops show delivery from caches of decoded code: loops of 0 to 80 nops; two loops at all 64 code
+offsets; regions of 32 and 64 bytes with a growing number of nops, or of nops and two-uop
+instructions; 64-bit constants; nops of random lengths, half of which are held out. Each loop counts
+down and branches back.
 
-Kernels: loops of 0 to 80 nops; two loops at all 64 code offsets; regions of 32 and of 64 bytes that
-hold more and more nops, or nops and instructions of two uops; constants of 64 bits; nops of random
-lengths, half of which are kept aside. Each loop counts down and branches back.
-
-Straight code: copies back to back, which come through fetch and the decoders.
-
-Kernels: nops of one length, 1 to 15 bytes, and of random lengths; instructions of two uops and more
-with 0 to 7 nops behind each; instructions whose length a prefix changes; branches that are not
-taken, and what fuses with them. Half of the random ones are kept aside.
-
-Front end: what delivers instructions to dispatch, by code that little else can bind.
-
-Asked: what straight code and loops take by the lengths, the number and the place of their
-instructions. Kernels: those of `straight` and of `small_loops`, each timed by itself. Answer: what
-all of them take; which front end explains it is found by having the simulator predict them.
+Straight code, copied back to back, shows fetch and decoders: nops of one length, 1 to 15 bytes, and
+of random lengths; multi-uop instructions with 0 to 7 nops behind each; instructions with a
+length-changing prefix; branches not taken, and pairs that may fuse. Half of the random ones are
+held out.
 """
 
 import random
@@ -42,9 +34,9 @@ STRAIGHT, LOOPS = "straight code", "loops"
 
 @dataclass(frozen=True)
 class Probe:
-    """Code to time, by what it shows.
+    """Code to time, named by what it shows.
 
-    part is the kind of code; aside says that nothing is chosen by it, so that it tests the choice.
+    part is the kind of code. aside marks held-out code, which no choice rests on.
     """
 
     part: str
@@ -61,13 +53,13 @@ _WIDE_CONSTANTS = tuple(
     bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7)
 )
 _RANDOM_LOOPS, _LOOP_SEED = 40, 43
-_SHORT_LOOPS = 160  # of few nops: what a taken branch and a second region cost shows in these
+_SHORT_LOOPS = 160  # of few nops, in which the cost of a taken branch and of a second region shows
 
 
 def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
-    """Yield the loops; several are instances of a form of two uops, if one is known.
+    """Yield the loops; several are instances of a two-uop form, if one is known.
 
-    On AArch64, where lengths are one, they are of nops alone.
+    On AArch64, whose instructions have one length, all are loops of nops.
     """
     for count in _COUNTS:
         yield _loop(f"a loop of {count} nops", [nop(4)] * count, isa=isa)
@@ -92,7 +84,7 @@ def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Itera
 
 
 def _short(isa: str, nop: Nop) -> Iterator[Probe]:
-    """Yield loops of few nops at any code offset; half of them count first, and end in a test."""
+    """Yield loops of few nops at any code offset; half of them test their count last."""
     draw = random.Random(_LOOP_SEED + 2)
     for number in range(_SHORT_LOOPS):
         sizes = [draw.randint(2, 8) for _ in range(draw.randint(1, 9))]
@@ -108,7 +100,7 @@ def _short(isa: str, nop: Nop) -> Iterator[Probe]:
 
 
 def _placed(isa: str, nop: Nop, size: int) -> Iterator[Probe]:
-    """Yield loops of some numbers of nops of one size at some code offsets."""
+    """Yield loops of equal nops at random code offsets."""
     draw = random.Random(_LOOP_SEED)
     for number in range(_RANDOM_LOOPS):
         count, offset = draw.randint(1, 30), size * draw.randrange(64 // size)
@@ -124,7 +116,7 @@ def _loop(
 
 
 def _dense(nop: Nop) -> Iterator[Probe]:
-    """Yield loops of 128 bytes, of which all or the first part hold some number of nops."""
+    """Yield loops of 128 bytes with a given density of nops in all or one of their regions."""
     for size in _REGIONS:
         for count in (*range(size // 8, 25), *range(26, size + 1, 4)):
             if count > size:
@@ -139,12 +131,12 @@ def _dense(nop: Nop) -> Iterator[Probe]:
 
 
 def _filled(nop: Nop, size: int, count: int) -> list[bytes]:
-    """Return as many nops in so many bytes, of lengths as equal as can be."""
+    """Return as many nops in so many bytes, of nearly equal lengths."""
     return [nop(size // count + (n < size % count)) for n in range(count)]
 
 
 def _loop_mixed(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
-    """Yield loops of which a part holds nops and instructions of two uops, in random order."""
+    """Yield loops with a region of nops and two-uop instructions in random order."""
     draw = random.Random(_LOOP_SEED + 1)
     for size, uops in ((32, (15, 16, 17, 18)), (64, (33, 34, 35, 36))):
         sparse = _filled(nop, 32, 4)
@@ -162,7 +154,7 @@ def _loop_mixed(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
 
 
 def _wide(nop: Nop) -> Iterator[Probe]:
-    """Yield loops with constants of 64 bits."""
+    """Yield loops with 64-bit constants."""
     for count in (1, 2, 3, 4):
         for beside in (1, 3, 6):
             name = f"a loop of {count} constants of 64 bits and {beside} nops"
@@ -172,14 +164,14 @@ def _wide(nop: Nop) -> Iterator[Probe]:
 
 _LONGEST = 15  # bytes of an instruction
 _RANDOM_CODE, _STRAIGHT_SEED = 16, 41
-_FORMS = 2  # of each number of uops
-UOPS = (2, 3, 4)  # of instructions that decoders may differ in
-_BEHIND = 8  # nops behind an instruction of several uops, at most
-# add of 16 bits to one of four registers, its immediate of 16 bits, too
+_FORMS = 2  # forms for each number of uops
+UOPS = (2, 3, 4)  # uops of instructions whose decoders may differ
+_BEHIND = 8  # nops behind a multi-uop instruction, at most
+# add of a 16-bit immediate to one of four 16-bit registers
 _PREFIXED = tuple(bytes((0x66, 0x81, 0xC0 + number, 0x34, 0x12)) for number in (3, 5, 6, 7))
 # mov of a constant to one of those registers
 _CONSTANTS = tuple(bytes((0xB8 + number, 1, 2, 3, 4)) for number in (3, 5, 6, 7))
-_TEST = bytes.fromhex("4d85f6")  # leaves the carry clear
+_TEST = bytes.fromhex("4d85f6")  # clears the carry flag
 _NOT_TAKEN = bytes.fromhex("7200")  # jump if carry
 _FUSIBLE = 6  # nops beside them, at most
 
@@ -187,7 +179,7 @@ _FUSIBLE = 6  # nops beside them, at most
 def straight_probes(
     kit: Kit, nop: Nop, forms: Sequence[Form], known: Mapping[str, Uops]
 ) -> Iterator[Probe]:
-    """Yield the kernels of straight code; on AArch64, where lengths are one, nops alone."""
+    """Yield the kernels of straight code; on AArch64 all are nops."""
     if kit.BYTES:
         for count in range(1, 13):
             yield _straight(f"{count} nops", [kit.nop()] * count)
@@ -220,7 +212,7 @@ def _lengths(nop: Nop) -> Iterator[Probe]:
 
 
 def _constants(nop: Nop) -> Iterator[Probe]:
-    """Yield instructions whose first byte is the opcode, which may lie in another block."""
+    """Yield one-byte nops and moves of 32-bit constants, whose opcode may lie in another block."""
     draw = random.Random(_STRAIGHT_SEED + 1)
     for number in range(_RANDOM_CODE // 2):
         code = [draw.choice((nop(1), nop(1), *_CONSTANTS)) for _ in range(draw.randint(7, 13))]
@@ -247,7 +239,7 @@ def _branches(nop: Nop) -> Iterator[Probe]:
 
 
 def several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
-    """Yield forms of several uops of which many run in few cycles, those of fewest uops first."""
+    """Yield multi-uop forms with a high throughput, those of fewest uops first."""
     for slots in UOPS:
         fit = [form for form in forms if _plain(form) and _needs(known[form.name], slots)]
         yield from sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))[:_FORMS]
@@ -265,24 +257,24 @@ def _busiest(uops: Uops) -> float:
     return max(sum(1 / len(one) for one in uops.ports or () if port in one) for port in range(64))
 
 
-_PLAIN = 9  # bytes of the longest nop that needs no second prefix
-_SLOWER = 1.2  # times that nops with an operand take where they need a decoder of their own
+_PLAIN = 9  # bytes of the longest nop with a single prefix
+_SLOWER = 1.2  # factor by which nops with an operand are slower if they need a special decoder
 
-# Simple decoders that are left in a cycle to what follows an instruction of so many uops: a column
-# of instructions.csv.
+# Simple decoders left in a cycle to what follows an instruction of so many uops: a column of
+# instructions.csv.
 AFTER = "decoders after"
 
-# A parameter of the simulator by its dotted name: its value, and what it rests on.
+# Value and evidence of the simulator's parameters, by dotted name.
 Parameters = Mapping[str, tuple[object, Evidence]]
 
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """Kernels with what they took, and the front end that explains them, once it is chosen.
+    """Front-end kernels with their measurements, and the front end that explains them once chosen.
 
-    long_nops says whether nops with an operand are decoded like plain ones; said is, by kinds of
-    code, what the choice came to. ends are the front ends that bind least and most of those that
-    kernels leave open; None where they leave none.
+    long_nops says whether nops with an operand are decoded like plain ones. said summarises the fit
+    by kind of code. ends are the front ends that limit least and most of those that kernels leave
+    open; None where they leave none.
     """
 
     probes: Sequence[Probe]
@@ -294,20 +286,20 @@ class FrontEnd:
     ends: tuple[Parameters, Parameters] | None = None
 
     def rows(self) -> Iterator[tuple[Probe, float, float]]:
-        """Yield the kernels that have a figure, with their cycles and uncertainty."""
+        """Yield the kernels that have a figure, with cycles and uncertainty."""
         for probe, timing in zip(self.probes, self.timings, strict=True):
             if timing.cycles is not None:
                 yield probe, timing.cycles, timing.uncertainty
 
     def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
-        """Return those of a kind of code."""
+        """Return the rows of a kind of code."""
         return (row for row in self.rows() if row[0].part == part)
 
 
 def measure_front_end(
     laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops]
 ) -> FrontEnd:
-    """Time the kernels; known says what forms need."""
+    """Time the kernels; known has the port usage of forms."""
     kit = laboratory.kit
     prefixed = not kit.BYTES and _long_are_slow(laboratory)
     nop = partial(_nop, kit, prefixed)
@@ -318,20 +310,20 @@ def measure_front_end(
 
 
 def _two(forms: Sequence[Form], known: Mapping[str, Uops]) -> list[bytes]:
-    """Return instances of a form of two uops, none where there is none."""
+    """Return instances of a two-uop form, none if no such form is known."""
     instances = form_instances.Instances()
     two = (form for form in several(forms, known) if known[form.name].slots == 2)
     return [instances.of(form) for form in islice(two, 1) for _ in range(4)]
 
 
 def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:
-    """Return one nop of so many bytes, 1 to 15; prefixed: the shortest one behind prefixes."""
+    """Return one nop of 1 to 15 bytes; prefixed uses the shortest nop behind prefixes."""
     body = kit.pad(1 if prefixed else min(size, _PLAIN))[0]
     return b"\x66" * (size - len(body)) + body
 
 
 def _long_are_slow(laboratory: Laboratory) -> bool:
-    """Say whether nops with an operand need a decoder that plain ones do not."""
+    """Return whether nops with an operand need a decoder that plain ones do not."""
     blocks = [[_nop(laboratory.kit, prefixed, 4)] * 16 for prefixed in (False, True)]
     long, plain = laboratory.time(blocks, "unrolled")
     return bool(long and plain) and long.cycles > _SLOWER * plain.cycles

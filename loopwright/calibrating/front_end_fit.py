@@ -1,9 +1,9 @@
-"""Front-end fit: the structure of the simulator that explains what was timed.
+"""Front-end fit: the structure of the simulator's front end that explains the microbenchmarks.
 
 Straight code comes first, then loops on top of it. Each structure is fitted to microbenchmarks, and
-those kept aside say what it is worth. Where no structure explains a kind of code better than
-dispatch alone, its front end is one that hardly ever binds, or an ideal one where that holds of
-both kinds.
+those held out measure its error. Where no structure explains a kind of code better than dispatch
+alone, the front end is one that hardly ever limits, or an ideal one where that holds for both
+kinds.
 """
 
 from collections import defaultdict
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 IDEAL: Values = {"front_end.mode": "ideal", "front_end.fetch": "blocks", "uop_cache.rule": "none"}
-_SURE = 0.03  # relative uncertainty, at most: what is known less well tells little
-_CORES = 64  # that are kept: a front end is predicted with several times in a row
-_AS_GOOD = 0.0003  # of the mean error that tells no two structures apart
-# What is taken to need as much as another form, in kernels alone: operands of 16 bits, with which
-# prefixes that change lengths come, and the count of a loop.
+_SURE = 0.03  # relative uncertainty of a microbenchmark, at most
+_CORES = 64  # cores to keep, as a front end is simulated several times in a row
+_AS_GOOD = 0.0003  # of the mean error: structures that differ by less are as good
+# Twins whose figures stand in, in these kernels alone: for operands of 16 bits, with their
+# length-changing prefixes, and for the count of a loop.
 _COUNT, _BACK = "dec r64", "jne rel"
 _TWINS = {"add r16,i16": "add r32,i32", _COUNT: "dec r32"}
 
@@ -52,7 +52,7 @@ class Kernels:
     """The kernels of a kind of code that the core has figures for."""
 
     def __init__(self, machine: Oracle, learned: CoreModel, part: str) -> None:
-        """Take those of learned.front_end; a form that is not known leaves its kernels out."""
+        """Take kernels of learned.front_end; those with an unknown form are dropped."""
         timed = learned.front_end.of(part)
         every = [row for row in timed if row[2] <= _SURE * row[1]]
         codes = [probe.trial.code for probe, _, _ in every]
@@ -81,7 +81,7 @@ class Kernels:
         return binding.Core(core_files.core_toml(self._with(values), self._machine), table, {})
 
     def _write(self, after: Key) -> str:
-        """Return the table of forms, in which no more of a front end stands than this."""
+        """Return the table of forms, which depends on these front-end values alone."""
         return core_files.instruction_table(self._with(after), self._machine)
 
     def _with(self, values: Key) -> CoreModel:
@@ -90,28 +90,28 @@ class Kernels:
         return replace(self._learned, front_end=front)
 
     def predict(self, values: Values, numbers: Sequence[int]) -> list[float]:
-        """Predict some of the kernels that choices are made by."""
+        """Predict some of the kernels that the fit uses."""
         return self._predicted([self.fitted[n][0] for n in numbers], values)
 
     def error(self, values: Values) -> float:
-        """Return the mean error of all kernels."""
+        """Return the mean relative error over all kernels."""
         predicted = self._predicted([probe for probe, _, _ in self.every], values)
         return error(predicted, [cycles for _, cycles, _ in self.every]) if predicted else 0.0
 
     def of_ideal(self) -> tuple[float, float]:
-        """Return the mean and the largest error of all kernels with an ideal front end."""
+        """Return the mean and the largest relative error of an ideal front end over all kernels."""
         cycles = [cycles for _, cycles, _ in self.every]
         rows = zip(self._ideal, cycles, strict=True)
         worst = max((abs(p - cycles) / cycles for p, cycles in rows), default=0.0)
         return (error(self._ideal, cycles) if cycles else 0.0), worst
 
     def kept(self, values: Values) -> float:
-        """Return the mean error of those kept aside."""
+        """Return the mean relative error over the held-out kernels."""
         predicted = self._predicted([probe for probe, _, _ in self.aside], values)
         return error(predicted, [cycles for _, cycles, _ in self.aside]) if predicted else 0.0
 
     def best(self, structures: Sequence[Structure]) -> tuple[Search, list[Fit]]:
-        """Fit structures; return them with the best first, of those as good the one preferred."""
+        """Fit structures; return them with the best first, of equally good ones the preferred."""
         numbers: dict[bytes, list[int]] = defaultdict(list)
         for n, (probe, _, _) in enumerate(self.fitted):
             numbers[probe.trial.code].append(n)
@@ -125,9 +125,10 @@ class Kernels:
 
 
 def _of(learned: CoreModel, names: set[str]) -> CoreModel:
-    """Keep a few forms, so that a core is made quickly; those not known need what twins do.
+    """Return the learned core with few forms, so that it is quick to build.
 
-    The count of a loop and its branch, whose ports hardly matter, may use any where none is known.
+    Unknown forms take the figures of their twins. The counting instruction and branch of a loop may
+    use any port if theirs are unknown, as these hardly matter.
     """
     uops, latencies = {}, {}
     for name in names:
@@ -142,10 +143,10 @@ def _of(learned: CoreModel, names: set[str]) -> CoreModel:
     return replace(learned, uops=uops, latencies=latencies, branches=branches)
 
 
-_EXPLAINED = 0.05  # mean relative error of kernels, at most
-_GAIN = 0.8  # of the error of an ideal front end that is left at most
-_LEAST = 8  # kernels that a front end is chosen by
-# An op cache that never binds, behind which straight code is decoded all the same.
+_EXPLAINED = 0.05  # mean relative error of explained kernels, at most
+_GAIN = 0.8  # share of the error of an ideal front end that is left, at most
+_LEAST = 8  # kernels to fit a front end to, at least
+# An op cache that never limits; straight code is decoded all the same.
 _FREE: Values = {
     "uop_cache.rule": "entry",
     "uop_cache.region_bytes": 64,
@@ -154,7 +155,7 @@ _FREE: Values = {
     "uop_cache.reads": 16,
     "uop_cache.joins": "all",
 }
-# Fetch and decoders that hardly ever bind.
+# Fetch and decoders that hardly ever limit.
 _UNBOUND: Values = {
     "front_end.fetch": "blocks",
     "fetch.block_bytes": 64,
@@ -166,8 +167,8 @@ _UNBOUND: Values = {
 _KINDS = ("front_end.fetch", "uop_cache.rule", "uop_cache.unrolled")
 
 
-# What delivers loops no faster than any core that is known: an entry of few uops a cycle, and a
-# branch at its own end.
+# Slower delivery of loops than on any known core: entries of few uops, one a cycle, and none
+# continued behind a branch.
 _NARROW: Values = {
     "uop_cache.rule": "entry",
     "uop_cache.region_bytes": 64,
@@ -182,10 +183,10 @@ _SLOW_FETCH: Values = {**_UNBOUND, "fetch.block_bytes": 16, "decode.width": 4}
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Values for a kind of code, each with what it rests on, and what the choice came to.
+    """Values for a kind of code with their evidence, and a summary of the fit.
 
-    least and most are values that bind least and most of those that kernels leave open; the same
-    values where kernels are explained.
+    least and most are the values that limit least and most of those that kernels leave open; None
+    where kernels are explained.
     """
 
     values: Mapping[str, tuple[Value, Evidence]]
@@ -200,7 +201,7 @@ class _Chosen:
 
 
 def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
-    """Return what was learned with its front end, as a range where kernels do not tell it."""
+    """Return the learned core with its front end, as a range where kernels leave it open."""
     straight = _straight(Kernels(machine, learned, STRAIGHT))
     chosen = {STRAIGHT: straight}
     structures = list(front_end_search.loops(straight.plain, core_files.taken(learned)))
@@ -217,7 +218,7 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
                 one.plain if one.explained else getattr(one, end) or one.plain
                 for one in (straight, loops)
             ]
-            # What loops only take over from straight code is as the end of that has it.
+            # Values that loops share with straight code are those of that end of the range.
             more = {n: v for n, v in own[1].items() if straight.plain.get(n) != v}
             some: dict[str, Value] = {**own[0], **more}
             ends.append(
@@ -236,13 +237,13 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
 def _without_buffer(
     values: Mapping[str, tuple[Value, Evidence]],
 ) -> dict[str, tuple[object, Evidence]]:
-    """Return values without those of a loop buffer that is off."""
+    """Return values without the parameters of a disabled loop buffer."""
     off = not values.get("loop_buffer.enabled", (True, UNKNOWN))[0]
     return {name: pair for name, pair in values.items() if not (off and name in OF_BUFFER)}
 
 
 def _straight(kernels: Kernels) -> _Chosen:
-    """Choose what delivers straight code."""
+    """Choose the front end of straight code."""
     if len(kernels.fitted) < _LEAST:
         return _unbound(f"{len(kernels.fitted)} kernels could be predicted", explained=False)
     ideal, worst = kernels.of_ideal()
@@ -263,14 +264,14 @@ def _straight(kernels: Kernels) -> _Chosen:
 
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
-    """Return what delivers straight code as fast as it is dispatched, but for the longest."""
+    """Return a front end that delivers straight code at the dispatch width, unless it is long."""
     why = assumed(f"as wide as can be; {said}")
     values = {name: (value, why) for name, value in _UNBOUND.items()}
     return _Chosen(values, said, explained, most=None if explained else _SLOW_FETCH)
 
 
 def _doubted(chosen: _Chosen, said: str, least: Values) -> _Chosen:
-    """Return a choice that explains kernels better than none, and not well."""
+    """Return a choice that explains kernels better than an ideal front end, but not well."""
     values = {
         name: (value, why if why.assumed else assumed(why))
         for name, (value, why) in chosen.values.items()
@@ -279,7 +280,7 @@ def _doubted(chosen: _Chosen, said: str, least: Values) -> _Chosen:
 
 
 def _loops(kernels: Kernels, structures: Sequence[Structure], straight: _Chosen) -> _Chosen:
-    """Choose what delivers loops, where it is known what delivers straight code."""
+    """Choose the front end of loops, given that of straight code."""
     if len(kernels.fitted) < _LEAST:
         return _free(straight, f"{len(kernels.fitted)} loops could be predicted")
     chosen = _best(kernels, structures, straight.values)
@@ -292,7 +293,7 @@ def _loops(kernels: Kernels, structures: Sequence[Structure], straight: _Chosen)
 
 
 def _free(straight: _Chosen, said: str) -> _Chosen:
-    """Return an op cache that never binds; one that holds all copies stays as it is."""
+    """Return an op cache that never limits; one that holds unrolled code stays as it is."""
     most = {**straight.plain, **_NARROW}
     if straight.plain["uop_cache.rule"] == "entry":
         said = f"{said}; that of straight code is taken"
@@ -305,7 +306,7 @@ def _free(straight: _Chosen, said: str) -> _Chosen:
 def _best(
     kernels: Kernels, structures: Sequence[Structure], before: Mapping[str, tuple[Value, Evidence]]
 ) -> _Chosen:
-    """Return the structure that explains kernels best, with what each of its values rests on."""
+    """Return the structure that explains kernels best, with the evidence of each value."""
     search, fits = kernels.best(structures)
     fit = fits[0]
     kept = kernels.kept(fit.values)

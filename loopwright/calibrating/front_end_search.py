@@ -1,13 +1,9 @@
-"""Front-end candidates, and the search for the values that explain microbenchmarks.
+"""Front-end search: candidate structures, and the values that explain microbenchmarks.
 
-Front ends that the simulator has, as parameters with the values to try.
-
-Values stand in the order of preference where kernels do not tell them apart: what binds nothing
-comes first.
-
-The front end that explains kernels best: values one by one and in pairs, until none helps.
-
-What a parameter of a front end rests on: the kernel that tells its value from others.
+A structure lists the simulator's parameters with the values to try, in order of preference where
+kernels do not tell them apart: the value that limits nothing comes first. The search changes values
+one by one and in pairs until nothing improves. The evidence of a value is the kernel that tells it
+from other values.
 """
 
 from collections import defaultdict
@@ -33,12 +29,12 @@ def _down(most: int, least: int = 1) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class Structure:
-    """A kind of front end: what makes it one, what is free, what is to be tried together.
+    """A kind of front end: fixed values, free values, and parameters to change together.
 
-    starts are where a search begins, as far as these are not the preferred values. beside are
-    values that a search does not try, as kernels hardly tell them from one of those that it does.
-    guises are what may deliver small loops in place of all else, so that these hide it: parameters
-    with values to try in every combination. The first stays as it is.
+    starts are values where a search begins, in the place of the preferred ones. beside are values
+    that a search does not try, as kernels hardly tell them from one of those it tries. guises are
+    parameters of what may deliver small loops in the place of everything else, and so hides the
+    rest; they are tried in every combination, and the first one stays fixed.
     """
 
     name: str
@@ -55,12 +51,12 @@ class Structure:
         yield from ({**self.fixed, **preferred, **start} for start in self.starts)
 
     def disguised(self, values: Values) -> Iterator[dict[str, Value]]:
-        """Yield these values with each of the guises, nothing where there are none."""
+        """Yield these values with each of the guises, nothing without guises."""
         for some in product(*self.guises.values()) if self.guises else ():
             yield {**values, **dict(zip(self.guises, some, strict=True))}
 
     def partners(self, name: str) -> Iterator[str]:
-        """Yield the parameters that are tried together with one."""
+        """Yield the parameters that are changed together with one."""
         for one, two in self.together:
             if name in (one, two) and one in self.free and two in self.free:
                 yield two if name == one else one
@@ -114,8 +110,8 @@ _READ: Mapping[str, Sequence[Value]] = {
 _BUFFER: Mapping[str, Sequence[Value]] = {
     "loop_buffer.enabled": _FALSE_FIRST,
     "loop_buffer.uops": (*range(16, 73), 80, 96, 112, 128, 144),
-    # Copies of a loop that it holds, by uops of the loop: one, Haswell's (Abel and Reineke, ICS
-    # 2022), so many that where it starts over does not show.
+    # Copies of a loop that the buffer holds, by uops of the loop: none, those of Haswell (Abel and
+    # Reineke, ICS 2022), or so many that the start of the next pass does not show.
     "loop_buffer.unroll": (
         (),
         ((1, 4, 8), (5, 5, 6), (6, 6, 5), (7, 8, 4), (9, 12, 3), (13, 28, 2)),
@@ -127,10 +123,10 @@ _GUISES: Mapping[str, Sequence[Value]] = {
     "loop_buffer.uops": (28, 40, 56, 72),
     "loop_buffer.unroll": _BUFFER["loop_buffer.unroll"],
 }
-# Loops of one branch tell nothing of rules by which one behind another is followed.
+# Loops of one branch tell nothing of rules for one branch behind another.
 _BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
-# Searches for entries begin where none binds, and where one is read a cycle, as on Zen 4: no single
-# change leads from several to one where entries of two regions overlap.
+# Searches for entries begin where none limits, and where one is read a cycle, as on Zen 4: no
+# single change leads from several to one where entries of two regions overlap.
 _ENTRIES: Sequence[Values] = ({}, {"uop_cache.reads": 1, "uop_cache.overlaps": True})
 _TAKEN, _BUBBLE = "taken_branch.cycles", "fetch.taken_bubble"
 _TOGETHER = (
@@ -145,9 +141,9 @@ _TOGETHER = (
 
 
 def loops(straight: Values, taken: int) -> Iterator[Structure]:
-    """Yield what may deliver loops where straight code comes by a front end.
+    """Yield the structures that may deliver loops, given the front end of straight code.
 
-    taken are cycles of a loop of one branch, which fetch may lose of it.
+    taken has the cycles of a loop of one branch, some of which may be a fetch bubble.
     """
     entry: dict[str, Sequence[Value]] = {"uop_cache.region_bytes": (64, 32, 16)}
     branches: dict[str, Sequence[Value]] = {"macro_fusion.boundary_bytes": (0, 64, 32, 16)}
@@ -191,13 +187,14 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
 
 
 def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: int) -> Structure:
-    """Return what delivers loops as it does straight code, in which no branch is taken."""
+    """Return the structure that delivers loops like straight code, but for their taken branch."""
     free = dict(branches)
     starts: list[Values] = [{}]
     if straight["front_end.fetch"] == "blocks":
         free[_BUBBLE] = (0, 1, 2, 3)
         if straight["fetch.block_bytes"] == _BYTES[0]:
-            # Where dispatch alone binds straight code, blocks may be as small as it is wide.
+            # Where dispatch alone limits straight code, blocks may be as small as the dispatch
+            # width.
             free["fetch.block_bytes"] = _BYTES
             starts = [{"fetch.block_bytes": size} for size in _BYTES]
         if taken > 1:
@@ -207,26 +204,26 @@ def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: i
 
 
 _ROUNDS = 6  # at most
-_FIRST = 12  # kernels that are predicted first, as most values are wrong there;
-_MORE = 3  # and then one for so many that are known
-_RECENT = 0.3  # weight of what values did last in what a kernel is likely to say against others
-_BETTER = 2e-4  # of the mean error: less decides nothing
-SAME = 0.01  # relative: predictions that no kernel tells apart
-SURE = 0.001  # of the mean error that another value has to add
-_WORTH = 0.03  # of the mean error that a guise may add before its other values are looked for
+_FIRST = 12  # kernels that are predicted first, as they reject most values
+_MORE = 3  # and one more for every so many that are known
+_RECENT = 0.3  # weight of the latest error in the expected error of a kernel
+_BETTER = 2e-4  # of the mean error: smaller improvements do not count
+SAME = 0.01  # relative difference of predictions that a kernel tells apart
+SURE = 0.001  # of the mean error that another value adds, at least
+_WORTH = 0.03  # of the mean error that a guise may add before its other values are searched
 
-OF_BUFFER = ("loop_buffer.uops", "loop_buffer.unroll")  # that a loop buffer alone has
+OF_BUFFER = ("loop_buffer.uops", "loop_buffer.unroll")  # parameters of a loop buffer alone
 
 Key = tuple[tuple[str, Value], ...]
-# What a front end predicts for kernels of these numbers, not a number where it has no answer.
+# Predictions of a front end for kernels of these numbers; not a number without an answer.
 Predict = Callable[[Values, Sequence[int]], Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A front end of a structure: its values, its mean relative error, its predictions.
+    """A front end of a structure: its values, mean relative error and predictions.
 
-    rivals are other values of the same structure that explain kernels as well.
+    rivals are other values of the structure that explain the kernels as well.
     """
 
     structure: Structure
@@ -237,7 +234,7 @@ class Fit:
 
 
 def error(predicted: Sequence[float], cycles: Sequence[float]) -> float:
-    """Return the mean relative error, where one that is off by all of it counts no more."""
+    """Return the mean relative error, each capped at 1."""
     return fmean(_off(p, c) for p, c in zip(predicted, cycles, strict=True))
 
 
@@ -247,7 +244,7 @@ def _off(predicted: float, cycles: float) -> float:
 
 @dataclass
 class _Tried:
-    """Values that were tried: what they predict so far, by kernel, and how far it is off in all.
+    """A tried set of values: its predictions so far by kernel, and the sum of their errors.
 
     error is the mean once all kernels are predicted.
     """
@@ -258,24 +255,24 @@ class _Tried:
 
 
 class Search:
-    """Looks for the values of structures that predict kernels best."""
+    """Search for the values of structures that predict kernels best."""
 
     def __init__(
         self, predict: Predict, cycles: Sequence[float], alike: Sequence[Sequence[int]] = ()
     ) -> None:
-        """Take what predicts the kernels, and what they took.
+        """Take the function that predicts kernels, and their measured cycles.
 
-        alike has the numbers of kernels that are cheaper to predict together; each has to be in it
-        once. Where it is empty, none are.
+        alike groups the numbers of kernels that are cheaper to predict together, each in exactly
+        one group; without it each kernel is a group.
         """
         self._predict, self._cycles = predict, cycles
         self._alike = alike or [[n] for n in range(len(cycles))]
-        # How far each of them was off with values that changed the same parameters.
+        # Expected error of each group with values that changed the same parameters.
         self._against: dict[Sequence[str], dict[int, float]] = defaultdict(dict)
         self._tried: dict[Key, _Tried] = {}
 
     def fit(self, structure: Structure) -> Fit:
-        """Return the best values of a structure; of those that are as good, the preferred ones."""
+        """Return the best values of a structure; of equally good ones, the preferred."""
         ends = [self._descend(structure, first) for first in structure.firsts()]
         ends += self._disguised(structure, min(ends, key=self._error))
         least = min(map(self._error, ends)) + _BETTER
@@ -286,7 +283,7 @@ class Search:
         return Fit(structure, values, best, self._predicted(values), rivals)
 
     def _disguised(self, structure: Structure, values: Values) -> Iterator[Values]:
-        """Yield the best values with a guise on, if it explains kernels about as well as values."""
+        """Yield the best values with a guise, if it explains kernels about as well as values."""
         worth = self._error(values) + _WORTH
         some = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
         if some:
@@ -295,10 +292,10 @@ class Search:
             yield self._descend(replace(structure, free=free), min(some, key=self._error))
 
     def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
-        """Yield the other values of a parameter: each with its error and its predictions.
+        """Yield the other values of a parameter with their error and predictions.
 
-        What is tried together with it takes the value with which kernels are explained best; all
-        else is as in the fit, or as in one of its rivals.
+        Parameters that are changed together with it take their best values; all others are as in
+        the fit, or as in one of its rivals.
         """
         structure = fit.structure
         for value in (*structure.free[name], *structure.beside.get(name, ())):
@@ -321,7 +318,7 @@ class Search:
                 yield {**values, name: value, partner: other}
 
     def _descend(self, structure: Structure, first: Values) -> Values:
-        """Return where changes lead from some values."""
+        """Descend from some values by single changes and pairs of changes."""
         values, best = first, self._error(first)
         for _ in range(_ROUNDS):
             before = best
@@ -354,10 +351,10 @@ class Search:
     def _error(
         self, values: Values, enough: float = float("inf"), changed: Sequence[str] = ()
     ) -> float:
-        """Return the mean error; once some of the kernels show that it is above enough, that.
+        """Return the mean error, or a lower bound above enough as soon as kernels show one.
 
-        changed are the parameters by which the values differ from others: kernels that told such
-        values before come first.
+        changed are the parameters in which the values differ from others. Kernels that rejected
+        such values before come first.
         """
         tried = self._tried.setdefault(key(values), _Tried())
         count = len(self._cycles)
@@ -370,7 +367,7 @@ class Search:
         return tried.error
 
     def _go_on(self, values: Values, tried: _Tried, against: dict[int, float]) -> None:
-        """Predict more kernels, those first that are likely to be off most."""
+        """Predict more kernels, those with the largest expected error first."""
         left = [n for n, some in enumerate(self._alike) if some[0] not in tried.predicted]
         left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
         room = max(_FIRST, len(tried.predicted) // _MORE)
@@ -395,19 +392,19 @@ class Search:
 
 
 def key(values: Values) -> Key:
-    """Return what tells values from others that act alike."""
+    """Return a key that is the same for values with the same effect."""
     off = not values.get("loop_buffer.enabled", True)
     return tuple(sorted(v for v in values.items() if not (off and v[0] in OF_BUFFER)))
 
 
-# What a kernel may take else than predicted and still tell: relative, or uncertainties.
+# tolerance of a kernel that tells values apart: relative, or in uncertainties
 _AS_SAID, _ERRORS = 0.015, 3.0
 
 Timed = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
 
 
 def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> Evidence:
-    """Return what tells a value; an assumption where other values explain as much."""
+    """Return the evidence of a value; an assumption where other values explain as much."""
     same: list[Value] = []
     best: tuple[float, str] | None = None
     for value, error, predicted in search.others(fit, name):
@@ -424,9 +421,9 @@ def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> Evidence:
 
 
 def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:
-    """Return what the kernel took that speaks most against a value, None where none does.
+    """Return the kernel that speaks most against a value, in words; None where none does.
 
-    A kernel that is not explained by what was chosen either tells nothing.
+    A kernel that the chosen values do not explain either does not count.
     """
     most, said = SAME, None
     rows = zip(timed, fit.predicted, predicted, strict=True)
@@ -450,7 +447,7 @@ def _spelled(value: Value) -> str:
 
 
 def _list(values: Sequence[Value]) -> str:
-    """Return values as a list, numbers that follow each other as a range."""
+    """Return values as a list, consecutive numbers as ranges."""
     numbers = sorted(v for v in values if isinstance(v, int) and not isinstance(v, bool))
     if len(numbers) == len(values) > 2:
         ranges: list[list[int]] = []

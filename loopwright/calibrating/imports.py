@@ -1,4 +1,4 @@
-"""Answers of a kit and learned cores from other machines: checked whole, or not taken at all."""
+"""Import of answers of a kit and of learned cores from other machines, after full checks."""
 
 import hashlib
 import json
@@ -44,19 +44,18 @@ _MOST_BYTES = 64 << 20
 
 
 def holds_core(path: Path) -> bool:
-    """Say whether a path is a folder that `calibrate` wrote a core into."""
+    """Return whether a path is a folder that `calibrate` wrote a core into."""
     return path.is_dir() and (path / core_files.PROVENANCE).is_file()
 
 
 def import_core(folder: Path) -> pd.DataFrame:
-    """Check a folder that holds a learned core, and copy it below the cores that were brought in.
+    """Check a folder that holds a learned core, and copy it to the imported cores.
 
-    Checked are its schema, the sums of its files, that the simulator takes it, and that it predicts
-    its own held-out loops as it says. Returns a row for each kind of these: the core, the machine,
-    the ISA, loops asked and answered, mean relative error, the share within 5 %, and that of ranges
-    that hold.
-    attrs["models"] is the folder for LOOPWRIGHT_MODELS. InputError where a check fails; nothing is
-    copied then.
+    Checked are its schema, the checksums of its files, that the simulator accepts it, and that it
+    predicts its held-out loops as it states. Returns a row for each kind of held-out loops: core,
+    machine, ISA, loops asked and answered, mean relative error, share within 5 %, and share of
+    ranges that hold. attrs["models"] is the folder for LOOPWRIGHT_MODELS. InputError where a check
+    fails; nothing is copied then.
     """
     machine = _machine_of(folder)
     judged = self_check.check(machine, folder)
@@ -76,14 +75,14 @@ def import_core(folder: Path) -> pd.DataFrame:
             folder.name,
             machine.name,
             machine.isa,
-            one.kind,
-            one.asked,
-            one.answered,
-            one.error,
-            one.near,
-            one.within,
+            judgement.kind,
+            judgement.asked,
+            judgement.answered,
+            judgement.error,
+            judgement.near,
+            judgement.within,
         )
-        for one in judged
+        for judgement in judged
     ]
     found = pd.DataFrame(rows, columns=CORE_COLUMNS)
     found.attrs["models"] = str(models)
@@ -91,14 +90,14 @@ def import_core(folder: Path) -> pd.DataFrame:
 
 
 def _machine_of(folder: Path) -> Elsewhere:
-    """Return the machine of a core whose files are whole."""
-    said = _toml(folder / core_files.PROVENANCE)
-    if said.get("schema") != core_files.SCHEMA:
+    """Return the machine of a core whose files are unchanged."""
+    provenance = _toml(folder / core_files.PROVENANCE)
+    if provenance.get("schema") != core_files.SCHEMA:
         raise InputError(
-            f"{folder / core_files.PROVENANCE}: schema {said.get('schema')!r}, and this version "
-            f"reads {core_files.SCHEMA}; take the version that wrote it"
+            f"{folder / core_files.PROVENANCE}: schema {provenance.get('schema')!r}, and this "
+            f"version reads {core_files.SCHEMA}; take the version that wrote it"
         )
-    sums = said.get("sha256")
+    sums = provenance.get("sha256")
     if not isinstance(sums, dict):
         raise InputError(f"{folder / core_files.PROVENANCE} has no sums of its files")
     for name in core_files.CHECKED:
@@ -117,8 +116,8 @@ def _machine_of(folder: Path) -> Elsewhere:
         binding.Core(text, table, {})
         return Elsewhere(
             str(core["isa"]),
-            str(said["machine"]),
-            str(said["fingerprint"]),
+            str(provenance["machine"]),
+            str(provenance["fingerprint"]),
             frozenset(map(str, core["features"])),
             core.get("host", {}),
         )
@@ -142,7 +141,7 @@ _MOST_CYCLES = 1e9
 
 
 def holds_calibration(path: Path) -> bool:
-    """Say whether a file is one that a kit wrote which measured trials."""
+    """Return whether a file holds trials measured by a kit."""
     try:
         with path.open("rb") as file:
             head = json.loads(file.readline(1 << 16))
@@ -152,12 +151,12 @@ def holds_calibration(path: Path) -> bool:
 
 
 def import_calibration(path: Path) -> pd.DataFrame:
-    """Add the answers of a kit's file to those that its machine gave before.
+    """Add the answers of a kit's file to earlier ones of its machine.
 
-    Returns a row: the file, the machine, the core that it is ("" where none is known), the clock,
-    how many answers are new and were there, how many of the file's are refusals, and the file of
-    answers, for `calibrate --machine` and `kit --calibrate`. InputError where the kit did not come
-    to its end, where a line is damaged, and where two machines are mixed in the file.
+    Returns a row: the file, the machine, its core ("" if unknown), the clock, the number of new and
+    of known answers, the refusals among the file's answers, and the path of all answers, for
+    `calibrate --machine` and `kit --calibrate`. InputError where the kit did not finish, where a
+    line is damaged, and where the file mixes two machines.
     """
     lines = list(_lines(path))
     machine, core = _answering(path, lines)
@@ -182,7 +181,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file whose last one says that nothing is missing."""
+    """Yield the lines of a file whose last line declares it complete."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
@@ -190,22 +189,22 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     lines = text.split("\n")
     for number, line in enumerate(lines[:-1], 1):
         try:
-            said = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict):
+            record = None
+        if not isinstance(record, dict):
             raise InputError(f"{path}: line {number} is damaged; bring the file here again")
-        if number == len(lines) - 1 and "end" in said and not lines[-1]:
-            yield said
+        if number == len(lines) - 1 and "end" in record and not lines[-1]:
+            yield record
             return
-        yield said
+        yield record
     raise InputError(
         f"{path} was cut short; let the kit end: ./run --calibrate --resume {path.name}"
     )
 
 
 def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Elsewhere, str]:
-    """Return the machine that a file is from, and the id of its core."""
+    """Return the machine of a file, and the id of its core."""
     head = lines[0]
     if head.get(_HEAD) != _FORMAT:
         raise InputError(f"{path} is of another format; use the version that made the kit")
@@ -241,8 +240,8 @@ def _readings(
     count, process = 0, {}
     for number, line in enumerate(lines[2:], 3):
         if line.get("id") == "clock":
-            said = str(line.get("fingerprint"))
-            if f"kit {said}" != machine.fingerprint:
+            fingerprint = str(line.get("fingerprint"))
+            if f"kit {fingerprint}" != machine.fingerprint:
                 raise InputError(f"{path} mixes two machines: line {number} is of another")
             process = _process(path, number, line)
             continue
@@ -281,7 +280,7 @@ def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, machine: Elsewhere, answers: Mapping[str, Timing]) -> None:
-    """Write a whole file of answers or nothing."""
+    """Write a whole file of answers, or nothing."""
     with files.replaced(path) as part, part.open("w") as out:
         out.write(json.dumps(kept_answers.head(machine)) + "\n")
         out.writelines(json.dumps(kept_answers.answer(k, t)) + "\n" for k, t in answers.items())

@@ -1,12 +1,11 @@
-"""Latencies to flags of forms of several uops, held to the chains that they were measured by.
+"""Latency fit: latencies to flags and bounded latencies, by the chains that showed them.
 
-Asked: does the core that would be written take as long for each chain as the machine did. Kernel:
-those that latencies and throughputs were measured by; nothing is timed. Answer: where a chain also
-waits for ports that its own uops keep busy, it takes longer than its latencies say, and what was
-measured has that wait in it. Such a latency is taken to be shorter by what the core would take too
-long, if the chain is predicted better so. Where a chain showed no more than a bound, the core takes
-latencies of its own for those; of all whole cycles up to the bounds those are taken, together, with
-which all kernels of the form are predicted best, if that is clearly better.
+No further kernel is timed. The learned core is simulated on the kernels by which latencies and
+throughputs were measured. A chain that also waits for ports, which its own uops keep busy, takes
+longer than its latencies, and the measured latency includes that wait. Such a latency is shortened
+by the excess of the prediction, where that brings the prediction closer. Where a chain showed only
+a bound, the core needs a latency below it. All whole cycles up to the bounds are tried together,
+and those that predict all kernels of the form best are taken if they are clearly better.
 """
 
 from collections import Counter
@@ -22,18 +21,20 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
 
-_LATE = 0.5  # cycles of a link that are too many
+_LATE = 0.5  # cycles of a link by which a prediction is too long
 _ROUNDS = 3
-_JOINED, _MOST = 2, 4  # bounds of a form that are chosen together, and their cycles at most
+# bounded latencies of a form that are chosen together, and the most cycles tried
+_JOINED, _MOST = 2, 4
 
 Known = Mapping[str, Sequence[Latency]]
 
 
 @dataclass(frozen=True)
 class _Link:
-    """A kernel of a form, how often the form is in there, and the place of the latency it shows.
+    """A kernel of a form, and the number of the latency that it shows.
 
-    Latencies alone have a place of which fewer cycles may be tried: those to flags, no bounds.
+    number is None where no lower latency may be tried: for bounds, and for latencies to other
+    operands than flags.
     """
 
     form: str
@@ -46,71 +47,73 @@ class _Link:
 def refine_latencies(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with latencies that predict their own chains."""
+    """Return the learned core with latencies that predict their own chains."""
     links = [link for form in forms for link in _links(learned, form)]
-    timed = _times(laboratory, links)
-    measured = [(one, figure) for one, figure in zip(links, timed, strict=True) if figure]
-    open_ = [(link, figure) for link, figure in measured if link.number is not None]
+    figures = _times(laboratory, links)
+    measured = [(one, figure) for one, figure in zip(links, figures, strict=True) if figure]
+    adjustable = [(link, figure) for link, figure in measured if link.number is not None]
     best = learned.latencies
-    late = _late(laboratory, learned, best, open_)
+    excess = _excess(laboratory, learned, best, adjustable)
     for _ in range(_ROUNDS):
-        tried = _shorter(best, [link for link, _ in open_], late)
-        if tried == best:
+        shorter = _shorter(best, [link for link, _ in adjustable], excess)
+        if shorter == best:
             break
-        then = _late(laboratory, learned, tried, open_)
-        better = {
+        new_excess = _excess(laboratory, learned, shorter, adjustable)
+        improved = {
             (link.form, link.number)
-            for (link, _), one, other in zip(open_, late, then, strict=True)
+            for (link, _), one, other in zip(adjustable, excess, new_excess, strict=True)
             if one >= _LATE and abs(other) < abs(one)
         }
-        best = _with(best, tried, better)
-        late = _late(laboratory, learned, best, open_)
-    return replace(learned, latencies=_limited(laboratory, learned, best, measured))
+        best = _with_improved(best, shorter, improved)
+        excess = _excess(laboratory, learned, best, adjustable)
+    return replace(learned, latencies=_resolve_bounds(laboratory, learned, best, measured))
 
 
-def _limited(
+def _resolve_bounds(
     laboratory: Laboratory,
     learned: CoreModel,
     known: Known,
     measured: Sequence[tuple[_Link, Figure]],
 ) -> Known:
-    """Return latencies with those that are no more than bounds as all kernels of a form say."""
+    """Return latencies with whole cycles for bounded ones, as all kernels of a form suggest."""
     names = {link.form for link, _ in measured}
     choices = {name: found for name in names if (found := list(_choices(known[name])))}
-    asked = [(link, figure) for link, figure in measured if link.form in choices]
+    timed = [(link, figure) for link, figure in measured if link.form in choices]
 
-    def off(tried: Known) -> dict[str, float]:
+    def off(candidate: Known) -> dict[str, float]:
         out = dict.fromkeys(choices, 0.0)
-        late = _late(laboratory, learned, tried, asked)
-        for (link, _), cycles in zip(asked, late, strict=True):
+        excess = _excess(laboratory, learned, candidate, timed)
+        for (link, _), cycles in zip(timed, excess, strict=True):
             out[link.form] += abs(cycles)
         return out
 
     best, least = known, off(known)
     for turn in range(max(map(len, choices.values()), default=0)):
-        left = {name: own[turn] for name, own in choices.items() if turn < len(own)}
-        tried = {**known, **left}
-        for name, cycles in off(tried).items():
-            if name in left and cycles < least[name] - _LATE:
-                best = {**best, name: left[name]}
+        candidates = {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        candidate = {**known, **candidates}
+        for name, cycles in off(candidate).items():
+            if name in candidates and cycles < least[name] - _LATE:
+                best = {**best, name: candidates[name]}
                 least[name] = cycles
     return best
 
 
 def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
-    """Yield latencies with whole cycles for all that are no more than bounds, the longest first."""
-    open_ = [n for n, one in enumerate(latencies) if one.limited]
-    if not 0 < len(open_) <= _JOINED:
+    """Yield latencies with whole cycles for all bounded ones, the longest first."""
+    bounded = [n for n, one in enumerate(latencies) if one.limited]
+    if not 0 < len(bounded) <= _JOINED:
         return
-    for cycles in product(*(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in open_)):
+    for cycles in product(
+        *(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in bounded)
+    ):
         out = list(latencies)
-        for n, value in zip(open_, cycles, strict=True):
+        for n, value in zip(bounded, cycles, strict=True):
             out[n] = replace(out[n], cycles=value, bound=True, refused="")
         yield out
 
 
 def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
-    """Yield what is known of a form of several uops, each with the kernel that showed it."""
+    """Yield the kernels of a multi-uop form: that of its throughput, and each latency's chain."""
     uops = learned.uops.get(form.name)
     if uops is None or uops.ports is None or len(uops.ports) < 2:
         return
@@ -118,8 +121,8 @@ def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
     yield _Link(form.name, None, instances, "loop", len(instances))
     pairs = {(s.label, t.label): (s, t) for s, t in chains.pairs(form)}
     for number, one in enumerate(learned.latencies[form.name]):
-        told = one.measured == one.measured
-        if told and one.twin in ("", form.name) and (one.source, one.target) in pairs:
+        known = one.measured == one.measured
+        if known and one.twin in ("", form.name) and (one.source, one.target) in pairs:
             chain = chains.chain(form, *pairs[one.source, one.target])
             place = number if one.target == "f" and one.plain and one.cycles else None
             yield _Link(form.name, place, tuple(chain.waiting), chain.notion, chain.copies)
@@ -128,50 +131,54 @@ def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
 def assumed_latencies(
     core: Core, known: Known, uops: Mapping[str, Uops], forms: Sequence[Form]
 ) -> Known:
-    """Return latencies with those of one uop that no chain told."""
+    """Return latencies with estimates for one-uop forms whose chains showed none.
+
+    An estimate is the most common latency of the mnemonic's other forms, or one from or to the same
+    operand, or 1 cycle.
+    """
     single = [form for form in forms if _is_single(core, form, uops[form.name])]
     out = dict(known)
     for form in single:
-        out[form.name] = [_bounded(one, known[form.name]) for one in known[form.name]]
-    alike: dict[tuple[str, bool, str, str], Counter[int]] = {}
+        out[form.name] = [_bounded(latency, known[form.name]) for latency in known[form.name]]
+    common: dict[tuple[str, bool, str, str], Counter[int]] = {}
     for form in single:
-        for one in out[form.name]:
-            if not one.refused and one.cycles:
-                key = form.mnemonic, form.memory is None, one.source, one.target
-                alike.setdefault(key, Counter())[one.cycles] += 1
+        for latency in out[form.name]:
+            if not latency.refused and latency.cycles:
+                key = form.mnemonic, form.memory is None, latency.source, latency.target
+                common.setdefault(key, Counter())[latency.cycles] += 1
     for form in single:
         mine = list(out[form.name])
-        for number, one in enumerate(mine):
-            if one.refused and (one.source, one.target) in _waiting(form):
-                key = form.mnemonic, form.memory is None, one.source, one.target
-                usual = [cycles for cycles, _ in alike.get(key, Counter()).most_common(1)]
-                cycles = next(iter([*usual, *_others(mine, one), 1]))
-                mine[number] = replace(one, cycles=cycles, bound=True, refused="")
+        for number, latency in enumerate(mine):
+            if latency.refused and (latency.source, latency.target) in _pairs(form):
+                key = form.mnemonic, form.memory is None, latency.source, latency.target
+                estimates = [cycles for cycles, _ in common.get(key, Counter()).most_common(1)]
+                cycles = next(iter([*estimates, *_similar(mine, latency), 1]))
+                mine[number] = replace(latency, cycles=cycles, bound=True, refused="")
         out[form.name] = mine
     return out
 
 
 def _is_single(core: Core, form: Form, uops: Uops) -> bool:
-    """Say whether a form computes in one uop, and stores nothing."""
+    """Return whether a form computes in one uop and stores nothing."""
     stored = form.memory is not None and form.memory.written
     return not stored and uops.ports is not None and len(core.computing(uops.ports)) == 1
 
 
-def _waiting(form: Form) -> set[tuple[str, str]]:
-    """Return the pairs of operands of which one may wait for the other."""
+def _pairs(form: Form) -> set[tuple[str, str]]:
+    """Return the pairs of operands that have a latency."""
     return {(s.label, t.label) for s, t in chains.pairs(form)}
 
 
-def _bounded(one: Latency, others: Sequence[Latency]) -> Latency:
-    """Return a latency as the bound that its chain showed, a cycle more than others at most."""
-    if not one.limited or one.measured < _LATE:
-        return one
-    most = max(_others(others, one), default=round(one.measured)) + 1
-    cycles = max(min(round(one.measured), most), 1)
-    return replace(one, cycles=cycles, bound=True, refused="")
+def _bounded(latency: Latency, others: Sequence[Latency]) -> Latency:
+    """Return a bounded latency as that bound, at most a cycle more than similar latencies."""
+    if not latency.limited or latency.measured < _LATE:
+        return latency
+    upper = max(_similar(others, latency), default=round(latency.measured)) + 1
+    cycles = max(min(round(latency.measured), upper), 1)
+    return replace(latency, cycles=cycles, bound=True, refused="")
 
 
-def _others(latencies: Sequence[Latency], one: Latency) -> list[int]:
+def _similar(latencies: Sequence[Latency], one: Latency) -> list[int]:
     """Return known latencies from the same operand, or else to the same one."""
     known = [other for other in latencies if other.plain and other.cycles]
     same = [other.cycles for other in known if other.source == one.source]
@@ -187,35 +194,37 @@ def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
     return [found[n] for n in range(len(links))]
 
 
-def _late(
+def _excess(
     laboratory: Laboratory,
     learned: CoreModel,
     tried: Known,
     measured: Sequence[tuple[_Link, Figure]],
 ) -> list[float]:
-    """Return by how many cycles a link each chain is predicted too late."""
+    """Return the cycles a link by which each chain is predicted too slow."""
     links = [link for link, _ in measured]
     parts = (part for link in links for part in link.kernel)
     core = fit.candidate_laboratory(replace(learned, latencies=tried), laboratory.machine, parts)
-    said = _times(core, links)
+    predictions = _times(core, links)
     return [
         (one.cycles - figure.cycles) / link.copies if one else 0.0
-        for one, (link, figure) in zip(said, measured, strict=True)
+        for one, (link, figure) in zip(predictions, measured, strict=True)
     ]
 
 
-def _shorter(known: Known, links: Sequence[_Link], late: Sequence[float]) -> Known:
-    """Return latencies without the cycles that links are too late by; none ends at nothing."""
+def _shorter(known: Known, links: Sequence[_Link], excess: Sequence[float]) -> Known:
+    """Return latencies shortened by the excess of their chains, to a cycle at least."""
     out = {name: list(some) for name, some in known.items()}
-    for link, cycles in zip(links, late, strict=True):
+    for link, cycles in zip(links, excess, strict=True):
         if link.number is not None and cycles >= _LATE:
-            one = out[link.form][link.number]
-            out[link.form][link.number] = replace(one, cycles=max(1, one.cycles - round(cycles)))
+            latency = out[link.form][link.number]
+            out[link.form][link.number] = replace(
+                latency, cycles=max(1, latency.cycles - round(cycles))
+            )
     return out
 
 
-def _with(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
-    """Return latencies, those that are better as tried."""
+def _with_improved(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
+    """Return the known latencies, with the improved ones as tried."""
     return {
         name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(some)]
         for name, some in known.items()

@@ -1,12 +1,12 @@
-"""Memory rules: splits, store commit, forwarding and stack synchronisation.
+"""Memory rules: splits, store commit, store-to-load forwarding and stack synchronisation.
 
 Microbenchmarks: accesses across 16, 32 and 64 bytes, stores side by side and apart, loads of a part
-of a store or of more, pops and pushes around a change of the stack pointer. Of the simulator's
-rules for each kind, the plainest with the least error is taken. It is an assumption where another
-rule as plain explains as much, or where much of the error is left.
+of a store or of more than one, pops and pushes around a change of the stack pointer. Of the
+simulator's rules for each kind, the plainest one with the least error is taken. It is an assumption
+where another rule as plain explains as much, or where much of the error is left.
 
-A cache that merges bytes and words slowly makes blocking instructions show uops that do not exist.
-The uops of narrow stores are those of their wide relatives there.
+Where the cache merges stores of bytes and words slowly, blocking instructions show uops that do not
+exist. Narrow stores then have the uops of their wide relatives.
 """
 
 import re
@@ -21,17 +21,17 @@ from loopwright.microbench import memory_timing
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
-_LEFT = 0.8  # of the error without a rule that one leaves that is taken although it explains little
-_LONGER = range(1, 9)  # cycles that an access across a boundary keeps its port for
-_NARROW = range(2, 13)  # cycles after which a byte may be stored beside another
-_LEAST = 2  # cycles that the simulator takes of a forwarded value
-_SOONER = range(4)  # cycles of a failed forward that are of the store's own way into the cache
+_LEFT = 0.8  # share of the error without a rule, up to which a rule is taken that explains little
+_LONGER = range(1, 9)  # cycles for which a split access keeps its port
+_NARROW = range(2, 13)  # cycles before a byte can be stored next to another one
+_LEAST = 2  # the fewest cycles that the simulator takes for a forwarded value
+_SOONER = range(4)  # cycles of a failed forward that belong to the store's commit
 
 
 def choose_memory_rules(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with the rules of memory; the same where no form accesses it."""
+    """Return the learned core with memory rules; unchanged without forms that access memory."""
     kit = laboratory.kit
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     if kit.LOAD not in named or kit.STORE not in named:
@@ -39,39 +39,41 @@ def choose_memory_rules(
     load, store = named[kit.LOAD], named[kit.STORE]
     if learned.has_ports(kit.PUSH) and learned.has_ports(kit.POP):
         synced: list[Rules] = [{}, {"rename.stack_sync": True}]
-        learned = _explained(laboratory, learned, port_usage.stack_moves(kit), synced)
-    learned = _explained(
-        laboratory, learned, memory_timing.split_loads(load), list(_crossing("load"))
+        learned = _with_best_rule(laboratory, learned, port_usage.stack_moves(kit), synced)
+    learned = _with_best_rule(
+        laboratory, learned, memory_timing.split_loads(load), list(_splits("load"))
     )
-    stored = sorted(_stored(), key=len)
-    learned = _explained(laboratory, learned, memory_timing.adjacent_stores(store), stored)
+    stored = sorted(_commits(), key=len)
+    learned = _with_best_rule(laboratory, learned, memory_timing.adjacent_stores(store), stored)
     narrow = named.get(kit.FORWARDS["8 bits"][0])
     if narrow and "memory.commit_bytes" in learned.rules:
         rules: list[Rules] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
-        learned = _explained(laboratory, learned, memory_timing.narrow_stores(narrow), rules)
-    learned = _forwarded(laboratory, learned, memory_timing.vector_forwards(kit, named))
+        learned = _with_best_rule(laboratory, learned, memory_timing.narrow_stores(narrow), rules)
+    learned = _with_vector_forwarding(
+        laboratory, learned, memory_timing.vector_forwards(kit, named)
+    )
     some = memory_timing.partial_forwards(kit, named)
     found = dict(zip(some, laboratory.time(list(some.values())), strict=True))
     if not some or not all(found.values()):
         return learned
-    return _explained(laboratory, learned, some, list(_met(found)))
+    return _with_best_rule(laboratory, learned, some, list(_partial_forwards(found)))
 
 
-def _forwarded(
+def _with_vector_forwarding(
     laboratory: Laboratory, learned: CoreModel, kernels: Mapping[str, list[bytes]]
 ) -> CoreModel:
-    """Return what was learned with the cycles of vectors, less those that uops compute for."""
+    """Return the learned core with the latency of forwarded vectors, less that of other uops."""
     figures = laboratory.time(list(kernels.values()))
     if not kernels or not all(figures) or figures[0].cycles < _LEAST:
         return learned
     most = round(figures[0].cycles)
     name = "memory.forward_vector_cycles"
     rules: list[Rules] = [{name: most - n} for n in _SOONER if most - n >= _LEAST]
-    return _explained(laboratory, learned, kernels, rules)
+    return _with_best_rule(laboratory, learned, kernels, rules)
 
 
-def _crossing(what: str) -> Iterator[Rules]:
-    """Yield what accesses across a boundary may cost, nothing first."""
+def _splits(what: str) -> Iterator[Rules]:
+    """Yield the possible costs of accesses across a boundary, none first."""
     yield {}
     for boundary, cycles in product(reversed(memory_timing.BOUNDARIES), _LONGER):
         rule = {f"memory.split_{what}_bytes": boundary, f"memory.split_{what}_cycles": cycles}
@@ -80,23 +82,25 @@ def _crossing(what: str) -> Iterator[Rules]:
             yield {**rule, "ports.load_turns": True}
 
 
-def _stored() -> Iterator[Rules]:
-    """Yield what stores across a boundary may cost, and which are written together."""
-    written: list[Rules] = [{}]
+def _commits() -> Iterator[Rules]:
+    """Yield the possible costs of stores across a boundary, and which stores commit together."""
+    commits: list[Rules] = [{}]
     for boundary, middle in product(reversed(memory_timing.BOUNDARIES), (False, True)):
-        one = {"memory.commit_bytes": boundary, "memory.commit_middle": middle}
-        written += [one, {**one, "memory.commit_parts": True}]
-    for together in written:
-        for rule in _crossing("store"):
+        commit = {"memory.commit_bytes": boundary, "memory.commit_middle": middle}
+        commits += [commit, {**commit, "memory.commit_parts": True}]
+    for together in commits:
+        for rule in _splits("store"):
             yield {**together, **rule}
 
 
-def _met(found: Mapping[str, Figure]) -> Iterator[Rules]:
-    """Yield what loads may take of a part of a store, or of more than one has."""
-    upper, more = (found[name] for name in (memory_timing.UPPER, memory_timing.MORE))
-    later = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
-    failed = [0, *(n for n in (round(more.cycles) - s for s in _SOONER) if n >= _LEAST)]
-    for parts, part, fail, waits in product((False, True), later, failed, (False, True)):
+def _partial_forwards(figures: Mapping[str, Figure]) -> Iterator[Rules]:
+    """Yield the possible costs of loads of a part of a store, or of more than one has."""
+    upper, more = (figures[name] for name in (memory_timing.UPPER, memory_timing.MORE))
+    part_cycles = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
+    failed_cycles = [0, *(n for n in (round(more.cycles) - s for s in _SOONER) if n >= _LEAST)]
+    for parts, part, fail, waits in product(
+        (False, True), part_cycles, failed_cycles, (False, True)
+    ):
         if waits and not fail:
             continue
         rule = {"memory.forward_parts": parts, "memory.forward_part_cycles": part}
@@ -104,39 +108,39 @@ def _met(found: Mapping[str, Figure]) -> Iterator[Rules]:
         yield {name: value for name, value in rule.items() if value}
 
 
-def _explained(
+def _with_best_rule(
     laboratory: Laboratory,
     learned: CoreModel,
     kernels: Mapping[str, list[bytes]],
     rules: Sequence[Rules],
 ) -> CoreModel:
-    """Return what was learned with the rule that explains kernels, where one does."""
+    """Return the learned core with the rule that explains these kernels, if one does."""
     codes = list(kernels.values())
     figures = laboratory.time(codes)
-    timed = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
-    learned = replace(learned, figures=timed)
+    all_figures = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
+    learned = replace(learned, figures=all_figures)
     if not all(figures):
         return learned
     parts = [part for one in codes for part in one]
-    tried = [Hypothesis(learned, rule) for rule in rules]
-    found = fit.fit(laboratory, parts, lambda core: core.time(codes), tried, figures)
-    if found is None:
+    hypotheses = [Hypothesis(learned, rule) for rule in rules]
+    best = fit.fit(laboratory, parts, lambda core: core.time(codes), hypotheses, figures)
+    if best is None:
         return learned
-    without = found.error_of(0)
-    if not found.explained and found.error >= _LEFT * without:
+    without = best.error_of(0)
+    if not best.explained and best.error >= _LEFT * without:
         return learned
-    said = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
-    said += f"{100 * found.error:.1f} %, {100 * without:.1f} % without"
-    return fit.settled(learned, found, said)
+    why = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
+    why += f"{100 * best.error:.1f} %, {100 * without:.1f} % without"
+    return fit.settled(learned, best, why)
 
 
-_NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # of memory and registers, in the name of a form
-_NARROW_CONSTANTS = r"(?<=[mri])(?:8|16)\b"  # of constants, too
+_NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # widths of memory and registers in the name of a form
+_NARROW_CONSTANTS = r"(?<=[mri])(?:8|16)\b"  # widths of constants as well
 _WIDE_BITS = "32", "64"
 
 
 def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with the uops of narrow stores as their wide relatives have them."""
+    """Return the learned core with narrow stores that have the uops of their wide relatives."""
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     if not cycles:
         return learned
@@ -153,7 +157,7 @@ def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
 
 
 def wide_forms(name: str) -> Iterator[str]:
-    """Yield the names that a form has whose memory is wider."""
+    """Yield the names of a form with wider operands."""
     for narrow in (_NARROW_OPERANDS, _NARROW_CONSTANTS):
         for bits in _WIDE_BITS:
             yield re.sub(narrow, bits, name)

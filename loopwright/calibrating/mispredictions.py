@@ -1,18 +1,18 @@
-"""Mispredicted branches and loop exits: what they cost.
+"""Mispredicted branches and loop exits: their cost in cycles.
 
-Mispredictions: branches go by bits of a generator, and the same branches by bits that never change.
-The generator goes on from iteration to iteration through memory, as a predictor learns all branches
-of a loop that begins anew with the same bits. Any predictor mispredicts half of the branches by
-random bits. Their extra cycles over half their number are the cost, with the instructions between
-branch and branch included. The fit takes the cycles of `mispredict.cycles` with which the learned
-core repeats that figure. Where the core lacks figures for the microbenchmark, the difference itself
-is an assumption.
+Mispredictions. Microbenchmark: branches that go by bits of a random generator, and the same
+branches by bits that never change. The generator's state persists in memory from iteration to
+iteration, as a predictor would learn a repeated sequence. Any predictor mispredicts half of the
+random branches. The cost is the difference in cycles over half the number of branches, and includes
+the instructions between branches. The fit finds the value of `mispredict.cycles` with which the
+learned core reproduces that difference. Where the core lacks figures for the microbenchmark, the
+difference itself is an assumption.
 
-Loop exits: a loop of one counting instruction and its branch, of 4 to 512 iterations, inside of
-the loop that is timed. The cycles beyond those of the iterations rise where a slower predictor
-knows the end (`taken_branch.exit_bubble` from `taken_branch.exit_turns` iterations on) and where
-none does (`mispredict.history`). Bisection finds both; what was learned has to predict all kernels
-with them.
+Loop exits. Microbenchmark: a loop of a counting instruction and its branch, of 4 to 512 iterations,
+within the timed loop. The cycles beyond those of the iterations rise where a slower predictor takes
+over (`taken_branch.exit_bubble`, from `taken_branch.exit_turns` iterations on), and where no
+predictor knows the exit (`mispredict.history`). Bisection finds both. The learned core then has to
+predict all kernels.
 """
 
 from collections.abc import Sequence
@@ -29,23 +29,23 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
 
 BRANCHES = 6
-_WRONG = 0.5  # share of random branches
-_SURE = 3.0  # standard deviations
+_WRONG = 0.5  # share of random branches that are mispredicted
+_SURE = 3.0  # standard deviations of a significant difference
 
 
 def measure_mispredictions(laboratory: Laboratory) -> Mispredicted:
-    """Return what a misprediction costs."""
+    """Measure the cost of a misprediction."""
     random, known = (laboratory.kit.gone(by, BRANCHES) for by in (True, False))
-    every = tuple(product((False, True), repeat=BRANCHES))
-    runs = [_run(every), _run((tuple(n % 2 == 1 for n in range(BRANCHES)),))]
-    one, other = laboratory.turns([random, known], runs)
-    wrong = BRANCHES * _WRONG
-    error = (one.uncertainty**2 + other.uncertainty**2) ** 0.5 / wrong
-    refused = one.refused or other.refused
-    cost = (one.cycles - other.cycles) / wrong
+    all_ways = tuple(product((False, True), repeat=BRANCHES))
+    runs = [_run(all_ways), _run((tuple(n % 2 == 1 for n in range(BRANCHES)),))]
+    by_random, by_constant = laboratory.turns([random, known], runs)
+    mispredicted = BRANCHES * _WRONG
+    error = (by_random.uncertainty**2 + by_constant.uncertainty**2) ** 0.5 / mispredicted
+    refused = by_random.refused or by_constant.refused
+    cost = (by_random.cycles - by_constant.cycles) / mispredicted
     if not refused and cost <= _SURE * error:
-        refused = f"random branches take no longer than others: {one.cycles:.2f} cycles"
-    return Mispredicted(one, other, Figure(cost, error, refused), BRANCHES)
+        refused = f"random branches take no longer than others: {by_random.cycles:.2f} cycles"
+    return Mispredicted(by_random, by_constant, Figure(cost, error, refused), BRANCHES)
 
 
 def _run(ways: tuple[tuple[bool, ...], ...]) -> Run:
@@ -53,39 +53,42 @@ def _run(ways: tuple[tuple[bool, ...], ...]) -> Run:
 
 
 _CYCLES = "mispredict.cycles"
-_AROUND = 12  # cycles more or less than the difference that are tried
-_NEAR_CYCLES = 1.5  # cycles of one misprediction by which what was learned may be off
+_AROUND = 12  # cycles around the measured difference that are tried
+_NEAR_CYCLES = 1.5  # tolerance of the simulated difference, cycles per misprediction
 
 
 def fit_mispredictions(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with the cycles of a misprediction, where they are known."""
-    found = learned.special.mispredicted if learned.special else None
-    if found is None or not found.cost:
+    """Return the learned core with the cycles of a misprediction, where they are known."""
+    measurement = learned.special.mispredicted if learned.special else None
+    if measurement is None or not measurement.cost:
         return learned
-    measured = f"{found.cost.cycles:.1f} +- {found.cost.uncertainty:.1f} cycles more for each of "
+    cost = measurement.cost
+    measured = f"{cost.cycles:.1f} +- {cost.uncertainty:.1f} cycles more for each of "
     measured += "half of the branches that go by random bits"
-    cycles, off = _fitted(laboratory, learned, found)
-    said = fitted(f"{measured}, with what stands between them")
-    if off > _NEAR_CYCLES:
-        cycles = round(found.cost.cycles)
-        said = assumed(f"nothing stands between them; {measured} [{SOURCE}]")
-    return replace(learned, rules={**learned.rules, _CYCLES: (cycles, said)})
+    cycles, error = _fitted(laboratory, learned, measurement)
+    evidence = fitted(f"{measured}, with what stands between them")
+    if error > _NEAR_CYCLES:
+        cycles = round(measurement.cost.cycles)
+        evidence = assumed(f"nothing stands between them; {measured} [{SOURCE}]")
+    return replace(learned, rules={**learned.rules, _CYCLES: (cycles, evidence)})
 
 
-def _fitted(laboratory: Laboratory, learned: CoreModel, found: Mispredicted) -> tuple[int, float]:
-    """Return the cycles that explain the difference best, and by how many they do not."""
+def _fitted(
+    laboratory: Laboratory, learned: CoreModel, measurement: Mispredicted
+) -> tuple[int, float]:
+    """Return the parameter that reproduces the measured difference best, and the error left."""
     code = laboratory.kit.gone(True, BRANCHES)
-    middle = round(found.cost.cycles)
+    middle = round(measurement.cost.cycles)
     best = middle, float("inf")
     for cycles in range(max(middle - _AROUND, 1), middle + _AROUND + 1):
         settings = {_CYCLES: cycles}
-        said = measure_mispredictions(
+        simulated = measure_mispredictions(
             fit.candidate_laboratory(learned, laboratory.machine, [code], settings)
         )
-        if said.cost:
+        if simulated.cost:
             best = min(
                 best,
-                (cycles, abs(said.cost.cycles - found.cost.cycles)),
+                (cycles, abs(simulated.cost.cycles - measurement.cost.cycles)),
                 key=lambda one: one[1],
             )
     return best
@@ -97,50 +100,53 @@ EXIT, TURNS, HISTORY = (
     "mispredict.history",
 )
 _COUNTS = (4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
-_GAIN = 0.8  # of the error without late ends that one which explains little leaves at most
-_MOST_LATE = 100  # cycles that the simulator takes
-_SHORT = 4  # of these counts, loops whose end any predictor knows
-_LATE = 1.5  # cycles that a late end costs at least
-_LOOP_EXITS_SURE = 2.0  # uncertainties
-_LOOP_EXITS_AROUND = 1  # cycles around the step that are tried: what else an end waits for is in it
-_FIRST_TURNS, _EARLY = 3, range(1, 7)  # iterations from which on any end may be late; its cycles
-_RISES = 2  # of adjacent counts that are dear, where a step and not a single count is meant
+_GAIN = 0.8  # share of the error without late exits that a poor rule leaves, at most
+_MOST_LATE = 100  # cycles that the simulator takes, at most
+_SHORT = 4  # of these counts: loops whose exit any predictor knows
+_LATE_COST = 1.5  # cycles that a late exit costs, at least
+_LOOP_EXITS_SURE = 2.0  # uncertainties of a significant cost
+# cycles around the step that are tried, as it includes other waits of the exit
+_LOOP_EXITS_AROUND = 1
+_FIRST_TURNS, _EARLY = 3, range(1, 7)  # iterations from which on any exit may be late, and its cost
+_STEP_LENGTH = 2  # adjacent expensive counts that make a step
 
 
 def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with the costs of loop exits; the same where they are not told."""
-    lost = _Lost(laboratory)
-    if not lost.known:
+    """Return the learned core with the costs of loop exits; unchanged where kernels do not tell."""
+    exits = _ExitCosts(laboratory)
+    if not exits.known:
         return learned
-    dear = learned.special.mispredicted.cost if learned.special else None
-    wrong = dear.cycles / 2 if dear else float("inf")
-    forgotten = lost.first(wrong)
-    late = lost.first(_LATE, below=forgotten)
-    # The branch that closes the outer loop is remembered, too.
+    misprediction = learned.special.mispredicted.cost if learned.special else None
+    half_misprediction = misprediction.cycles / 2 if misprediction else float("inf")
+    forgotten = exits.first(half_misprediction)
+    late = exits.first(_LATE_COST, below=forgotten)
+    # The branch that closes the outer loop takes part in the history, too.
     rules: Rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
-    steps = lost.steps(late, forgotten) if late else ()
-    tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
-    tried += [{**rules, TURNS: _FIRST_TURNS, EXIT: step} for step in _EARLY]
-    found = _fitted_exits(laboratory, learned, tried, lost)
+    steps = exits.steps(late, forgotten) if late else ()
+    hypotheses_rules = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
+    hypotheses_rules += [{**rules, TURNS: _FIRST_TURNS, EXIT: step} for step in _EARLY]
+    found = _fitted_exits(laboratory, learned, hypotheses_rules, exits)
     if found is None:
         return learned
-    said = f"{len(lost.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
-    said += f"mean error {100 * found.error:.1f} %"
+    measured_by = (
+        f"{len(exits.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
+    )
+    measured_by += f"mean error {100 * found.error:.1f} %"
     if not found.explained:
-        # Where ends are late by no one number of cycles, the best one is better than none.
+        # Where late exits have no single cost, the best approximation is better than none.
         if not forgotten or found.error > _GAIN * found.error_of(0):
             return learned
-        why = assumed(f"no rule explains {said}")
+        why = assumed(f"no rule explains {measured_by}")
         return fit.with_rules(learned, found.hypothesis.rules, why)
-    learned = fit.settled(learned, found, said)
+    learned = fit.settled(learned, found, measured_by)
     if forgotten:
         return learned
-    why = assumed(f"at least as long as the longest loop that was timed; {said}")
+    why = assumed(f"at least as long as the longest loop that was timed; {measured_by}")
     return fit.with_rules(learned, {HISTORY: rules[HISTORY]}, why)
 
 
-class _Lost:
-    """Cycles of loops by their iterations, and what their ends cost."""
+class _ExitCosts:
+    """Cycles of inner loops by their iterations, and the cost of their exits."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
@@ -148,7 +154,7 @@ class _Lost:
         self.known = self._time(_COUNTS)
         pairs = list(pairwise(_COUNTS))
         if self.known:
-            # The count is a chain of one instruction, and a taken branch a whole cycle.
+            # The counting instruction is a chain, and a taken branch takes a whole cycle.
             self._turn = round(
                 median(
                     (self.figures[b].cycles - self.figures[a].cycles) / (b - a) for a, b in pairs
@@ -167,56 +173,58 @@ class _Lost:
         """Return the cycles of a loop beyond those of its iterations."""
         return self.figures[count].cycles - count * self._turn
 
-    def first(self, most: float, below: int | None = None) -> int | None:
-        """Return the fewest iterations whose end costs so many cycles more than short ones."""
+    def first(self, cost: float, below: int | None = None) -> int | None:
+        """Return the fewest iterations whose exit costs so much more than one of short loops."""
         counts = [count for count in _COUNTS if below is None or count < below]
-        dear = [self._dear(count, most) for count in counts]
-        if dear[-_RISES:] != [True] * len(dear[-_RISES:]):
+        expensive = [self._is_expensive(count, cost) for count in counts]
+        if expensive[-_STEP_LENGTH:] != [True] * len(expensive[-_STEP_LENGTH:]):
             return None
-        start = len(dear) - next((n for n, one in enumerate(reversed(dear)) if not one), len(dear))
+        start = len(expensive) - next(
+            (n for n, one in enumerate(reversed(expensive)) if not one), len(expensive)
+        )
         if start == 0:
             return None
         low, high = counts[start - 1], counts[start]
         while high - low > 1:
             middle = (low + high) // 2
-            # What ends in time by turns has no one speed.
-            if not self._time([middle]) or self._dear(middle, most):
+            # Exits that are predicted at times have no stable speed.
+            if not self._time([middle]) or self._is_expensive(middle, cost):
                 high = middle
             else:
                 low = middle
         return high
 
-    def _dear(self, count: int, most: float) -> bool:
+    def _is_expensive(self, count: int, most: float) -> bool:
         noise = _LOOP_EXITS_SURE * self.figures[count].uncertainty
         return self.extra(count) - self._base >= max(most, noise)
 
     def steps(self, late: int, forgotten: int | None) -> Sequence[int]:
-        """Return cycles that a late end may cost more than an early one.
+        """Return the costs of a late exit to try.
 
-        Short loops may take less than a cycle an iteration: Redwood Cove's up to 16 take half of
-        one, and longer ones a whole one.
+        Short loops may take less than a cycle an iteration: on Redwood Cove half a cycle up to 16
+        iterations, and a whole one beyond.
         """
-        some = [n for n in self.figures if late <= n < (forgotten or n + 1)]
+        late_counts = [n for n in self.figures if late <= n < (forgotten or n + 1)]
         first, *_, last = _COUNTS[:_SHORT]
         rate = (self.figures[last].cycles - self.figures[first].cycles) / (last - first)
-        quick = self._turn - min(rate, self._turn)
+        saved_cycles = self._turn - min(rate, self._turn)
         least, most = (
-            round(choose(self.extra(n) + share * n for n in some) - self._base)
-            for choose, share in ((median, 0.0), (max, quick))
+            round(choose(self.extra(n) + share * n for n in late_counts) - self._base)
+            for choose, share in ((median, 0.0), (max, saved_cycles))
         )
         most = min(most + _LOOP_EXITS_AROUND, _MOST_LATE)
         return range(min(max(least - _LOOP_EXITS_AROUND, 1), most), most + 1)
 
 
 def _fitted_exits(
-    laboratory: Laboratory, learned: CoreModel, rules: Sequence[Rules], lost: _Lost
+    laboratory: Laboratory, learned: CoreModel, rules: Sequence[Rules], lost: _ExitCosts
 ) -> fit.Fit | None:
-    """Return how rules explain the loops."""
+    """Fit rules to the loops."""
     counts = sorted(lost.figures)
     codes = [laboratory.kit.counting(count) for count in counts]
-    took = [lost.figures[count] for count in counts]
-    tried = [Hypothesis(learned, one) for one in rules]
-    return fit.fit(laboratory, codes, lambda core: _timed(core, counts), tried, took)
+    measured = [lost.figures[count] for count in counts]
+    hypotheses = [Hypothesis(learned, one) for one in rules]
+    return fit.fit(laboratory, codes, lambda core: _timed(core, counts), hypotheses, measured)
 
 
 def _timed(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:

@@ -217,7 +217,7 @@ def unions(
 
 
 def _ports_of_mixture(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
-    """Return how many ports so many uops of each class use together, and whether it may be more.
+    """Return the number of ports that a mixture of classes uses, and whether it is a lower bound.
 
     Early binding makes mixtures slower than their ports need; nothing makes them faster. The
     dispatch width hides further ports. None where the cycles fit no number of ports.
@@ -364,7 +364,7 @@ def solver() -> Any:
 
 
 def _ports_together(found: Sequence[Ports], some: Sequence[int]) -> int:
-    """Return how many ports some classes have together."""
+    """Return the number of ports that some classes have together."""
     return len(frozenset().union(*(found[n] for n in some)))
 
 

@@ -165,7 +165,7 @@ class Core:
         return self.vector_loads.get(bits, self.class_ports(self.load))
 
     def shown_by_blockers(self, uops: Sequence[Ports]) -> tuple[int, ...]:
-        """Return how many of these uops the blocking instructions of each class show."""
+        """Return the number of these uops that the blocking instructions of each class show."""
         shown = [sum(one <= ports for one in uops) for ports in self.ports]
         if self._storing is not None:
             shown[self._storing] += sum(one == self.store_data for one in uops)

@@ -1,9 +1,9 @@
-"""Self-check of a learned core: held-out loops with and without calls, measured and predicted.
+"""Self-check of a learned core on held-out loops, with and without calls.
 
-No pass learned from them. Blocks are loops of random forms, drawn by how often libraries use them.
-Loops are of few instructions, at random code offsets, or with calls of a return among them. What
-the core predicts of them, and the range that it gives, stand in held-out.csv beside what the
-machine took, so that whoever has the folder can repeat it.
+No pass learns from them. Blocks are loops of random forms, drawn by their use in libraries. Other
+loops have few instructions at random code offsets, or calls of a return. held-out.csv has the
+core's predictions and their ranges beside the measurements, so that anyone with the folder can
+repeat the check.
 """
 
 import csv
@@ -32,16 +32,16 @@ from loopwright.predicting.error_ranges import Span
 
 BLOCKS, OFFSETS, CALLS = "blocks", "loops at code offsets", "loops with calls"
 _SEED = 97
-_BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
+_BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; loop bodies, and code offsets of each
 _CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
 _ALIGNED = range(0, 64, 16)  # code offsets of loops with calls, as functions have them
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
-_USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
+_USAGE = 0.5  # per million instructions: the weight of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
-_NEAR = 0.05  # relative: a prediction that is as measured
-_OUTSIDE = 0.025  # share of the measurements below a range, and of those above it
-_NOISE = 0.02  # relative: no range is narrower to either side, as measurements differ by it
-_AGREES = 0.005  # cycles by which a prediction may differ from that of the file
+_NEAR = 0.05  # relative error of a correct prediction
+_OUTSIDE = 0.025  # share of the measurements below a range, and above it
+_NOISE = 0.02  # relative: a range is at least that wide to either side
+_AGREES = 0.005  # cycles by which a repeated prediction may differ from the file
 _COLUMNS = ("kind", "hex", "offset", "cycles", "uncertainty", "predicted", "low", "high", "error")
 
 
@@ -49,7 +49,7 @@ _COLUMNS = ("kind", "hex", "offset", "cycles", "uncertainty", "predicted", "low"
 class HeldOut:
     """A loop that no pass learned from: cycles an iteration, measured and predicted.
 
-    predicted, low and high are None without figures; error then says why.
+    predicted, low and high are None without figures; error is the reason.
     """
 
     kind: str
@@ -69,13 +69,13 @@ class HeldOut:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the measurement as a multiple of the least and of the most that is predicted."""
+        """Return the measurement as multiples of the least and the most predicted cycles."""
         low = self.low if self.low is not None else self.predicted
         high = self.high if self.high is not None else self.predicted
         return self.cycles / (low or self.cycles), self.cycles / (high or self.cycles)
 
     def within(self, span: Span) -> bool:
-        """Say whether the measurement lies in the range of the prediction."""
+        """Return whether the measurement lies in the range of the prediction."""
         least, most = self.ends
         return least >= span.least and most <= span.most
 
@@ -99,14 +99,14 @@ class Judgement:
 
     @property
     def shares(self) -> str:
-        """Say how many are near, and how many of the ranges hold."""
+        """Describe the shares of near predictions and of ranges that hold."""
         return f"{100 * self.near:.0f} % within 5 %, {100 * self.within:.0f} % of the ranges hold"
 
 
 def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> list[HeldOut]:
-    """Return what the machine takes for held-out loops, with what the learned core predicts.
+    """Time held-out loops, and predict them with the learned core.
 
-    What the machine refuses is not held out: nothing can be said of it.
+    Loops that the machine refuses are dropped.
     """
     trials = [
         *_blocks(laboratory, forms),
@@ -130,7 +130,7 @@ _Texts = tuple[str, str, Mapping[str, str]]
 
 
 def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -> Sequence[_Texts]:
-    """Return the texts of a core: as they are, and at both ends of its ranges."""
+    """Return the texts of a core, as they are and at both ends of its ranges."""
     costs = core_figures.parameter_ends(microarchs.of_text("learned", toml), {})
     out: list[_Texts] = [(toml, table, {})]
     for number, end in enumerate((core_figures.LEAST, core_figures.MOST)):
@@ -141,7 +141,7 @@ def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -
 
 
 def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
-    """Return held-out loops with what a core predicts, by its texts as _ends has them."""
+    """Return held-out loops with the predictions of a core; texts are those of _ends."""
     trials = [
         Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
     ]
@@ -216,7 +216,7 @@ def _calls(
 
 
 def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
-    """Draw some forms that compilers put beside each other."""
+    """Draw forms that compilers put beside each other."""
     while True:
         some = draw.choices(cheap, k=draw.randint(1, _SHORT))
         if _may_meet(some):
@@ -224,7 +224,7 @@ def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
 
 
 def _may_meet(forms: Sequence[Form]) -> bool:
-    """Say whether no form leaves upper halves of vectors as they are where another uses them."""
+    """Return whether no form keeps upper halves of vectors that another form writes."""
     return all(one.beside(other) for one in forms for other in forms)
 
 
@@ -233,7 +233,7 @@ def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:
 
 
 def _cheap(learned: CoreModel, form: Form) -> bool:
-    """Say whether a form starts so often that what delivers a short loop may bind it."""
+    """Return whether a form has a throughput at which the front end may limit a short loop."""
     rate = learned.throughputs[form.name]
     return form.memory is None and rate.clean and rate.cycles <= 0.5
 
@@ -243,9 +243,9 @@ def _loop(isa: str, body: bytes, offset: int) -> Trial:
 
 
 def span(found: Sequence[HeldOut]) -> Span:
-    """Return what 95 of 100 measurements of such code come to, relative to what is predicted.
+    """Return the range that holds 95 of 100 measurements of such code, relative to predictions.
 
-    As there are few, the range is that which holds the next one as often: of some dozens all of
+    With few measurements it is the range that holds the next one as often: for some dozens, all of
     them.
     """
     ends = [one.ends for one in found if one.predicted is not None]
@@ -273,7 +273,7 @@ def judged(found: Sequence[HeldOut]) -> list[Judgement]:
 
 
 def sentence(judged_kinds: Sequence[Judgement]) -> str:
-    """Return one sentence on all kinds: mean errors, what is within 5 %, ranges that hold."""
+    """Return a sentence on all kinds: mean errors, shares within 5 %, ranges that hold."""
     parts = [
         f"{100 * one.error:.1f} % on {one.answered} of {one.asked} {one.kind} ({one.shares})"
         for one in judged_kinds
@@ -282,7 +282,7 @@ def sentence(judged_kinds: Sequence[Judgement]) -> str:
 
 
 def texts(found: Sequence[HeldOut], core: str) -> dict[str, str]:
-    """Return the files of a core that held-out loops make up, by their names."""
+    """Return the files of a core that follow from held-out loops, by name."""
     if not any(one.predicted is not None for one in found):
         return {core_files.HELD_OUT: text(found)}
     file = io.StringIO()
@@ -338,8 +338,8 @@ def read(folder: Path) -> list[HeldOut]:
 def check(machine: Known, folder: Path) -> list[Judgement]:
     """Return the judgement of a core in a folder, predicted anew from its files.
 
-    InputError where the files predict something else than held-out.csv says: one of them was
-    changed, or comes from another version.
+    InputError where the files predict something other than held-out.csv states: a file was changed,
+    or comes from another version.
     """
     said = read(folder)
     toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))

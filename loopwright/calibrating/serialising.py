@@ -1,12 +1,12 @@
 """Serialising instructions: microbenchmarks and fit.
 
-Copies of an instruction run alone, among nops, among loads, and among chains of moves. The slope
-between loops of two and of four copies leaves the loop out. What overlaps a chain adds nothing to
-it; what waits for it takes the sum.
+Copies of an instruction are timed alone, among nops, among loads, and among chains of moves. The
+slope between loops of two and of four copies excludes the loop. A chain that overlaps the
+instruction adds nothing to its cycles; one that waits for it adds all of its own.
 
-The fit of an instruction for which the simulator drains the pipeline is the cycles after the drain.
-Of any other it is dispatch slots and cycles of a unit. An instruction that neither explains is left
-out, with its figures.
+For an instruction that drains the simulated pipeline, the cycles after the drain are fitted. Any
+other one is fitted with dispatch slots and cycles of a busy unit. An instruction that neither
+explains is left out, with its figures.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,42 +25,42 @@ from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 
 ALONE = "alone"
-_COPIES = (2, 4)  # few: a slow one of 80 takes longer than a trial may
+_COPIES = (2, 4)  # few, as a trial of 80 slow copies would take too long
 _NOPS = (12, 48)
 _CHAINS = (12, 36)
 _LOADS = 6
-_TOLD = 4  # kernels of an instruction that have to have a figure
-_GUEST = "hypervisor"  # what /proc/cpuinfo says of a guest
+_TOLD = 4  # kernels of an instruction that need a figure
+_GUEST = "hypervisor"  # what /proc/cpuinfo lists in a guest
 
 
 def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Serialising:
-    """Return what is known of all of them that user mode has."""
+    """Measure all serialising instructions of user mode."""
     kit, features = laboratory.kit, laboratory.machine.features
-    left = dict.fromkeys(kit.PRIVILEGED, "privileged: user mode cannot execute it")
-    chosen = []
+    left_out = dict.fromkeys(kit.PRIVILEGED, "privileged: user mode cannot execute it")
+    measurable = []
     for name, one in kit.SERIAL.items():
         if one.needs and one.needs not in features:
             continue
         if one.traps and _GUEST in features:
-            left[name] = "a hypervisor answers it in the place of this guest's CPU"
+            left_out[name] = "a hypervisor answers it in the place of this guest's CPU"
         else:
-            chosen.append(name)
-    found = {}
-    for name in chosen:
-        kernels = asked(kit, name, forms.get(kit.LOAD))
+            measurable.append(name)
+    known = {}
+    for name in measurable:
+        kernels = kernels_of(kit, name, forms.get(kit.LOAD))
         timed = dict(zip(kernels, slopes(laboratory, list(kernels.values())), strict=True))
-        figures = {said: figure for said, figure in timed.items() if figure}
+        figures = {label: figure for label, figure in timed.items() if figure}
         if len(figures) < min(_TOLD, len(timed)):
-            left[name] = next(figure.refused for figure in timed.values() if not figure)
+            left_out[name] = next(figure.refused for figure in timed.values() if not figure)
         else:
-            found[name] = figures
-    return Serialising(found, left)
+            known[name] = figures
+    return Serialising(known, left_out)
 
 
-def asked(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
-    """Return a copy and the code beside it, by the kind of that code."""
-    one = kit.SERIAL[name]
-    code = one.before + one.code
+def kernels_of(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
+    """Return kernels of a copy and its neighbouring code, by the kind of that code."""
+    instruction = kit.SERIAL[name]
+    code = instruction.before + instruction.code
     out = {ALONE: code}
     for number in _NOPS:
         out[f"beside {number} nops"] = code + kit.nop() * number
@@ -80,13 +80,13 @@ def asked(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
 
 
 def _alone(figures: Mapping[str, Figure]) -> float:
-    """Return the cycles of a copy alone; without them those beside the least."""
+    """Return the cycles of a copy alone, or else those beside the cheapest neighbours."""
     least = min(figures.values(), key=lambda one: one.cycles)
     return figures.get(ALONE, least).cycles
 
 
 def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
-    """Return the cycles of a copy of each kernel."""
+    """Return the cycles of a copy in each kernel."""
     few, many = _COPIES
     timed = laboratory.turns([kernel * times for kernel in kernels for times in _COPIES])
     out = []
@@ -97,78 +97,76 @@ def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
     return out
 
 
-_WORST = 0.15  # relative error of a kernel of an instruction that is explained
+_WORST = 0.15  # relative error of one kernel of an explained instruction, at most
 _LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
-_MOST_PLACES = 255  # that the simulator takes
+_MOST_PLACES = 255  # slots that the simulator takes, at most
 
 
 def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with what serialises, as far as the simulator explains it."""
+    """Return the learned core with the serialising instructions that the simulator explains."""
     special = learned.special
     if special is None:
         return learned
     named = {form.name: form for form in forms}
-    left = dict(special.left)
+    left_out = dict(special.left)
     for name, figures in special.serialising.figures.items():
-        kernels = asked(laboratory.kit, name, named.get(laboratory.kit.LOAD))
-        codes = [kernels[said] for said in figures]
+        kernels = kernels_of(laboratory.kit, name, named.get(laboratory.kit.LOAD))
+        codes = [kernels[label] for label in figures]
         parameter = f"serial.{name}"
         if parameter in binding.parameters():
-            found = _waiting(laboratory, learned, parameter, codes, figures)
+            result = _with_drain(laboratory, learned, parameter, codes, figures)
         else:
-            found = _row(laboratory, learned, name, codes, figures)
-        if isinstance(found, str):
-            left[name] = found
+            result = _with_uops(laboratory, learned, name, codes, figures)
+        if isinstance(result, str):
+            left_out[name] = result
         else:
-            learned = found
-    return replace(learned, special=replace(special, left=left))
+            learned = result
+    return replace(learned, special=replace(special, left=left_out))
 
 
-def _waiting(
+def _with_drain(
     laboratory: Laboratory,
     learned: CoreModel,
     parameter: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
 ) -> CoreModel | str:
-    """Return what was learned with the cycles of what waits for all before it, or why without.
+    """Return the learned core with the cycles of an instruction that drains, or a refusal.
 
-    Where one number of cycles does not explain all kernels, those that explain each of them best
+    Where no single number of cycles explains all kernels, the numbers that explain each kernel best
     are its range.
     """
     alone = ceil(_alone(figures))
     cycles = range(max(1, alone - _LESS), alone + _MORE)
     overlap = f"{parameter}_overlap"
     plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
-    found = _fitted(laboratory, codes, figures, plain)
-    off = found.errors
+    found = _fit(laboratory, codes, figures, plain)
+    all_errors = found.errors
     if overlap in binding.parameters():
-        near = found.hypothesis.rules
-        more = [{**near, overlap: n} for n in range(1, cycles[found.best])]
+        without_overlap = found.hypothesis.rules
+        more = [{**without_overlap, overlap: n} for n in range(1, cycles[found.best])]
         tried = [*plain, *(Hypothesis(learned, one) for one in more)]
-        found = _fitted(laboratory, codes, figures, tried)
+        found = _fit(laboratory, codes, figures, tried)
     errors = found.errors[found.best]
     if min(errors) >= 1.0:
-        return _unlike(figures, "", errors)
+        return _unexplained(figures, "", errors)
     rules = dict(found.hypothesis.rules)
     if _explains(errors):
-        said = (
-            f"{len(codes)} kernels, alone and beside others, mean error {100 * found.error:.1f} %"
-        )
-        return fit.with_rules(learned, rules, fitted(said))
+        why = f"{len(codes)} kernels, alone and beside others, mean error {100 * found.error:.1f} %"
+        return fit.with_rules(learned, rules, fitted(why))
     value = int(str(rules[parameter]))
-    each = [
-        min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
+    best_of_each = [
+        min(range(len(cycles)), key=lambda n: (all_errors[n][kernel], abs(cycles[n] - value)))
         for kernel, error in enumerate(errors)
         if error < 1.0
     ]
-    ends = sorted({value, *(cycles[n] for n in each)})
+    ends = sorted({value, *(cycles[n] for n in best_of_each)})
     rules[parameter] = Between(value, ends[0], ends[-1], "what each of the kernels asks for")
-    doubt = _unlike(figures, "waits otherwise than the simulator has it", errors)
+    doubt = _unexplained(figures, "waits otherwise than the simulator has it", errors)
     return fit.with_rules(learned, rules, assumed(doubt))
 
 
-def _fitted(
+def _fit(
     laboratory: Laboratory,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
@@ -180,23 +178,23 @@ def _fitted(
     return found
 
 
-def _row(
+def _with_uops(
     laboratory: Laboratory,
     learned: CoreModel,
     name: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
 ) -> CoreModel | str:
-    """Return what was learned with the uops of what the table has, or why without.
+    """Return the learned core with the uops of an instruction in the table, or a refusal.
 
-    Where no uops explain all kernels, the range is from the dearest that exceed none of them to the
-    cheapest that undercut none.
+    Where no uops explain all kernels, the range is the whole set of candidates, the most expensive
+    one slowed to the slowest kernel.
     """
     (forms,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
     if not forms:
         return "the simulator has no form for it"
     form = forms[0]
-    tried = [
+    hypotheses = [
         Hypothesis(
             replace(
                 learned,
@@ -206,40 +204,40 @@ def _row(
         )
         for uops in _uops(learned, _alone(figures))
     ]
-    found = _fitted(laboratory, codes, figures, tried)
+    found = _fit(laboratory, codes, figures, hypotheses)
     errors, best = found.errors[found.best], found.hypothesis.learned
     if min(errors) >= 1.0:
-        return _unlike(figures, "", errors)
+        return _unexplained(figures, "", errors)
     if _explains(errors):
         return best
-    why = assumed(_unlike(figures, "neither its places nor a unit explain it", errors))
-    every = [one.learned.uops[form] for one in tried]
-    least = min(every, key=lambda one: (one.busy, one.slots))
-    most = max(every, key=lambda one: (one.busy, one.slots))
+    why = assumed(_unexplained(figures, "neither its places nor a unit explain it", errors))
+    candidates = [one.learned.uops[form] for one in hypotheses]
+    least = min(candidates, key=lambda one: (one.busy, one.slots))
+    most = max(candidates, key=lambda one: (one.busy, one.slots))
     chosen = replace(best.uops[form], why=why)
-    doubt = Doubt(least, _slower(most, figures), why)
+    doubt = Doubt(least, _slowest(most, figures), why)
     return replace(best, uops={**best.uops, form: chosen}, doubts={**best.doubts, form: doubt})
 
 
-def _slower(uops: Uops, figures: Mapping[str, Figure]) -> Uops:
-    """Return uops with a unit as busy as the dearest code beside a copy asks for."""
+def _slowest(uops: Uops, figures: Mapping[str, Figure]) -> Uops:
+    """Return uops with a unit as busy as the slowest kernel of a copy asks for."""
     first = next(iter(figures.values())).cycles
     more = max(one.cycles - first for one in figures.values())
     return replace(uops, busy=max(uops.busy, ceil(first + more)))
 
 
-def _uops(learned: CoreModel, alone: float) -> Iterator[Uops]:
-    """Yield what may make a copy take so long: dispatch, or a unit of its own beside a port."""
+def _uops(learned: CoreModel, cycles: float) -> Iterator[Uops]:
+    """Yield uops with which a copy takes so long: by dispatch slots, or by a busy unit."""
     core = learned.core
-    busy = round(alone)
-    sent = min(busy * core.width, _MOST_PLACES)
+    busy = round(cycles)
+    slots_at_width = min(busy * core.width, _MOST_PLACES)
     why = "what it takes beside nops, loads and a chain"
-    # One port is busy as a unit is; several take turns.
-    one = frozenset([max(core.all_arithmetic)])
+    # A busy single port acts as a unit; several ports take turns.
+    single_port = frozenset([max(core.all_arithmetic)])
     for ports in dict.fromkeys(
-        (one, core.all_arithmetic, core.class_ports(core.store) or core.all_arithmetic)
+        (single_port, core.all_arithmetic, core.class_ports(core.store) or core.all_arithmetic)
     ):
-        for slots in sorted({1, 2, max(sent, 1)}):
+        for slots in sorted({1, 2, max(slots_at_width, 1)}):
             yield Uops(slots, (ports,), busy if busy > 1 else 0, why)
 
 
@@ -247,7 +245,7 @@ def _explains(errors: Sequence[float]) -> bool:
     return fmean(errors) <= fit.EXPLAINED and max(errors) <= _WORST
 
 
-def _unlike(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
+def _unexplained(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
     if min(errors) >= 1.0:
         return "the learned core has no figures for the code beside it"
     took = ", ".join(f"{said} {one.cycles:.1f}" for said, one in figures.items())

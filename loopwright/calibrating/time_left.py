@@ -1,12 +1,12 @@
-"""Time that a run of calibrate still takes: what its steps need, at the last minute's pace."""
+"""Time left of a run of calibrate: the answers that its steps need, at the recent pace."""
 
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-# Steps by how their names begin: answers a form, answers besides, and seconds a form for fits on
-# idle CPUs. Figures are between those of runs on Zen 4 and Redwood Cove guests.
+# Steps by the beginning of their names: answers per form, further answers, and seconds per form of
+# fits on idle CPUs. The figures lie between those of runs on Zen 4 and Redwood Cove guests.
 STEPS: Sequence[tuple[str, float, int, float]] = (
     ("throughput", 1.0, 0, 0.0),
     ("latencies", 2.7, 0, 0.0),
@@ -25,13 +25,13 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
     ("calls", 0.0, 30, 0.0023),
     ("held-out", 0.0, 330, 0.0),
 )
-_TELLING = 400  # answers by which their rate is known
-_STEADY = 2000  # answers by which the last few of a step, which are repeated often, do not tell
-_RECENT = 60.0  # seconds whose pace is taken to last: other work comes and goes
+_TELLING = 400  # answers after which the pace is known
+_STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
+_RECENT = 60.0  # seconds whose pace is taken to last, as other load comes and goes
 
 
 class TimeLeft:
-    """The time that a run still takes, by the answers and the fits that its steps need."""
+    """Estimate of the time that a run still takes."""
 
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
@@ -43,37 +43,37 @@ class TimeLeft:
         self._step, self._before = 0, 0  # number of the step, and answers of this run before it
 
     def kept(self, answers: int) -> None:
-        """Take how many answers an earlier run left."""
+        """Set the number of answers that an earlier run left."""
         self._kept = answers
 
     def step(self, what: str) -> None:
-        """Take what is learned next."""
+        """Set what is learned next."""
         self._doing = what
         names = [n for n, (name, *_) in enumerate(STEPS) if what.startswith(name)]
         if names:
             self._step, self._before = names[-1], self._asked
 
     def answered(self, asked: int, seconds: float) -> None:
-        """Take how many trials this run has had answered, and the seconds that the last took."""
+        """Count the trials answered by this run, and the seconds of the last ones."""
         self._asked = asked
         self._timed += seconds
         now = time.monotonic()
         self._marks.append((now, asked, self._timed))
-        while len(self._marks) > 2 and self._tells(self._marks[1]):
+        while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
             done = self._kept + asked
             self._progress(done, done + self._left(), f"{self._doing}{self}")
 
-    def _tells(self, mark: tuple[float, int, float]) -> bool:
-        """Return whether the pace is known by what came since."""
+    def _is_telling(self, mark: tuple[float, int, float]) -> bool:
+        """Return whether the answers since a mark tell the pace."""
         now, asked, _ = self._marks[-1]
         return now - mark[0] >= _RECENT and asked - mark[1] >= _STEADY
 
     def _left(self) -> int:
-        """Return the answers that are still needed.
+        """Return the number of answers still needed.
 
-        Those that an earlier run left are of the first steps.
+        Answers of an earlier run belong to the first steps.
         """
         needs = [round(each * self._forms) + more for _, each, more, _ in STEPS]
         left = max(needs[self._step] - (self._asked - self._before), 0)
@@ -81,12 +81,12 @@ class TimeLeft:
         return max(left - max(self._kept - sum(needs[: self._step]), 0), 0)
 
     def seconds(self) -> float | None:
-        """Return the seconds left; None while the pace is not known."""
+        """Return the seconds left; None while the pace is unknown."""
         if self._asked < _TELLING:
             return None
         (_, before, timed), (_, asked, now) = self._marks[0], self._marks[-1]
         fits = sum(fit for *_, fit in STEPS[self._step :]) * self._forms
-        return self._left() * (now - timed) / max(asked - before, 1) + fits * _crowd()
+        return self._left() * (now - timed) / max(asked - before, 1) + fits * _slowdown()
 
     def __str__(self) -> str:
         seconds = self.seconds()
@@ -97,10 +97,10 @@ class TimeLeft:
         return f", about {round(seconds / 60)} min left"
 
 
-def _crowd() -> float:
-    """Return how many times as long a computation takes as on idle CPUs, by the last minute.
+def _slowdown() -> float:
+    """Return the slowdown of computations by other load, by the load average of the last minute.
 
-    What has real-time priority waits for nothing else.
+    A process with real-time priority waits for no other.
     """
     if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
         return 1.0

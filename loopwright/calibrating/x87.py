@@ -1,10 +1,10 @@
-"""x87 instructions: latencies of their arithmetic; all else as vector instructions need it.
+"""x87 instructions: measured latencies of their arithmetic; all else as for vector instructions.
 
-Asked: the cycles of an addition, a product and a quotient of the x87 stack, and of an exchange of
-its registers. Kernel: a chain of so many, between a load of an integer and a store to the same
-place, so that iterations wait for each other. Answer: the cycles that more of them add, each.
-Ports and slots are an assumption, those of scalar vector instructions, with a range of up to twice
-as many; so are other latencies.
+Microbenchmarks: chains of additions, products, quotients and register exchanges of the x87 stack,
+between a load of an integer and a store to the same address, which makes iterations depend on each
+other. The latency is the difference of a long and a short chain by their lengths. Ports and slots
+are assumed to be those of scalar vector instructions, with a range of up to twice as many, and so
+are other latencies.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ from loopwright.microbench.laboratory import Figure, Laboratory, closed
 from loopwright.microbench.latency import ALL, Latency
 from loopwright.microbench.oracle import Trial
 
-_PAIR = "other,other"  # operands of two registers of the stack
-_FEW, _MANY = 8, 32  # instructions of a chain
+_PAIR = "other,other"  # operands in two registers of the stack
+_FEW, _MANY = 8, 32  # instructions of a short and of a long chain
 _SETUP = bytes.fromhex("d9e8 41db4640")  # fld1; fild dword ptr [r14 + 64]
 _ENDING = bytes.fromhex("41db5e40 ddd8")  # fistp dword ptr [r14 + 64]; fstp st(0)
 _CHAINED = {
@@ -28,22 +28,22 @@ _CHAINED = {
     "fdiv": bytes.fromhex("d8f1"),
     "fxch": bytes.fromhex("d9c9"),  # fxch st(1)
 }
-_VECTOR = 128  # bits of what loads for the stack are taken for
-_LATER = 4  # cycles that a result may be later than assumed
-_MOVES_FREE = 0.5  # cycles of an exchange, at most, where rename does it
+_VECTOR = 128  # width of the vector loads that x87 loads are taken for
+_EXTRA_LATENCY = 4  # cycles by which a latency may exceed the assumed one
+_FREE_EXCHANGE = 0.5  # cycles of an exchange, at most, that rename performs
 
 
 @dataclass(frozen=True)
 class _Like:
-    """Forms taken for a vector form: mnemonics, operands, and what more they do in memory."""
+    """Forms taken for a vector form: mnemonics, operands, and further accesses to memory."""
 
     vector: str
-    chained: str  # whose latency is measured, or nothing
+    chained: str  # the chain that measures the latency, or nothing
     mnemonics: Sequence[str]
     operands: Sequence[str]
     loads: bool = False
     stores: bool = False
-    times: int = 1  # of all uops
+    times: int = 1  # multiplier of all uops
 
 
 def _arithmetic(vector: str, chained: str, names: Sequence[str]) -> Iterator[_Like]:
@@ -69,7 +69,7 @@ _FORMS: Sequence[_Like] = (
 
 
 def choose_x87(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    """Return what was learned with x87 forms; as it is where the machine times no chain of them."""
+    """Return the learned core with x87 forms; unchanged where no chain of them was timed."""
     if laboratory.isa != "x86_64":
         return learned
     bodies = [
@@ -83,8 +83,8 @@ def choose_x87(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         name: (many.cycles - few.cycles) / (_MANY - _FEW)
         for name, (few, many) in zip(_CHAINED, pairs, strict=True)
     }
-    said = [f"a chain of {count} {name}" for name in _CHAINED for count in (_FEW, _MANY)]
-    timed = dict(zip(said, figures, strict=True))
+    labels = [f"a chain of {count} {name}" for name in _CHAINED for count in (_FEW, _MANY)]
+    timed = dict(zip(labels, figures, strict=True))
     found = replace(learned, figures={**learned.figures, **timed})
     for like in _FORMS:
         found = _with(found, like, cycles)
@@ -109,9 +109,9 @@ def _with(learned: CoreModel, like: _Like, cycles: dict[str, float]) -> CoreMode
     computing = round(cycles[like.chained]) if like.chained else _vector_latency(learned, like)
     latencies = [Latency(ALL, ALL, computing, computing, 0.0)] if computing else []
     if like.loads:
-        late = computing + learned.accesses.loads.get("load_vector_cycles", 0)
-        latencies.append(Latency(BASE, ALL, late, late, 0.0))
-    names = [f"{one} {some}".rstrip() for one in like.mnemonics for some in like.operands]
+        load_latency = computing + learned.accesses.loads.get("load_vector_cycles", 0)
+        latencies.append(Latency(BASE, ALL, load_latency, load_latency, 0.0))
+    names = [f"{one} {operand}".rstrip() for one in like.mnemonics for operand in like.operands]
     return _added(learned, names, uops, latencies, like)
 
 
@@ -132,7 +132,7 @@ def _added(
     said = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
     most = replace(uops, slots=2 * uops.slots, ports=ports)
-    doubt = Doubt(uops, most, said, extra_latency=0 if like.chained else _LATER)
+    doubt = Doubt(uops, most, said, extra_latency=0 if like.chained else _EXTRA_LATENCY)
     stores = frozenset(names) if like.stores else frozenset()
     return replace(
         learned,
@@ -144,8 +144,8 @@ def _added(
 
 
 def _exchanged(learned: CoreModel, cycles: float) -> CoreModel:
-    """Return what was learned with the exchange of two registers: rename does it, or a uop does."""
-    free = cycles <= _MOVES_FREE
+    """Return the learned core with the register exchange, by rename or as a uop."""
+    free = cycles <= _FREE_EXCHANGE
     latency = Latency(ALL, ALL, 0 if free else max(1, round(cycles)), cycles, 0.0)
     uops = Uops(1, () if free else (learned.core.all_arithmetic,))
     like = _Like("", "fxch", ["fxch"], [_PAIR])

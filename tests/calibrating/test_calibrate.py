@@ -278,9 +278,9 @@ def test_what_no_ports_explain_is_an_error():
 def test_a_mixture_that_takes_longer_than_its_ports_ask_for_does_not_mislead():
     def clumsy(wanted):
         told = counted(TRUE, wanted)
-        return [replace(one, ports=3) if one.of == (1, 3) else one for one in told]
+        return [replace(one, ports=3) if one.classes == (1, 3) else one for one in told]
 
     found, known = port_classes.find_mapping([len(one) for one in TRUE], 9, clumsy)
     for some in index_subsets(len(TRUE), 2):
         assert len(found[some[0]] | found[some[1]]) == len(set().union(*(TRUE[n] for n in some)))
-    assert [one.of for one in known if one.least] == [(1, 3)]
+    assert [one.classes for one in known if one.least] == [(1, 3)]

@@ -95,10 +95,12 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
     asked = calls.kernels(kit)
     figures = [Figure(4.0, 0.01, "of no one speed" * (n < refused)) for n in range(len(asked))]
     tried = []
-    monkeypatch.setattr(calls, "_time", lambda *_: figures)
+    monkeypatch.setattr(calls, "_time_loops", lambda *_: figures)
     monkeypatch.setattr(calls, "_with", lambda learned, *_: learned)
     monkeypatch.setattr(calls.fit, "fit", lambda _, codes, *rest: tried.append((codes, rest[-1])))
-    core = SimpleNamespace(of=lambda _: {"2"}, load="", stored=({"4"},), blocker=lambda _: None)
+    core = SimpleNamespace(
+        class_ports=lambda _: {"2"}, load="", store_uops=({"4"},), blocker_of=lambda _: None
+    )
     known = Learned(
         Branches({kit.BRANCHES[0].name: {"6"}}, {}, figures[-1]),
         core,

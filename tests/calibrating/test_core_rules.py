@@ -153,8 +153,8 @@ def test_what_issue_hides_has_ports_of_its_own():
     machine = Laboratory(Simulated("neoverse-n1", noise=0))
     adds = next(f for f in arm64_forms.forms(machine.machine.features)[0] if f.mnemonic == "madd")
     one = Core([PortClass(adds, 1, (adds.name,))], [frozenset({0})], 3)
-    assert len(one.wide) == 3
-    assert frozenset({0}) < one.wide
+    assert len(one.all_arithmetic) == 3
+    assert frozenset({0}) < one.all_arithmetic
 
 
 @pytest.mark.parametrize("forgotten", [33, 37, 39])
@@ -169,7 +169,7 @@ def test_ends_of_loops_are_told_where_short_ones_take_half_a_cycle(forgotten, mo
         return [Figure(cycles(n), 0.1, "of no one speed" * (n == forgotten)) for n in counts]
 
     monkeypatch.setattr(mispredictions, "_timed", timed)
-    lost = mispredictions._Lost(None)
+    lost = mispredictions._ExitCosts(None)
     assert lost.first(10.0) == forgotten
     assert lost.first(1.5, below=forgotten) == 17
     # 17 cycles more than half a cycle an iteration, for the longest that is not forgotten.
@@ -210,9 +210,9 @@ def test_slots_are_counted_in_straight_code_where_loops_have_two_speeds(straight
 def test_calls_close_together_are_left_out_where_they_cost_what_no_rule_has():
     near, far = "two calls and returns, 8 bytes each", "two calls and returns"
     dense, apart = Figure(10.1, 0.0), Figure(2.5, 0.0)
-    assert calls._crowded({far: apart, near: apart}) == ""
-    assert calls._crowded({near: dense}) == ""
-    said = calls._crowded({far: apart, near: dense})
+    assert calls._cost_of_crowding({far: apart, near: apart}) == ""
+    assert calls._cost_of_crowding({near: dense}) == ""
+    said = calls._cost_of_crowding({far: apart, near: dense})
     assert said.startswith(f"{near} take 10.1 cycles, and 2.5 where they stand further apart")
     kit = kits.of("x86_64")
     assert {near, far} <= calls.kernels(kit).keys()

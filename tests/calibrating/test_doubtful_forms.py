@@ -129,7 +129,7 @@ def test_the_range_of_a_form_holds_all_its_kernels():
     wide, narrow = Uops(1, (frozenset({0, 1}),)), Uops(1, (frozenset({0}),))
 
     class Known:
-        wide, width = frozenset({0, 1, 2}), 4
+        all_arithmetic, width = frozenset({0, 1, 2}), 4
 
         @staticmethod
         def computing(uops):

@@ -141,9 +141,9 @@ def test_a_unit_is_not_busy_where_a_sequencer_explains_its_cycles(skylake):
     (form,) = [form for form in forms if form.name == name]
     busy = replace(learned.uops[name], busy=30)
     known = replace(learned, uops={**learned.uops, name: busy}, microcode=Microcode(5, 4, 2))
-    assert decoding._free(laboratory, known, [form], ()).uops[name].busy == 0
+    assert decoding._without_busy_units(laboratory, known, [form], ()).uops[name].busy == 0
     plain = replace(known, microcode=Microcode(99, 0, 0))  # no sequencer sends it
-    assert decoding._free(laboratory, plain, [form], ()).uops[name].busy == 30
+    assert decoding._without_busy_units(laboratory, plain, [form], ()).uops[name].busy == 30
 
 
 def test_a_move_is_free_and_what_flags_share_out_is_not():

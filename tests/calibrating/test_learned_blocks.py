@@ -123,7 +123,7 @@ def test_classes_that_are_not_seen_to_share_have_ports_of_their_own():
     assert port_classes.groups_sharing_ports(sizes, pairs) == [(0, 2), (1, 3)]
 
     def measure(wanted):
-        return [one for one in pairs if one.of in wanted]
+        return [one for one in pairs if one.classes in wanted]
 
     found, _ = port_classes.find_mapping(sizes, 5, measure)
     assert found[2] < found[0]

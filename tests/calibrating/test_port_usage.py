@@ -56,7 +56,7 @@ def errors(folder, name, monkeypatch, kernels):
 
 
 def test_uops_may_have_the_ports_that_classes_share():
-    sets = core((0, 1), (1, 2), (3,)).sets
+    sets = core((0, 1), (1, 2), (3,)).candidate_ports
     assert frozenset({1}) in sets
     assert all(sets)
     assert len(sets) == len(set(sets)) == 5  # with those of all arithmetic

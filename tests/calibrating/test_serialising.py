@@ -60,7 +60,7 @@ def test_rows_take_as_long_beside_others_as_on_the_core(learned, name, monkeypat
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     mine = Simulated(f"simulated-{core}", noise=0)
     monkeypatch.delenv("LOOPWRIGHT_MODELS")
-    codes = list(serialising.asked(x86_kit, name, None).values())
+    codes = list(serialising.kernels_of(x86_kit, name, None).values())
     said = serialising.slopes(Laboratory(mine), codes)
     true = serialising.slopes(Laboratory(calibrations.original(core)), codes)
     assert [one.refused for one in said] == [""] * len(codes)
@@ -181,9 +181,9 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
         off = [[abs(one.rules[name] / cycles - 1) for cycles in asks] for one in tried]
         return fit.Fit(tried, off, min(range(len(off)), key=lambda n: sum(off[n])), [])
 
-    monkeypatch.setattr(serialising, "_fitted", fitted)
+    monkeypatch.setattr(serialising, "_fit", fitted)
     figures = {"alone": Figure(12.0, 0.0), "beside 12 nops": Figure(18.0, 0.0)}
-    learned = serialising._waiting(None, Rules(), name, [b"", b""], figures)
+    learned = serialising._with_drain(None, Rules(), name, [b"", b""], figures)
     value, source = learned.rules[name]
     assert value == 10
     assert source.startswith("assumption") is (ends is not None)
@@ -192,7 +192,7 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
 
 def test_kernels_of_no_one_speed_do_not_hide_the_others(monkeypatch):
     machine = Laboratory(Simulated("goldencove", noise=0))
-    kernels = serialising.asked(x86_kit, "lfence", None)
+    kernels = serialising.kernels_of(x86_kit, "lfence", None)
     refused = {kernels[serialising.ALONE] * 2}
     turns = machine.turns
 

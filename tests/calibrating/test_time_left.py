@@ -89,6 +89,6 @@ def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
 def test_real_time_priority_does_not_wait_for_other_work(monkeypatch):
     clock = Clock(monkeypatch)
     clock.load = 8.0
-    assert time_left._crowd() == 4.0
+    assert time_left._slowdown() == 4.0
     monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_FIFO)
-    assert time_left._crowd() == 1.0
+    assert time_left._slowdown() == 1.0
