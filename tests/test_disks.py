@@ -17,7 +17,14 @@ DISKS = {"full": ("size=64k", "No space left"), "read-only": ("size=1m,ro", "Rea
 VERBS = {
     "scan": [LIBRARY, "--microarch", "zen2", "--html", "{disk}/loops.html"],
     "kit": ["-o", "{disk}/kit.tar.gz"],
-    "report": ["x86_64/clear_user", "--microarch", "zen2", "--no-measure", "-o", "{disk}/out"],
+    "report": [
+        "x86_64/clear_user",
+        "--microarch",
+        "sandybridge",
+        "--no-measure",
+        "-o",
+        "{disk}/out",
+    ],
     "kmod": ["source", "x86_64/put_event", "-o", "{disk}/kmod"],
     "calibrate": ["--quick", "--machine", "simulated:skylake", "-o", "{disk}/cores"],
 }

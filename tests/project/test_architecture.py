@@ -14,20 +14,20 @@ DOCUMENT = (ROOT / "docs" / "architecture.md").read_text()
 
 
 def rows():
-    """Return the rooms of each row of the first table, and what they take from."""
-    table = DOCUMENT.partition("| room |")[2].partition("```")[0]
+    """Return the packages of each row of the first table, and those that they import from."""
+    table = DOCUMENT.partition("| package |")[2].partition("```")[0]
     found = re.findall(r"^\| (`.*?) \| .* \| (.*) \|$", table, re.M)
     return [(re.findall(r"`(\w+)`", names), taken) for names, taken in found]
 
 
 def layers():
-    """Return the order of rooms that lint holds imports to, the first at the bottom."""
+    """Return the order of packages that lint holds imports to, the first at the bottom."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    rooms = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    return [set(layer.split(" | ")) for layer in reversed(rooms)]
+    packages = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    return [set(layer.split(" | ")) for layer in reversed(packages)]
 
 
-def test_every_room_has_a_row_and_every_row_a_room():
+def test_every_package_has_a_row_and_every_row_a_package():
     named = [name for names, _ in rows() for name in names]
     assert sorted(named) == sorted(module.name for module in pkgutil.iter_modules(lw.__path__))
 
@@ -44,13 +44,13 @@ def test_the_rows_stand_in_the_order_that_imports_are_held_to():
                 assert level[one] < min(level[name] for name in names), (names, one)
 
 
-def test_the_picture_shows_every_room_and_points_forwards():
+def test_the_picture_shows_every_package_and_points_forwards():
     picture = DOCUMENT.partition("flowchart")[2].partition("```")[0]
     level = {name: number for number, names in enumerate(layers()) for name in names}
     drawn = set()
     for line in picture.splitlines()[1:]:
-        rooms = line.split("-->")
-        for before, behind in pairwise(rooms):
+        packages = line.split("-->")
+        for before, behind in pairwise(packages):
             assert level[before.strip()] < level[behind.strip()], line
             drawn |= {before.strip(), behind.strip()}
     assert drawn == {name for names, _ in rows()[1:] for name in names}
