@@ -257,7 +257,7 @@ LEFT_OUT = {
     ".Lbases_for_first_of_pair:": (INDEX, PointersForIndex(), "subq %rcx,%rsi"),
     ".Lupdated_for_second_of_pair:": (INDEX, FuseUpdate(), "addq $16,%rcx"),
     ".Lunrolled_ahead_fault:": (WORDS, PipelineLoads(), "addq $8,%rcx"),
-    ".Lsum4:": (SUM, CarryChains(4, 1), "adcq $0,%rdx"),
+    ".Lsum10:": (SUM, CarryChains(10, 2), "adcq $0,%rdx"),
 }
 
 

@@ -101,6 +101,11 @@ def test_one_pair_of_stac_and_clac_is_weighed_by_what_they_cost(every):
     assert "write_begin" in row["break_even"]
     assert "against put_user_twice: +2.2 % (" in row["published"]
     assert "loopwright kmod source" in row["measure_first"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
+def test_one_pair_of_stac_and_clac_wins_where_they_cost_most(every):
     row, bands = asked("epoll-put-uevent-stac-clac", ("serial.stac_clac", "225"), every=every)
     assert (bands["status"] == "wins").all(), row["bands"]
 
