@@ -125,7 +125,7 @@ def test_answers_come_in_the_order_of_their_jobs():
 def test_a_speed_that_changes_after_a_tenth_of_a_second_passes_seldom():
     """One point alone, in one process: of several, and in three processes, more is seen.
 
-    Some three or four in ten pass; were none caught, all would that are not refused.
+    Some three or four in ten pass; were none caught, all would.
     """
     [clock] = run("")
     measured(clock)
@@ -133,6 +133,6 @@ def test_a_speed_that_changes_after_a_tenth_of_a_second_passes_seldom():
         pytest.skip("the clock counts cycles: the time that phases take is not known")
     bit = round(math.log2(clock["ticks_a_second"] / 10))
     by_turns = f"0f310fbae0{bit:02x}7378{MULTIPLIES}"  # rdtsc, bt, jump over the multiplications
-    answers = [run(SUBJECT.format(name="a", code=by_turns, cache="hot"))[1] for _ in range(16)]
+    answers = [run(SUBJECT.format(name="a", code=by_turns, cache="hot"))[1] for _ in range(10)]
     passed = [x for x in answers if not x["refused"] and not x["two_speeds"]]
-    assert len(passed) <= 13, [x["cycles"] for x in passed]
+    assert len(passed) < len(answers), [x["cycles"] for x in passed]

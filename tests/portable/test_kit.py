@@ -21,7 +21,7 @@ from loopwright.portable.kit import kit
 
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
-ONLY = ["--only", "x86_64/chains"]
+ONLY = ["--only", "x86_64/chains/imul"]
 
 
 @pytest.fixture(scope="module")
@@ -93,17 +93,20 @@ def test_a_run_leaves_a_file_that_says_all(measured_file):
     head, facts, *rest = lines(path)
     assert head["loopwright_results"] == 1
     assert facts["fingerprint"]
-    checks = [line for line in rest if "passed" in line]
-    assert sorted(c["id"] for c in checks) == [
-        f"x86_64/chains/{n}" for n in ("imul", "register_add", "xor")
-    ]
+    assert [line["id"] for line in rest if "passed" in line] == ["x86_64/chains/imul"]
     readings = [line for line in rest if "point" in line]
     assert rest[-1] == {"end": 1, "readings": len(readings), "nothing_measured": ""} or (
         done.returncode == 1
     )
-    # Interleaved, three processes at least, each with its self-test; samples are raw.
-    assert len({r["id"] for r in readings[:20]}) > 1
-    assert sum(line["id"] == "clock" for line in rest if "id" in line) >= 3
+    # Three processes at least, each with its self-test and an order of its own; samples are raw.
+    orders = []
+    for line in rest:
+        if line.get("id") == "clock":
+            orders.append([])
+        elif "point" in line:
+            orders[-1].append(line["point"])
+    assert len(orders) >= 3
+    assert orders[0] != orders[1] or done.returncode == 1
     assert all(len(r["samples"]) >= 12 for r in readings if not r["refused"])
     assert "CPU" in done.stderr
     assert "clock" in done.stderr
