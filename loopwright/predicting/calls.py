@@ -1,7 +1,7 @@
-"""Costs of whole calls: traced once, simulated on each core, kept on disk, shown as rows.
+"""Costs of whole calls: traced once, simulated on each core, cached on disk, returned as rows.
 
-A cost is of calls with the same arguments that follow each other, as they are measured: with the
-loading of the arguments, call, return and the caller's loop.
+A cost is that of successive calls with the same arguments, as they are measured: with the loading
+of the arguments, call, return and the caller's loop.
 """
 
 import hashlib
@@ -43,10 +43,10 @@ class Found(NamedTuple):
 
 
 class Cache:
-    """The calls of some code on some core that are known."""
+    """The known calls of a routine on a core."""
 
     def __init__(self, routine: str, figures: tuple[str, ...]) -> None:
-        """Read what is kept of a routine, by its key, on a core with these figures."""
+        """Read the stored calls of a routine, by its key, on a core with these figures."""
         of = (_made_by(), routine, *map(_digest, figures))
         key = hashlib.sha256(repr(of).encode()).hexdigest()
         self._path = paths.build_dir() / "calls" / f"{key}.json"
@@ -57,29 +57,29 @@ class Cache:
             self.known = {(size, dst, src): Found(*rest) for size, dst, src, *rest in rows}
 
     def add(self, place: Place, found: Found) -> None:
-        """Take what was found of a call."""
+        """Add the answer for a call."""
         self.known[place] = found
         self._new = True
 
     def keep(self) -> None:
-        """Write what is new to disk: all of the file or nothing."""
+        """Write new answers to disk, in one file that is replaced as a whole."""
         if not self._new:
             return
         rows = json.dumps([[*place, *found] for place, found in self.known.items()])
-        with suppress(InputError):  # a cache that cannot be written costs time alone
+        with suppress(InputError):  # an unwritable cache costs only time
             files.written(self._path, rows)
         self._new = False
 
 
 @lru_cache(maxsize=256)
 def _digest(text: str) -> str:
-    """Return a hash of a text: of a core's tables, which are the same for thousands of calls."""
+    """Return a hash of a core's tables, cached because thousands of calls share them."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
 def _made_by() -> str:
-    """Return a hash of what traces and simulates: it changes without its version in a checkout."""
+    """Return a hash of the code that traces and simulates; a checkout changes within a version."""
     tracing = [Path(str(module.__file__)) for module in (emulator, trace)]
     made = [binding.file(), paths.HARNESS / "tracing" / "recorder.c", *tracing]
     digest = hashlib.sha256()
@@ -90,12 +90,12 @@ def _made_by() -> str:
 
 Tick = Callable[[int], None]
 
-_BATCH = 64  # calls that are traced and simulated before the bar moves on
+_BATCH = 64  # calls that are traced and simulated between updates of the progress bar
 
 
 @dataclass(frozen=True)
 class Routine:
-    """Code that is called, and how; its text stands shift bytes behind a 64-byte boundary."""
+    """Code to call, and its contract; its text begins shift bytes after a 64-byte boundary."""
 
     code: Code
     contract: Contract
@@ -103,20 +103,20 @@ class Routine:
 
     @property
     def key(self) -> str:
-        """Return its key among others."""
+        """The key of the routine in caches."""
         return repr((self.code.sha256, self.contract, self.shift))
 
     def effective(self, place: Place) -> Place:
-        """Return a place without what the contract has no input for."""
+        """Return a place with 0 for the sides that the contract has no input for."""
         size, dst, src = place
-        given = self.contract.inputs
-        return size, dst if "dst" in given else 0, src if "src" in given else 0
+        inputs = self.contract.inputs
+        return size, dst if "dst" in inputs else 0, src if "src" in inputs else 0
 
 
 class _Traces:
     """The last traced calls of this process, which other parameters may ask for again.
 
-    limit is the most bytes that they hold together.
+    limit is the most bytes that they use together.
     """
 
     def __init__(self, limit: int) -> None:
@@ -125,16 +125,16 @@ class _Traces:
         self._kept: OrderedDict[tuple[str, Place], Packed | InputError] = OrderedDict()
 
     def of(self, routine: Routine, places: Sequence[Place]) -> dict[Place, Packed | InputError]:
-        """Return a routine's calls by place, those that are not kept traced now."""
+        """Return a routine's traced calls by place, from the cache where possible."""
         key = routine.key
-        found = {p: self._kept[key, p] for p in places if (key, p) in self._kept}
-        if new := [p for p in places if p not in found]:
+        calls = {p: self._kept[key, p] for p in places if (key, p) in self._kept}
+        if new := [p for p in places if p not in calls]:
             tracer = Tracer(routine.code, routine.contract, routine.shift)
             traced = tracer.calls([Call(*p) for p in new])
-            found |= dict(zip(new, traced, strict=True))
-        for place, call in found.items():
+            calls |= dict(zip(new, traced, strict=True))
+        for place, call in calls.items():
             self._keep((key, place), call)
-        return {p: found[p] for p in places}
+        return {p: calls[p] for p in places}
 
     def _keep(self, key: tuple[str, Place], call: Packed | InputError) -> None:
         if key not in self._kept:
@@ -154,7 +154,7 @@ _traces = _Traces(128 << 20)
 
 @dataclass(frozen=True)
 class Work:
-    """Calls that are wanted of a core, and all figures that they follow from."""
+    """The calls wanted on a core, and the figures that decide their cost."""
 
     core: Microarch
     model: Pipeline
@@ -163,9 +163,9 @@ class Work:
 
 
 def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[list[Found]]:
-    """Return the cycles at each place of each work; tick is told the count of places done.
+    """Return the cycles at each place of each work; tick gets the number of places done.
 
-    What is found is kept on disk, also where this is interrupted.
+    Answers are written to disk also where this is interrupted.
     """
     jobs = [_Job(routine, work) for work in works]
     asked = Counter(place for job in jobs for place in job.places)
@@ -185,7 +185,7 @@ def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[li
 
 
 class _Job:
-    """Calls that are wanted of a core, and those that are known."""
+    """The calls wanted on a core, and the known ones."""
 
     def __init__(self, routine: Routine, work: Work) -> None:
         self._work = work
@@ -194,11 +194,11 @@ class _Job:
         self.cache = Cache(routine.key, work.figures)
 
     def lacks(self, place: Place) -> bool:
-        """Say whether a call is wanted and not known."""
+        """True if a call is wanted and not known."""
         return place in self._wanted and place not in self.cache.known
 
     def simulate(self, traced: Mapping[Place, Packed | InputError]) -> None:
-        """Find what calls cost."""
+        """Simulate traced calls."""
         for place, call in traced.items():
             if isinstance(call, InputError):
                 self.cache.add(place, Found(error=str(call)))
@@ -221,10 +221,10 @@ def _found(row: Mapping[str, Any]) -> Found:
 class CallCost:
     """Cycles of a call on a core, with its data in the L1 cache.
 
-    size, dst and src are its place. cycles is for calls that follow each other, with all branches
-    predicted; mispredicted the same with those exits of loops mispredicted that the core's branch
-    history cannot know; alone what one call takes from its first instruction to its last on an
-    empty machine. note says what the simulator leaves out.
+    size, dst and src are its place. cycles is for successive calls with all branches predicted;
+    mispredicted the same with those exits of loops mispredicted that the core's branch history
+    cannot predict; alone the cycles of one call from its first instruction to its last on an empty
+    machine. note names the parts that the simulator leaves out.
     """
 
     size: int
@@ -239,9 +239,9 @@ class CallCost:
 class CallQuestion(NamedTuple):
     """Calls of a variant on a core.
 
-    overrides are parameters of the simulator by dotted name. offset is where the main loop stands
-    mod 64 (None: where its own alignment puts it). in_user_space takes the code as this machine can
-    measure it, without privileged alternatives, else as the core's kernel has it.
+    overrides are parameters of the simulator by dotted name. offset is the code offset of the main
+    loop (None: by its own alignment). in_user_space takes the code that this machine can measure,
+    without privileged alternatives, else the code of the core's kernel.
     """
 
     variant: Variant
@@ -253,7 +253,7 @@ class CallQuestion(NamedTuple):
 
 
 def refusal(core: Microarch, overrides: Mapping[str, str]) -> str:
-    """Return the simulator's objection to values of a core's parameters, or nothing."""
+    """Return the simulator's objection to values of a core's parameters, or ""."""
     try:
         Pipeline(overrides).check(core)
     except InputError as error:
@@ -270,24 +270,24 @@ def of_variant(
 ) -> list[CallCost]:
     """Return the cycles of calls of a variant on a core.
 
-    InputError for what cannot be predicted, with the reason.
+    InputError with the reason where a call cannot be predicted.
     """
-    [found] = of_variants([CallQuestion(variant, core, places, overrides, offset)])
+    [answers] = of_variants([CallQuestion(variant, core, places, overrides, offset)])
     costs = []
-    for one in found:
-        if isinstance(one, InputError):
-            raise one
-        costs.append(one)
+    for cost in answers:
+        if isinstance(cost, InputError):
+            raise cost
+        costs.append(cost)
     return costs
 
 
 def of_variants(
     questions: Sequence[CallQuestion], progress: Progress | None = None
 ) -> list[list[CallCost | InputError]]:
-    """Return for each question a cost, or why there is none, for each of its places.
+    """Return for each question a cost, or the reason for none, for each of its places.
 
-    progress is called with calls done and all calls. InputError where the simulator is missing or
-    does not know an overridden parameter.
+    progress is called with the number of calls done and of all calls. InputError where the
+    simulator is missing or does not know an overridden parameter.
     """
     total, done = sum(len(q.places) for q in questions), 0
 
@@ -298,28 +298,28 @@ def of_variants(
             progress(done, total)
 
     out: list[list[CallCost | InputError]] = [[] for _ in questions]
-    alike: dict[str, tuple[Routine, list[int]]] = {}
-    # Verdicts ask for the same code under hundreds of values: files are read once for all of them.
+    by_routine: dict[str, tuple[Routine, list[int]]] = {}
+    # Verdicts ask for the same code under hundreds of values: each file is read once.
     routines: dict[tuple[object, ...], Routine | str] = {}
     figures: dict[tuple[object, ...], tuple[str, ...]] = {}
     for n, question in enumerate(questions):
         variant, core, _, _, offset, in_user_space = question
-        called = (id(variant), core.id, offset, in_user_space)
-        if called not in routines:
-            routines[called] = _routine(question)
-        routine = routines[called]
+        key = (id(variant), core.id, offset, in_user_space)
+        if key not in routines:
+            routines[key] = _routine(question)
+        routine = routines[key]
         if isinstance(routine, str):
             out[n] = [InputError(routine) for _ in question.places]
             tick(len(question.places))
         else:
-            alike.setdefault(routine.key, (routine, []))[1].append(n)
-    for routine, numbers in alike.values():
+            by_routine.setdefault(routine.key, (routine, []))[1].append(n)
+    for routine, numbers in by_routine.values():
         works = []
         for _, core, places, overrides, _, _ in (questions[n] for n in numbers):
-            model, key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
-            if key not in figures:
-                figures[key] = model.figures(core)
-            works.append(Work(core, model, figures[key], places))
+            model, core_key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
+            if core_key not in figures:
+                figures[core_key] = model.figures(core)
+            works.append(Work(core, model, figures[core_key], places))
         for n, found in zip(numbers, _run_batches(routine, works, tick), strict=True):
             out[n] = [_cost(*both) for both in zip(questions[n].places, found, strict=True)]
     return out
@@ -338,14 +338,14 @@ def _routine(question: CallQuestion) -> Routine | str:
         return lacks
     if missing := microarchs.missing(variant, core):
         return f"needs {', '.join(missing)}, which {core.id} lacks"
-    left = microarchs.alternatives_left(variant, core)
-    left |= assemble.PRIVILEGED if question.in_user_space else frozenset()
-    code = assemble.variant_code(variant, left)
+    alternatives = microarchs.alternatives_left(variant, core)
+    alternatives |= assemble.PRIVILEGED if question.in_user_space else frozenset()
+    code = assemble.variant_code(variant, alternatives)
     contract = kernels.contract_of(variant)
     routine = Routine(code, contract, Placement.of(code, contract, question.offset).shift)
     body = b"".join(i.code for i in code.instructions)
-    if short := lacking(code.isa, body, outline(code.isa, body).needs, core.features):
-        return f"{short}, which {core.id} lacks"
+    if unsupported := lacking(code.isa, body, outline(code.isa, body).needs, core.features):
+        return f"{unsupported}, which {core.id} lacks"
     return routine
 
 
@@ -364,7 +364,7 @@ Answers = Sequence[CallCost | InputError]
 
 @dataclass(frozen=True)
 class _Asked:
-    """Calls of a variant on a core at an offset; error says why none can be predicted."""
+    """Calls of a variant on a core at an offset; error is the reason for no prediction."""
 
     variant: Variant
     core: Microarch
@@ -387,36 +387,36 @@ def answer_calls(
 ) -> Rows:
     """Return a row for each variant, core, model, offset, size and pair of alignments."""
     asked = [
-        one
+        question
         for variant, core in _select(spec, microarch)
         for offset in offsets
-        for one in [_asked(variant, core, offset, wanted)]
+        for question in [_asked(variant, core, offset, wanted)]
     ]
-    if asked and all(one.error for one in asked):
+    if asked and all(question.error for question in asked):
         raise InputError(asked[0].error)
-    contracts = [kernels.contract_of(one.variant) for one in asked]
+    contracts = [kernels.contract_of(question.variant) for question in asked]
     if contracts and not any(map(wanted.fits, contracts)):
         first = contracts[0]
         raise InputError(
             f"{first.symbol} takes no count: a call is {first.count_bytes} bytes; give --sizes 1"
         )
-    found = _simulated([a for a in asked if not a.error], overrides, progress)
+    costs = _simulated([a for a in asked if not a.error], overrides, progress)
     values: list[tuple[Any, ...]] = []
-    for one in asked:
+    for question in asked:
         for model in chosen:
-            values += _rows(one, model, wanted, found.get(id(one)))
+            values += _rows(question, model, wanted, costs.get(id(question)))
     return Rows(COLUMNS, values, _TYPES)
 
 
 def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microarch]]:
     """Yield each variant with each core that it is to be predicted for."""
     if spec == "all":
-        found = [v for kernel in kernels.every() for v in kernel.variants.values()]
+        variants = [v for kernel in kernels.every() for v in kernel.variants.values()]
         cores = hosts.cores(microarch)
     else:
-        kernel, found = kernels.select(spec)
+        kernel, variants = kernels.select(spec)
         cores = hosts.cores(microarch, kernel.isa)
-    for variant in found:
+    for variant in variants:
         for core in cores:
             if core.isa == kernels.load(variant.kernel).isa:
                 yield variant, core
@@ -434,72 +434,89 @@ def _asked(variant: Variant, core: Microarch, offset: int | None, wanted: Calls)
 def _simulated(
     asked: Sequence[_Asked], overrides: Mapping[str, str], progress: Progress | None
 ) -> dict[int, tuple[Answers, Answers, Answers]]:
-    """Return for each what its calls cost: as core.toml has it, and at both ends of its ranges."""
-    questions = [one.question(overrides) for one in asked]
-    open_ = [n for n, one in enumerate(asked) if _rests_on(one, overrides)]
+    """Return the costs of each question's calls: by core.toml, and at both ends of its ranges."""
+    questions = [question.question(overrides) for question in asked]
+    with_ranges = [n for n, question in enumerate(asked) if _rests_on(question, overrides)]
     for end in (0, 1):
-        for n in open_:
+        for n in with_ranges:
             questions.append(
                 asked[n].question(core_figures.at_range_ends(asked[n].core, overrides)[end])
             )
-    found = of_variants(questions, progress)
-    cheap = dict(zip(open_, found[len(asked) :], strict=False))
-    dear = dict(zip(open_, found[len(asked) + len(open_) :], strict=True))
+    costs = of_variants(questions, progress)
+    cheap = dict(zip(with_ranges, costs[len(asked) :], strict=False))
+    dear = dict(zip(with_ranges, costs[len(asked) + len(with_ranges) :], strict=True))
     return {
-        id(one): (found[n], cheap.get(n, found[n]), dear.get(n, found[n]))
-        for n, one in enumerate(asked)
+        id(question): (costs[n], cheap.get(n, costs[n]), dear.get(n, costs[n]))
+        for n, question in enumerate(asked)
     }
 
 
-def _rests_on(one: _Asked, overrides: Mapping[str, str]) -> bool:
-    """Say whether calls can depend on a parameter that nobody has measured."""
-    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
+def _rests_on(question: _Asked, overrides: Mapping[str, str]) -> bool:
+    """True if calls can depend on an unmeasured parameter."""
+    code = assemble.variant_code(
+        question.variant, microarchs.alternatives_left(question.variant, question.core)
+    )
     block = Block(code.isa, code.text[: code.entry + code.size], "unrolled", 0)
     straight = not any(i.string for i in code.instructions)
     return any(
-        core_figures.depends_on(one.core, block, name, straight=straight)
-        for name in core_figures.cost_ranges(one.core, overrides)
+        core_figures.depends_on(question.core, block, name, straight=straight)
+        for name in core_figures.cost_ranges(question.core, overrides)
     )
 
 
 def _rows(
-    one: _Asked, model: Model, wanted: Calls, found: tuple[Answers, Answers, Answers] | None
+    question: _Asked, model: Model, wanted: Calls, costs: tuple[Answers, Answers, Answers] | None
 ) -> Iterator[tuple[Any, ...]]:
-    contract = kernels.contract_of(one.variant)
-    where = (one.variant.kernel, one.variant.routine, one.variant.name, one.core.id, model.id)
-    if found is None:
-        yield (*where, "call", one.offset, *(None,) * 11, one.error, "")
+    contract = kernels.contract_of(question.variant)
+    key = (
+        question.variant.kernel,
+        question.variant.routine,
+        question.variant.name,
+        question.core.id,
+        model.id,
+    )
+    if costs is None:
+        yield (*key, "call", question.offset, *(None,) * 11, question.error, "")
         return
-    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
-    offset = Placement.of(code, contract, one.offset).offset
-    for place, answer, *ends in zip(one.places, *found, strict=True):
+    code = assemble.variant_code(
+        question.variant, microarchs.alternatives_left(question.variant, question.core)
+    )
+    offset = Placement.of(code, contract, question.offset).offset
+    for place, answer, *ends in zip(question.places, *costs, strict=True):
         size, dst, src = place
-        at = (*where, "call", offset, size * contract.count_bytes, dst, src)
-        weight, said = wanted.weight(place), wanted.note(place)
+        columns = (*key, "call", offset, size * contract.count_bytes, dst, src)
+        weight, remark = wanted.weight(place), wanted.note(place)
         if model.id != Pipeline.id:
-            yield (*at, *(None,) * 7, weight, _SEES_LOOPS, said)
+            yield (*columns, *(None,) * 7, weight, _SEES_LOOPS, remark)
         elif isinstance(answer, InputError):
-            yield (*at, *(None,) * 3, *_ranges(one.core, None, ends), weight, str(answer), said)
+            yield (
+                *columns,
+                *(None,) * 3,
+                *_ranges(question.core, None, ends),
+                weight,
+                str(answer),
+                remark,
+            )
         else:
             cycles = (answer.cycles, answer.mispredicted, answer.alone)
-            note = "; ".join(filter(None, (said, answer.note)))
-            ranges = _ranges(one.core, answer.cycles, ends)
-            yield (*at, *cycles, *ranges, weight, "", note)
+            note = "; ".join(filter(None, (remark, answer.note)))
+            ranges = _ranges(question.core, answer.cycles, ends)
+            yield (*columns, *cycles, *ranges, weight, "", note)
 
 
 def _ranges(
     core: Microarch, cycles: float | None, ends: Sequence[CallCost | InputError]
 ) -> tuple[float | None, ...]:
-    """Return both ends of what nobody has measured, and of what 95 % of measurements lie between.
+    """Return the ends of the cost over unmeasured parameters, and of 95 % of measurements.
 
-    None for those that are not known.
+    None for ends that are not known.
     """
     known = sorted(one.cycles for one in ends if isinstance(one, CallCost))
-    open_ = len(known) == 2 and known[0] < known[1]
-    unmeasured = (known[0], known[1]) if open_ else (None, None)
+    differ = len(known) == 2 and known[0] < known[1]
+    unmeasured = (known[0], known[1]) if differ else (None, None)
     span = error_ranges.of_call(core.id)
     if span is None:
         return (*unmeasured, *unmeasured)
-    if open_:
+    if differ:
         return (*unmeasured, *span.around(*known))
     return (*unmeasured, *((None, None) if cycles is None else span.around(cycles, cycles)))

@@ -16,9 +16,9 @@ TABLE = "instructions.csv"
 
 
 def forms(core: str) -> Mapping[str, dict[str, str]]:
-    """Return the row of each form ("imul r64,r64") in a core's table; none where it has no table.
+    """Return the row of each form ("imul r64,r64") in a core's table; {} without a table.
 
-    models/pipeline/README.md says what the columns mean.
+    models/pipeline/README.md describes the columns.
     """
     path = paths.models_root() / core / TABLE
     return _read(core, path.stat().st_mtime_ns) if path.is_file() else {}
@@ -36,7 +36,7 @@ def _read(core: str, changed: int) -> Mapping[str, dict[str, str]]:
         }
 
 
-# Kinds of uops: the parameter that says where they run, or by ISA a form that is one such uop.
+# Kinds of uops: the parameter with their ports, or by ISA a form that is one such uop.
 _KINDS: dict[str, str | dict[str, str]] = {
     "integer": "ports.alu",
     "shift": {"x86_64": "shl r64,i8", "arm64": "ubfm x,x,i,i"},
@@ -55,28 +55,28 @@ _KINDS: dict[str, str | dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Use:
-    """A kind of uops and the ports that take it, each by its one-letter name, in their order."""
+    """A kind of uop and its ports, each by its one-letter name, in order."""
 
     kind: str
     ports: str
 
 
 def port_names(core: Microarch) -> str:
-    """Return the names of a core's ports, a letter each; nothing where it has no figures."""
+    """Return the names of a core's ports, a letter each; "" without figures."""
     return str(core.value("ports.names") or "")
 
 
 def port_uses(core: Microarch) -> list[Use]:
-    """Return the ports of each kind of uops; a kind without figures is left out."""
+    """Return the ports of each kind of uop; a kind without figures is left out."""
     known = forms(core.id)
-    found = []
-    for kind, where in _KINDS.items():
-        taken = core.value(where) if isinstance(where, str) else known.get(where[core.isa])
-        text = taken["ports"].rpartition("*")[2] if isinstance(taken, dict) else str(taken or "")
+    uses = []
+    for kind, source in _KINDS.items():
+        figure = core.value(source) if isinstance(source, str) else known.get(source[core.isa])
+        text = figure["ports"].rpartition("*")[2] if isinstance(figure, dict) else str(figure or "")
         ports = "".join(name for name in port_names(core) if name in text)
         if ports:
-            found.append(Use(kind, ports))
-    return found
+            uses.append(Use(kind, ports))
+    return uses
 
 
 def vendor_port_names(core: Microarch) -> dict[str, str]:
@@ -86,16 +86,15 @@ def vendor_port_names(core: Microarch) -> dict[str, str]:
 
 
 DOUBTFUL_TABLE = "doubtful.csv"
-INSTRUCTIONS_DOUBT = (
-    "instructions.doubt"  # by what name an end is asked for among the values of parameters
-)
-FRONT_END_DOUBT = "front_end.doubt"  # the same of the front end
+# Names, among the values of parameters, of the end to use for figures in doubt.
+INSTRUCTIONS_DOUBT = "instructions.doubt"
+FRONT_END_DOUBT = "front_end.doubt"
 LEAST, MOST = "least", "most"
 FRONT_END_FILES = {LEAST: "front-end-least.toml", MOST: "front-end-most.toml"}
 
 
 def front_end_in_doubt(core: Microarch) -> bool:
-    """Say whether the front end of a core is a range."""
+    """True if the front end of a core is a range."""
     folder = paths.models_root() / core.id
     return all((folder / name).is_file() for name in FRONT_END_FILES.values())
 
@@ -108,12 +107,12 @@ def doubtful_forms(core: Microarch) -> frozenset[str]:
 
 
 def has_doubtful_forms(core: Microarch, code: bytes) -> bool:
-    """Say whether a form of some code is in doubt on a core."""
+    """True if code contains a form whose figures are in doubt on a core."""
     known = doubtful_forms(core)
     if not known:
         return False
-    (found,) = binding.forms(core.isa, [code])
-    return any(name in known for name in found or ())
+    (named,) = binding.forms(core.isa, [code])
+    return any(name in known for name in named or ())
 
 
 def table_at_end(core: Microarch, table: str, end: str) -> str:
@@ -123,13 +122,13 @@ def table_at_end(core: Microarch, table: str, end: str) -> str:
 
 
 def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
-    """Return a table of instructions with those rows of doubtful.csv that are of one end."""
+    """Return a table of instructions with the rows of doubtful.csv for one end."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerows(row[1:] for row in list(csv.reader(io.StringIO(doubtful)))[1:] if row[0] == end)
     lines = table.splitlines(keepends=True)
     head = next(n for n, line in enumerate(lines) if not line.startswith("#"))
-    # The simulator takes the first row of a form.
+    # The simulator uses the first row of a form.
     return "".join([*lines[: head + 1], out.getvalue(), *lines[head + 1 :]])
 
 
@@ -148,7 +147,7 @@ def _doubts_read(core: str, changed: int) -> Sequence[Sequence[str]]:
 Ends = tuple[str, str]
 _RETURNS = "taken_branch.return_bubble"
 
-# Code of the instructions that a cost is of.
+# The machine code of the instructions that a cost is of.
 _CODE = {
     "stac_clac": (b"\x0f\x01\xcb", b"\x0f\x01\xca"),
     "lfence": (b"\x0f\xae\xe8",),
@@ -159,7 +158,7 @@ _CODE = {
 def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     """Return the ranges of a core's costs by dotted name: the cheap end and the dear one.
 
-    What is given a value is no range. A rate is cheap where it is high, all else where it is low.
+    A given parameter is no range. A rate is cheap where it is high, all else where it is low.
     """
     known = parameter_ends(core, given)
     if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in given:
@@ -170,9 +169,9 @@ def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
 
 
 def parameter_ends(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
-    """Return the same of the costs that core.toml has."""
-    found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
-    return {r.name: (r.values[0], r.values[1]) for r in found}
+    """Return the ranges of the costs in core.toml: the cheap end and the dear one."""
+    costs = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
+    return {r.name: (r.values[0], r.values[1]) for r in costs}
 
 
 def _cost(name: str) -> bool:
@@ -183,16 +182,16 @@ def _cost(name: str) -> bool:
 def at_range_ends(
     core: Microarch, given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the figures with every range at its cheap end, and with every one at its dear end."""
+    """Return values with every range at its cheap end, and with every one at its dear end."""
     known = cost_ranges(core, given)
-    cheap, dear = ({name: both[end] for name, both in known.items()} for end in (0, 1))
+    cheap, dear = ({name: ends[end] for name, ends in known.items()} for end in (0, 1))
     return {**cheap, **given}, {**dear, **given}
 
 
 def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> bool:
-    """Say whether the prediction of a block can depend on a parameter.
+    """True if the prediction of a block can depend on a parameter.
 
-    straight: no string instruction repeats in it.
+    straight is True if no string instruction repeats in it.
     """
     if name == INSTRUCTIONS_DOUBT:
         return has_doubtful_forms(core, block.code)

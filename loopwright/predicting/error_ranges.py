@@ -1,6 +1,6 @@
-"""Ranges that 95 % of the measurements of such code lie in, by models/ranges.csv.
+"""Ranges that contain 95 % of the measurements of similar code, from models/ranges.csv.
 
-A core that was learned from timing has a file of its own, by what it was not learned from.
+A core that was learned from timing has a file of its own, from rows not used for learning.
 """
 
 import csv
@@ -21,9 +21,9 @@ WHOLE_CALLS = ""
 
 
 class Class(NamedTuple):
-    """Predictions that share an error: of a core, of a kind, of code that accesses memory so.
+    """Predictions that share an error range: by core, prediction kind and kind of memory access.
 
-    kind is "loop", "unrolled" or "call", memory as memory_of has it.
+    kind is "loop", "unrolled" or "call", memory a value of memory_of.
     """
 
     core: str
@@ -32,13 +32,13 @@ class Class(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The least and the most that a measurement comes to, as a multiple of the prediction."""
+    """The range of measurements, as multiples of the prediction."""
 
     least: float
     most: float
 
     def around(self, cheap: float, dear: float) -> tuple[float, float]:
-        """Return the range of what is predicted to take cheap to dear cycles."""
+        """Return the range of measurements for a prediction of cheap to dear cycles."""
         return round(cheap * self.least, 3), round(dear * self.most, 3)
 
 
@@ -49,26 +49,27 @@ _OPERAND = re.compile(r"[-\w]*\([^)]*\)|\[[^\]]*\]")  # in memory: AT&T, or AArc
 
 
 def memory_of(block: Block) -> str:
-    """Return how a block accesses memory, one of MEMORY.
+    """Return the kind of memory access of a block, one of MEMORY.
 
-    "forwarding" is both with a store and a load of one operand, as an update of memory has. In
-    longer code such a load waits for little: it is "both".
+    "forwarding" is both with a store and a load of one operand, as in a read-modify-write. In
+    longer code such a load hardly waits: it is "both".
     """
     loaded, stored = (
-        [one for one in block.instructions if getattr(one, moved)]
+        [instruction for instruction in block.instructions if getattr(instruction, moved)]
         for moved in ("read_bytes", "written_bytes")
     )
     if not loaded or not stored:
         return "loads" if loaded else "stores" if stored else "none"
-    places = [
-        {at for one in some for at in _OPERAND.findall(one.text)} for some in (loaded, stored)
+    operands = [
+        {at for instruction in chosen for at in _OPERAND.findall(instruction.text)}
+        for chosen in (loaded, stored)
     ]
     near = len(block.instructions) <= _SHORT
-    return "forwarding" if near and places[0] & places[1] else "both"
+    return "forwarding" if near and operands[0] & operands[1] else "both"
 
 
 def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
-    """Return the span of each block's prediction; None where the core's errors are not recorded."""
+    """Return the span of each block's prediction; None without recorded errors of the core."""
     known = _of_core(core)
     if not any(one.core == core for one in known):
         return [None] * len(blocks)

@@ -43,12 +43,12 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
 
     One row for each uop, iterations and instructions counted from 0; an instruction that needs no
     uop has a row without one. role: load, store address, store data or compute. how: micro-fused,
-    macro-fused (or both), eliminated, no port, inserted by rename, or nothing. port: where it
-    started. Cycles since the start of the simulation, none where the step was skipped:
-    fetched_cycle, decoded_cycle (in the queue in front of rename, from decoders, op cache or loop
+    macro-fused (or both), eliminated, no port, inserted by rename, or nothing. port: the port that
+    it was issued to. Cycles since the start of the simulation, none where the step was skipped:
+    fetched_cycle, decoded_cycle (in the queue before rename, from decoders, op cache or loop
     buffer), dispatched_cycle (renamed), ready_cycle (its inputs known), issued_cycle,
-    executed_cycle (its last result known), retired_cycle. waited_for: the last thing that kept it
-    from starting. A block without an answer has one row with the error.
+    executed_cycle (its last result known), retired_cycle. waited_for: the last thing that delayed
+    its issue. A block without an answer has one row with the error.
 
     InputError as predict, and where another model or more than 1000 iterations are asked for.
 
@@ -146,21 +146,21 @@ def _rows_of(
     rows: Callable[[Block, Row], Iterator[Row]],
     types: dict[str, str],
 ) -> Rows:
-    """Collect the rows of every block, each with where it stands, or with the error."""
+    """Return the rows of every block, each with its key, or its error."""
     shown = (*asked.key, *columns)
     out: list[Row] = []
     for core, chosen in asked.select():
         for subject in chosen:
             for offset in asked.offsets:
                 block = subject.block(offset)
-                where: Row = {**subject.key, "microarch": core.id, "model": Pipeline.id}
-                where |= {"notion": block.notion, "offset": block.offset}
-                found = {"error": subject.error} if subject.error else answer(block, core)
-                if found["error"]:
-                    nothing = {key: "" for key, kind in types.items() if kind == "object"}
-                    out.append(where | nothing | {"error": found["error"]})
+                key: Row = {**subject.key, "microarch": core.id, "model": Pipeline.id}
+                key |= {"notion": block.notion, "offset": block.offset}
+                outcome = {"error": subject.error} if subject.error else answer(block, core)
+                if outcome["error"]:
+                    blanks = {column: "" for column, kind in types.items() if kind == "object"}
+                    out.append(key | blanks | {"error": outcome["error"]})
                     continue
-                out += [{**where, **row, "error": ""} for row in rows(block, found)]
+                out += [{**key, **row, "error": ""} for row in rows(block, outcome)]
     return Rows(shown, [tuple(row.get(c) for c in shown) for row in out], types)
 
 
@@ -174,12 +174,12 @@ _CITED = re.compile(r"\[([a-z0-9-]+)\]")
 def answer_sources(asked: Question) -> Rows:
     """Return the sources of the pipeline simulator's prediction; the arguments are predict's.
 
-    One row for each instruction (of: its text; figure: its form in instructions.csv; source: where
-    the form's figures come from), and one for each parameter of the core that has a range in
-    core.toml and whose value the prediction would follow: of is its name, figure its value,
-    confidence and source what core.toml says of it, least_cycles and most_cycles the cycles of an
-    iteration and a start-up over its range. A block without an
-    answer has one row with the error. InputError as predict, and where another model is asked for.
+    One row for each instruction (of: its text; figure: its form in instructions.csv; source: the
+    source of the form's figures), and one for each parameter of the core that has a range in
+    core.toml and that the prediction depends on: of is its name, figure its value, confidence and
+    source those of core.toml, least_cycles and most_cycles the cycles of an iteration and a
+    start-up over its range. A block without an answer has one row with the error. InputError as
+    predict, and where another model is asked for.
     """
     if asked.models not in (None, Pipeline.id):
         raise InputError(
@@ -193,19 +193,19 @@ def answer_sources(asked: Question) -> Rows:
         pairs = [(s, s.block(offset)) for s in chosen for offset in asked.offsets]
         sound = [block for subject, block in pairs if not subject.error]
         answers = iter(model.predict(sound, core, brief=True))
-        follows = iter(assumed(model, sound, core))
+        assumptions = iter(assumed(model, sound, core))
         for subject, block in pairs:
-            where: dict[str, Any] = {**subject.key, "microarch": core.id}
-            where |= {"notion": block.notion, "offset": block.offset}
+            key: dict[str, Any] = {**subject.key, "microarch": core.id}
+            key |= {"notion": block.notion, "offset": block.offset}
             if subject.error:
-                out.append({**where, "error": subject.error})
+                out.append({**key, "error": subject.error})
                 continue
-            found, rests_on = next(answers), next(follows)
-            if found.error:
-                out.append({**where, "error": found.error})
+            answer, of_block = next(answers), next(assumptions)
+            if answer.error:
+                out.append({**key, "error": answer.error})
                 continue
-            for row in (*_forms(model, block, core), *map(_row, rests_on)):
-                out.append({**where, "error": "", **row})
+            for row in (*_forms(model, block, core), *map(_row, of_block)):
+                out.append({**key, "error": "", **row})
     types = {"least_cycles": "float64", "most_cycles": "float64"}
     return Rows(shown, [tuple(row.get(c, _BLANK.get(c, "")) for c in shown) for row in out], types)
 
@@ -216,14 +216,14 @@ sources = as_frame("sources", Question, answer_sources)
 
 
 def _forms(model: Pipeline, block: Block, core: Microarch) -> Iterator[dict[str, Any]]:
-    """Yield a row for each instruction; those that core.toml itself prices say so."""
+    """Yield a row for each instruction; the source may be core.toml itself."""
     (found,) = model.inside([block], core)
     table = forms(core.id)
     of_each = found.get("forms") or [""] * len(block.instructions)
     for ins, form in zip(block.instructions, of_each, strict=True):
         row = table.get(form) or table.get(form.replace(",0", ",i8")) or {"source": ""}
-        said = "; ".join(named(key) for key in row["source"].split("+") if key)
-        yield {"of": ins.text, "figure": form, "source": said or "parameters of core.toml"}
+        source = "; ".join(named(key) for key in row["source"].split("+") if key)
+        yield {"of": ins.text, "figure": form, "source": source or "parameters of core.toml"}
 
 
 @cache
@@ -240,10 +240,10 @@ def named(key: str) -> str:
 
 @dataclass(frozen=True)
 class Assumption:
-    """A parameter of low confidence that a block's cycles follow.
+    """A parameter of low confidence that a block's cycles depend on.
 
-    name is dotted, value, source and confidence what core.toml says of it, least and most the
-    cycles of an iteration and of a start-up over its range.
+    name is dotted, value, source and confidence those of core.toml, least and most the cycles of an
+    iteration and of a start-up over its range.
     """
 
     name: str
@@ -256,23 +256,30 @@ class Assumption:
 
 def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Assumption]]:
     """Return the assumptions of the simulator's answer for each block on a core."""
-    now = _cycles(model.overrides, blocks, core)
-    found: list[list[Assumption]] = [[] for _ in blocks]
-    for one in core.ranges:
-        if not one.varied or one.name in model.overrides:
+    base = _cycles(model.overrides, blocks, core)
+    out: list[list[Assumption]] = [[] for _ in blocks]
+    for parameter in core.ranges:
+        if not parameter.varied or parameter.name in model.overrides:
             continue
-        values = [value for value in one.values if value != one.value]
-        others = [_cycles({**model.overrides, one.name: v}, blocks, core) for v in values]
-        tried = others if one.likely is None else [now, *others]
-        entry = core.entry(one.name)
-        for rests_on, at_each in zip(found, zip(*tried, strict=True), strict=True):
+        values = [value for value in parameter.values if value != parameter.value]
+        others = [_cycles({**model.overrides, parameter.name: v}, blocks, core) for v in values]
+        tried = others if parameter.likely is None else [base, *others]
+        entry = core.entry(parameter.name)
+        for of_block, at_each in zip(out, zip(*tried, strict=True), strict=True):
             cycles = [c for c in at_each if c is not None]
             if len(set(cycles)) > 1:
-                source, sure = str(entry["source"]), str(entry["confidence"])
-                rests_on.append(
-                    Assumption(one.name, one.value, source, sure, min(cycles), max(cycles))
+                source, confidence = str(entry["source"]), str(entry["confidence"])
+                of_block.append(
+                    Assumption(
+                        parameter.name,
+                        parameter.value,
+                        source,
+                        confidence,
+                        min(cycles),
+                        max(cycles),
+                    )
                 )
-    return found
+    return out
 
 
 def _row(of: Assumption) -> dict[str, Any]:
@@ -289,11 +296,11 @@ def _row(of: Assumption) -> dict[str, Any]:
 def _cycles(
     given: Mapping[str, str], blocks: Sequence[Block], core: Microarch
 ) -> list[float | None]:
-    """Return each block's cycles and start-up with these values, None where it has no answer."""
+    """Return each block's cycles and start-up with these values; None without an answer."""
     try:
         answers = Pipeline(given).predict(blocks, core, brief=True)
     except InputError:
-        return [None for _ in blocks]  # a value that cannot be
+        return [None for _ in blocks]  # an impossible value
     return [_whole(given, *pair, core) for pair in zip(blocks, answers, strict=True)]
 
 
@@ -302,7 +309,7 @@ def _whole(given: Mapping[str, str], block: Block, answer: Answer, core: Microar
         return None
     startup = answer.startup
     if startup is None and block.string:
-        # The model gives none where it is an assumption: that is the one to look at here.
+        # The model gives no start-up that is an assumption, which is what is varied here.
         name = startup_parameter(block.string)
         startup = float(given.get(name) or core.value(name) or 0)
     return answer.cycles + (startup or 0)

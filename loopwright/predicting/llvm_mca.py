@@ -1,7 +1,7 @@
-"""llvm-mca: LLVM's scheduling models, with no front end but a dispatch width.
+"""llvm-mca: LLVM's scheduling models, with a dispatch width as the only front end.
 
-One process answers for many regions. It runs as a program of its own; its stderr is read, because
-it leaves out lines that it cannot parse and still prints a figure for the rest.
+One process answers for many regions. Its stderr is read as well, because llvm-mca skips lines that
+it cannot parse and still prints a figure for the rest.
 """
 
 import json
@@ -17,8 +17,8 @@ from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Answer, Block, unfit
 
 _TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
-# Their side effects (a trap on a zero divisor, nothing at all) do not bear on time. What else
-# LLVM marks so (stac, lfence, cpuid, dc zva, ...) has a flat made-up cost in its models.
+# Instructions whose unmodeled side effects (a trap on a zero divisor, or none) take no time. Others
+# that LLVM marks so (stac, lfence, cpuid, dc zva, ...) have a flat assumed cost in its models.
 _HARMLESS = {
     "div", "divb", "divw", "divl", "divq", "idiv", "idivb", "idivw", "idivl", "idivq", "nop",
     "hint",
@@ -26,7 +26,7 @@ _HARMLESS = {
 
 
 class LlvmMca:
-    """llvm-mca as LLVM ships it."""
+    """llvm-mca as distributed with LLVM."""
 
     id = "llvm-mca"
     short = "llvm-mca"
@@ -38,7 +38,7 @@ class LlvmMca:
         return _version()
 
     def lacks(self, core: Microarch) -> str:
-        """Say that LLVM has no scheduling model of a core."""
+        """Return a message if LLVM has no scheduling model of a core, or ""."""
         return "" if "llvm" in core.called else f"llvm-mca has no model of {core.id}"
 
     def options(self, core: Microarch) -> list[str]:
@@ -57,7 +57,7 @@ class LlvmMca:
         ]
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
-        """Answer with total cycles of 1000 iterations by 1000."""
+        """Answer with the total cycles of 1000 iterations divided by 1000."""
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         command = [*self.command(core), "-json"]
@@ -71,14 +71,14 @@ class LlvmMca:
 
 
 class CorrectedLlvmMca(LlvmMca):
-    """llvm-mca with the command-line settings that are known to correct a core's model."""
+    """llvm-mca with command-line options known to correct a core's model."""
 
     id = "llvm-mca-corrected"
     short = "mca-corr"
     corrects = LlvmMca.id
 
     def lacks(self, core: Microarch) -> str:
-        """Say that core.toml has no corrections, where LLVM has a model."""
+        """Return a message if core.toml has no corrections or LLVM no model, or ""."""
         if lacking := super().lacks(core):
             return lacking
         return "" if _corrected(core) else f"no corrected llvm-mca settings are known for {core.id}"
@@ -120,7 +120,7 @@ Answers = dict[int, Answer]
 def regions(blocks: Sequence[Block], numbers: Iterable[int]) -> tuple[str, dict[int, int]]:
     """Return the blocks of these numbers as regions b0, b1, ... of one text for llvm-mca.
 
-    With it comes the number of the block that each of its lines (from 1) is of.
+    The second value maps each of its lines (from 1) to the number of its block.
     """
     lines: list[str] = []
     owner: dict[int, int] = {}
@@ -141,22 +141,24 @@ def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[
     """
     text, owner = regions(blocks, todo)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    said = done.stderr.strip()
-    if done.returncode == 0 and not said:
+    stderr = done.stderr.strip()
+    if done.returncode == 0 and not stderr:
         report = json.loads(done.stdout)
-        # Instances of one resource differ in a last character that is their number, as a byte.
+        # The names of instances of one resource end in a control character, their number.
         names = [
             re.sub(r"[\0-\x1f]", lambda c: str(ord(c[0])), name)
             for name in report["TargetInfo"]["Resources"]
         ]
-        found = {r["Name"]: r for r in report["CodeRegions"]}
-        return {n: _answer(blocks[n], found.get(f"b{n}"), names) for n in todo}, {}
-    refused = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", said, re.M)
+        by_name = {r["Name"]: r for r in report["CodeRegions"]}
+        return {n: _answer(blocks[n], by_name.get(f"b{n}"), names) for n in todo}, {}
+    refused = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", stderr, re.M)
     named = {owner[int(line)]: what for line, what in refused if int(line) in owner}
     if named:
         return {}, {n: Answer.none(f"llvm-mca: {what}") for n, what in named.items()}
     if len(todo) == 1:
-        return {}, {todo[0]: Answer.none(f"llvm-mca: {said.splitlines()[0] if said else 'failed'}")}
+        return {}, {
+            todo[0]: Answer.none(f"llvm-mca: {stderr.splitlines()[0] if stderr else 'failed'}")
+        }
     good: Answers = {}
     bad: Answers = {}
     for n in todo:
@@ -182,7 +184,7 @@ def _answer(block: Block, region: dict[str, Any] | None, resources: list[str]) -
 
 
 def _bottleneck(region: dict[str, Any], cycles: float, resources: list[str]) -> str:
-    """Name what comes within 2 % of the cycles: dispatch, a pressed resource, else latency."""
+    """Return the bottleneck within 2 % of the cycles: dispatch, a resource, else latency."""
     summary = region["SummaryView"]
     count = len(region["Instructions"])
     uops = summary["TotaluOps"] / summary["Iterations"]

@@ -8,16 +8,16 @@ from typing import Protocol
 from loopwright.code.instructions import Flow, Instruction, decode
 from loopwright.microarchs import Microarch
 
-ALIKE = 1.02  # two figures of cycles that differ by less say the same
-BALANCED = "balanced:"  # begins what is said of several limits of the same figure
+ALIKE = 1.02  # cycles within this ratio count as equal
+BALANCED = "balanced:"  # begins the text of several equal limits
 
 
 @dataclass(frozen=True)
 class Block:
-    """Code to predict: cycles an iteration of it, steady state, all data in the L1 cache.
+    """Code to predict: cycles an iteration in steady state, with all data in the L1 cache.
 
-    notion is "loop" (it ends in a branch to its start and repeats so) or "unrolled" (copies of it
-    stand back to back). offset is the code offset: the address of the first byte mod 64.
+    notion is "loop" (it ends in a branch to its start) or "unrolled" (copies back to back). offset
+    is the code offset: the address of the first byte mod 64.
     """
 
     isa: str
@@ -27,32 +27,32 @@ class Block:
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
-        """Return the decoded instructions, addresses counted from its first byte."""
+        """The decoded instructions, with addresses from the block's first byte."""
         return decode(self.isa, self.code)
 
     @property
     def string(self) -> Instruction | None:
-        """Return the first repeated string instruction in it."""
+        """The first repeated string instruction, if any."""
         return next((i for i in self.instructions if i.string), None)
 
     @property
     def transfer(self) -> Instruction | None:
-        """Return the first instruction that leaves it: a call, a return, an indirect jump."""
+        """The first instruction that leaves the block: a call, a return, an indirect jump."""
         leaving = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
         return next((i for i in self.instructions if i.flow in leaving), None)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer: cycles an iteration, or None and the error that says why not.
+    """A model's answer: cycles an iteration, or None and the error with the reason.
 
-    startup is what comes once before the first (of a string instruction), in cycles; None where it
-    is not known. cheap and dear are the cycles at both ends of what nobody has measured, where they
-    rest on such a parameter, else None. low and high hold 95 % of the measurements of such code,
-    both None where the errors of the model on the core are not recorded. note says what of the
-    block the model leaves out. limits are all that the model sees of what limits the block, each
-    with its figure, bound what the largest of ports, dispatch and dependencies allows alone: no
-    other order, alignment or window makes these instructions faster.
+    startup is the cycles once before the first iteration (of a string instruction); None where
+    unknown. cheap and dear are the cycles at both ends of the ranges of unmeasured parameters, None
+    where the block depends on none. low and high contain 95 % of the measurements of similar code,
+    both None where the errors of the model on the core are not recorded. note names the part of the
+    block that the model leaves out. limits are all limits that the model sees, each with its
+    figure; bound is the largest of ports, dispatch and dependencies alone: no other order,
+    alignment or window makes these instructions faster.
     """
 
     cycles: float | None
@@ -74,10 +74,10 @@ class Answer:
 
 
 class Model(Protocol):
-    """A throughput model behind the one interface that loopwright knows.
+    """A throughput model, as loopwright uses it.
 
-    short is what a narrow column calls it. corrects is the id of the model that it answers instead
-    of where both have an answer, or nothing.
+    short is its name in a narrow column. corrects is the id of the model that it replaces where
+    both have an answer, or "".
     """
 
     id: str
@@ -85,20 +85,20 @@ class Model(Protocol):
     corrects: str
 
     def version(self) -> str:
-        """Return name and version; InputError that says how to get it where it is missing."""
+        """Return name and version; InputError with the way to install a missing model."""
         ...
 
     def lacks(self, core: Microarch) -> str:
-        """Say why it has no answer for any block on a core, or nothing."""
+        """Return the reason why it has no answer for any block on a core, or ""."""
         ...
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
-        """Answer for each block, in order. A block it cannot answer for gets an error."""
+        """Answer for each block, in order; one without an answer gets an error."""
         ...
 
 
 def unfit(block: Block) -> str:
-    """Say why no model that sees one straight block can answer for this one, or nothing."""
+    """Return the reason why a model of one straight block has no answer for this one, or ""."""
     if block.string:
         return (
             f"{block.string.mnemonic}: its cost depends on count and alignment, "

@@ -1,4 +1,4 @@
-"""The models that there are; everything but this file asks them through the protocol alone."""
+"""The list of models; all other code uses them through the protocol Model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,10 +11,10 @@ from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.pipeline import parameters as parameters
 from loopwright.predicting.uica import Uica
 
-# The order in which models are shown everywhere.
+# In the order in which models are shown everywhere.
 MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
 
-# The one that is asked where none is named, and the one that shows what happens inside a core.
+# The default model, and the one that shows events inside a core.
 SIMULATOR = Pipeline.id
 
 
@@ -37,5 +37,5 @@ def select(spec: str, parameters: Mapping[str, str] | None = None) -> list[Model
 def simulated(
     blocks: Sequence[Block], core: Microarch, parameters: Mapping[str, str] | None = None
 ) -> list[Answer]:
-    """Return the simulator's answers without what limits each block, which takes much longer."""
+    """Return the simulator's answers without the limits of each block, which take much longer."""
     return Pipeline(parameters).predict(blocks, core, brief=True)

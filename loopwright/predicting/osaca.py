@@ -1,4 +1,4 @@
-"""OSACA: port pressure and loop-carried dependencies, with no front end at all."""
+"""OSACA: port pressure and loop-carried dependencies, without a front end."""
 
 import sys
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from loopwright.predicting.worker import Worker
 
 
 class Osaca:
-    """OSACA through one worker process that lives as long as this one."""
+    """OSACA in one worker process that lives as long as this one."""
 
     id = "osaca"
     short = "osaca"
@@ -30,7 +30,7 @@ class Osaca:
             raise InputError("OSACA is missing: install it with `pip install osaca`") from None
 
     def lacks(self, core: Microarch) -> str:
-        """Say that OSACA has no model of a core."""
+        """Return a message if OSACA has no model of a core, or ""."""
         return "" if "osaca" in core.called else f"OSACA has no model of {core.id}"
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
@@ -58,12 +58,12 @@ def _one(block: Block, core: Microarch) -> Answer:
 
 
 def _text(isa: str, ins: Instruction) -> str:
-    """Return the instruction as OSACA reads it best.
+    """Return the instruction in the form that OSACA parses correctly.
 
-    On x86 without size suffix: it takes a movq of general registers for the vector move.
+    On x86 without a size suffix: OSACA takes a movq of general registers for the vector move.
     """
     if ins.target is not None:
-        # It takes a branch to a number for an unknown form.
+        # OSACA does not know branches to a number.
         operands = ins.text.rsplit(" ", 1)[0]
         return f"{operands} .Ltarget"
     if isa != "x86_64":

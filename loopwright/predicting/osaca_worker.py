@@ -17,10 +17,10 @@ _LCD_SECONDS = 10
 
 
 class _Model(MachineModel):
-    """OSACA's model whose loads stay: it adds the ports of stores to the list that it is given."""
+    """OSACA's machine model with its lists of load ports copied, as OSACA changes them."""
 
     def get_load_throughput(self, memory: Any) -> list[Any]:
-        """Return the ports of loads, in lists of their own."""
+        """Return the ports of loads in new lists."""
         rows = super().get_load_throughput(memory)  # type: ignore[no-untyped-call]
         return [(row[0], list(row[1]), *row[2:]) for row in rows]
 

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
 
-_OF_INSTRUCTIONS = ("ports", "dispatch", "dependencies")  # limits that no order of them changes
-_SHOWN = 4  # instructions of a chain that are written out
+_OF_INSTRUCTIONS = ("ports", "dispatch", "dependencies")  # limits that no reordering changes
+_SHOWN = 4  # instructions of a chain that a text names
 
 
 @dataclass(frozen=True)
 class Limit:
     """One limit of a block.
 
-    cycles are those of an iteration as if the core had no other limit; None where they are not
-    known. binds says that the block is faster without it, or without all that bind together. ports
-    are letters; taken says how many of their cycles an iteration needs. instructions are those of a
-    chain in the order in which they wait for each other, or those that need the ports.
+    cycles are those of an iteration as if the core had no other limit; None where unknown. binds is
+    True if the block is faster without it, or without all that bind together. ports are letters;
+    taken is the cycles of these ports that an iteration needs. instructions are those of a chain in
+    the order of their dependencies, or those that need the ports.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Limit:
 
     @property
     def figure(self) -> str:
-        """Return its name and its cycles."""
+        """Its name and its cycles."""
         return self.name if self.cycles is None else f"{self.name} {self.cycles:.2f}"
 
 
 def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
-    """Return the limits in a row of the simulator: those that bind first, then by their figures."""
-    found = [
+    """Return the limits in a row of the simulator: binding ones first, then by cycles."""
+    limits = [
         Limit(
             name=_name(one["limit"]),
             cycles=one["cycles"],
@@ -60,7 +60,7 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
         )
         for one in row.get("limits", ())
     ]
-    return sorted(found, key=lambda one: (not one.binds, -(one.cycles or 0)))
+    return sorted(limits, key=lambda one: (not one.binds, -(one.cycles or 0)))
 
 
 def _name(limit: str) -> str:
@@ -74,75 +74,77 @@ def limit_figures(limits: Sequence[Limit]) -> str:
 
 
 def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: Microarch) -> str:
-    """Say what limits a block that takes so many cycles, the text of its instructions included.
+    """Return the bottleneck of a block that takes a number of cycles, with its instructions.
 
     Several limits of the same figure are "balanced"; limits of which each alone allows fewer cycles
     are named together.
     """
-    full = [one for one in limits if one.cycles is not None and cycles <= one.cycles * ALIKE]
+    full = [
+        limit for limit in limits if limit.cycles is not None and cycles <= limit.cycles * ALIKE
+    ]
     if not full:
-        binding = [one for one in limits if one.binds]
-        said = [f"{_said(one, cycles, block, core)}{_alone(one, cycles)}" for one in binding]
-        return f"several limits together, first {'; '.join(said)}" if said else "not known"
-    said = [_said(one, cycles, block, core) for one in full]
-    return said[0] if len(said) == 1 else f"{BALANCED} {'; '.join(said)}"
+        binding = [limit for limit in limits if limit.binds]
+        texts = [f"{_said(limit, cycles, block, core)}{_alone(limit, cycles)}" for limit in binding]
+        return f"several limits together, first {'; '.join(texts)}" if texts else "not known"
+    texts = [_said(limit, cycles, block, core) for limit in full]
+    return texts[0] if len(texts) == 1 else f"{BALANCED} {'; '.join(texts)}"
 
 
-def _alone(one: Limit, cycles: float) -> str:
-    """Return the cycles that a limit would take by itself, where it is a good part of all."""
-    told = one.cycles is not None and one.cycles >= _PART * cycles
-    return f" ({one.cycles:.2f} by itself)" if told else ""
+def _alone(limit: Limit, cycles: float) -> str:
+    """Return the cycles of a limit by itself in words, if they are a good part of all."""
+    considerable = limit.cycles is not None and limit.cycles >= _PART * cycles
+    return f" ({limit.cycles:.2f} by itself)" if considerable else ""
 
 
-def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
-    if one.name == "ports":
-        return _ports(one, cycles, core)
-    if one.name == "dependencies":
-        return _chain(one, block)
-    if one.name == "failed store-to-load forwarding":
-        loads = [" ".join(block.instructions[n].text.split()) for n in one.instructions]
-        return f"{one.name}: {' and '.join(loads)}"
-    if one.name == "op cache":
+def _said(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
+    if limit.name == "ports":
+        return _ports(limit, cycles, core)
+    if limit.name == "dependencies":
+        return _chain(limit, block)
+    if limit.name == "failed store-to-load forwarding":
+        loads = [" ".join(block.instructions[n].text.split()) for n in limit.instructions]
+        return f"{limit.name}: {' and '.join(loads)}"
+    if limit.name == "op cache":
         return _op_cache(block, core)
-    if one.name == "loop buffer":
+    if limit.name == "loop buffer":
         width = core.value("rename.width")
         return f"loop buffer ({width} uops a cycle; each pass starts in a new cycle)"
-    if one.name == "dispatch":
+    if limit.name == "dispatch":
         width = core.value("rename.instructions") or core.value("rename.width")
         unit = "instructions" if core.value("rename.instructions") else "fused uops"
         return f"dispatch ({width} {unit} a cycle at most)" if width else "dispatch"
-    if one.name.startswith("divider"):
-        called = core_figures.vendor_port_names(core)
-        names = " and ".join(called[letter] for letter in one.ports)
-        return f"divider on {names} (busy for {one.taken:g} cycles an iteration)"
-    if one.name == "branches":
-        return f"taken branch (one every {one.cycles or 0:.2f} cycles)"
-    return one.name
+    if limit.name.startswith("divider"):
+        vendor_names = core_figures.vendor_port_names(core)
+        names = " and ".join(vendor_names[letter] for letter in limit.ports)
+        return f"divider on {names} (busy for {limit.taken:g} cycles an iteration)"
+    if limit.name == "branches":
+        return f"taken branch (one every {limit.cycles or 0:.2f} cycles)"
+    return limit.name
 
 
-def _ports(one: Limit, cycles: float, core: Microarch) -> str:
+def _ports(limit: Limit, cycles: float, core: Microarch) -> str:
     """Return "load ports AGU0 and AGU1 (2 of 2 busy)", counted over a cycle."""
-    kinds = [use.kind for use in core_figures.port_uses(core) if set(use.ports) == set(one.ports)]
+    kinds = [use.kind for use in core_figures.port_uses(core) if set(use.ports) == set(limit.ports)]
     if {"store address", "store data"} <= set(kinds):
         kinds = ["store"]
-    called = core_figures.vendor_port_names(core)
-    names = [called[letter] for letter in one.ports]
+    vendor_names = core_figures.vendor_port_names(core)
+    names = [vendor_names[letter] for letter in limit.ports]
     word = "port" if len(names) == 1 else "ports"
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    busy = f"{one.taken / cycles:.2f}".rstrip("0").rstrip(".")
+    busy = f"{limit.taken / cycles:.2f}".rstrip("0").rstrip(".")
     return f"{kinds[0] + ' ' if kinds else ''}{word} {listed} ({busy} of {len(names)} busy)"
 
 
-def _chain(one: Limit, block: Block) -> str:
+def _chain(limit: Limit, block: Block) -> str:
     kind = "loop-carried dependency" if block.notion == "loop" else "dependency from copy to copy"
-    texts = [" ".join(block.instructions[n].text.split()) for n in one.instructions]
+    texts = [" ".join(block.instructions[n].text.split()) for n in limit.instructions]
     left = len(texts) - _SHOWN
     shown = [*texts[:_SHOWN], *([f"{left} more"] if left > 0 else [])]
     return f"{kind}: {' -> '.join([*shown, 'itself' if len(texts) == 1 else 'back to the first'])}"
 
 
 def _op_cache(block: Block, core: Microarch) -> str:
-    """Return the bytes that no entry of the op cache can span, if they end a line."""
+    """Return the reason for the limit of the op cache: the lines that the loop spans."""
     line = core.value("uop_cache.region_bytes")
     if block.notion != "loop" or not isinstance(line, int):
         return "op cache"
@@ -155,19 +157,19 @@ def _op_cache(block: Block, core: Microarch) -> str:
 
 
 def _touches_line(block: Block, line: int) -> bool:
-    """Say whether the last branch, or the compare that may fuse with it, meets a boundary."""
+    """True if the last branch, or the compare fused with it, touches a boundary."""
     end = block.offset + len(block.code)
     pair = block.instructions[-2:]
     return (block.offset + pair[0].address) // line != end // line
 
 
-_PART = 0.25  # of all cycles that a limit takes by itself where that is worth saying
-SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
+_PART = 0.25  # share of all cycles from which the text names a limit's own cycles
+SURE = ("high", "medium")  # confidences of parameters that other figures may rely on
 
-# Blocks whose bottleneck is named in one call: each takes some 30 simulations.
+# Blocks of one call up to which bottlenecks are determined: each takes some 30 simulations.
 _NAMED = 256
 
-# Bytes of the two string instructions whose difference is the cost of more bytes.
+# Bytes of two string instructions whose difference is the cost of further bytes.
 _SHORT, _LONG = 4096, 12288
 
 
@@ -179,7 +181,7 @@ class Pipeline:
     corrects = ""
 
     def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
-        """Take values for parameters of the cores, by dotted name (see parameters)."""
+        """Store values for parameters of the cores, by dotted name (see parameters)."""
         self.overrides = dict(overrides or {})
 
     def version(self) -> str:
@@ -187,7 +189,7 @@ class Pipeline:
         return f"loopwright pipeline {binding.version()}"
 
     def lacks(self, core: Microarch) -> str:
-        """Say that nobody has given the simulator figures for a core."""
+        """Return a message if the simulator has no figures for a core, or ""."""
         there = (paths.models_root() / core.id / TABLE).is_file()
         return "" if there else f"the pipeline simulator has no figures for {core.id}"
 
@@ -197,7 +199,7 @@ class Pipeline:
         """Answer for all blocks in one call; where they are many, without bottlenecks.
 
         A single repeated string instruction gets cycles per 64 bytes, in a long run, and no range
-        of measurements. brief: cycles and start-up alone, without bottlenecks and ranges.
+        of measurements. brief gives cycles and start-up alone, without bottlenecks and ranges.
         """
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
@@ -206,7 +208,7 @@ class Pipeline:
             return self._answers(blocks, core, straight)
         answers = self._answers(blocks, core, straight, named=len(blocks) <= _NAMED)
         known = core_figures.cost_ranges(core, self.overrides)
-        open_ = [
+        ranged = [
             n
             for n, b in enumerate(blocks)
             if any(
@@ -214,13 +216,13 @@ class Pipeline:
                 for name in known
             )
         ]
-        if open_:
-            some = [blocks[n] for n in open_]
+        if ranged:
+            ranged_blocks = [blocks[n] for n in ranged]
             ends = [
-                Pipeline(values)._answers(some, core, straight)
+                Pipeline(values)._answers(ranged_blocks, core, straight)
                 for values in core_figures.at_range_ends(core, self.overrides)
             ]
-            for n, cheap, dear in zip(open_, *ends, strict=True):
+            for n, cheap, dear in zip(ranged, *ends, strict=True):
                 answers[n] = _between(answers[n], cheap, dear)
         spans = error_ranges.of_blocks(core.id, blocks)
         return [
@@ -232,23 +234,23 @@ class Pipeline:
         self, blocks: Sequence[Block], core: Microarch, straight: set[bytes], *, named: bool = False
     ) -> list[Answer]:
         machine = self._core(core)
-        apart: dict[bytes, Answer] = {}
+        unsimulated: dict[bytes, Answer] = {}
         for block in blocks:
-            if block.code not in straight and block.code not in apart:
-                apart[block.code] = _apart(machine, block, core)
-        answers = {n: apart[b.code] for n, b in enumerate(blocks) if b.code in apart}
+            if block.code not in straight and block.code not in unsimulated:
+                unsimulated[block.code] = _apart(machine, block, core)
+        answers = {n: unsimulated[b.code] for n, b in enumerate(blocks) if b.code in unsimulated}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
-            found = machine.predict(pairs, notion=notion, bottleneck=named)
-            for n, row in zip(chosen, found, strict=True):
+            rows = machine.predict(pairs, notion=notion, bottleneck=named)
+            for n, row in zip(chosen, rows, strict=True):
                 answers[n] = _answer(row, blocks[n], core)
         return [answers[n] for n in range(len(blocks))]
 
     def inside(
         self, blocks: Sequence[Block], core: Microarch, *, iterations: int = 0
     ) -> list[dict[str, Any]]:
-        """Say for each block what its uops do: "ports", "port_names" and "limits", or an "error".
+        """Return the events inside the core: "ports", "port_names" and "limits", or an "error".
 
         With iterations, "timeline" holds that many; models/pipeline/README.md names its keys.
         """
@@ -288,7 +290,7 @@ class Pipeline:
     ) -> tuple[bytes, dict[int, str]]:
         """Simulate loops at every code offset: see Core.places of loopwright_pipeline.pyi.
 
-        InputError where nobody has given the simulator figures for the core.
+        InputError where the simulator has no figures for the core.
         """
         if lacking := self.lacks(core):
             raise InputError(lacking)
@@ -301,10 +303,10 @@ class Pipeline:
         *,
         iterations: int = 0,
     ) -> list[dict[str, Any]]:
-        """Say of loops, by code, code offset and path, what limits them ("bottleneck").
+        """Return the limits of loops by code, code offset and path ("bottleneck").
 
         With iterations, "timeline" holds that many in its place; keys are those of Core.predict in
-        models/pipeline/README.md. A path are the stretches of an iteration as places has them;
+        models/pipeline/README.md. A path is the stretches of an iteration as in places;
         instructions are numbered in the order of their execution. InputError as places.
         """
         if lacking := self.lacks(core):
@@ -312,7 +314,7 @@ class Pipeline:
         return self._core(core).predict(loops, bottleneck=not iterations, timeline=iterations)
 
     def figures(self, core: Microarch) -> tuple[str, ...]:
-        """Return all that a core's answers follow from: its files, and the overrides."""
+        """Return all texts that decide a core's answers: its files, and the overrides."""
         folder = paths.models_root() / core.id
         front_end = self.overrides.get(core_figures.FRONT_END_DOUBT)
         core_file = core_figures.FRONT_END_FILES[front_end] if front_end else "core.toml"
@@ -322,14 +324,16 @@ class Pipeline:
         return toml, table, repr(sorted(self.overrides.items()))
 
     def check(self, core: Microarch) -> None:
-        """Raise InputError where the simulator takes no such value of a parameter on a core."""
+        """Raise InputError if the simulator refuses a parameter's value on a core."""
         self._core(core)
 
     def _core(self, core: Microarch, figures: tuple[str, ...] | None = None) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         toml, table, _ = figures or self.figures(core)
-        apart = (core_figures.INSTRUCTIONS_DOUBT, core_figures.FRONT_END_DOUBT)
-        values = {name: value for name, value in self.overrides.items() if name not in apart}
+        not_parameters = (core_figures.INSTRUCTIONS_DOUBT, core_figures.FRONT_END_DOUBT)
+        values = {
+            name: value for name, value in self.overrides.items() if name not in not_parameters
+        }
         return _built(core.id, toml, table, tuple(sorted(values.items())))
 
 
@@ -338,7 +342,7 @@ def parameters() -> list[str]:
     return binding.parameters()
 
 
-# Keyed by what the files hold: they may change while this process lives.
+# Keyed by the content of the files, which may change while this process lives.
 @lru_cache(maxsize=256)  # verdicts vary all parameters of a core that have a range
 def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
     known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
@@ -352,14 +356,14 @@ def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], .
 
 
 def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
-    """Return the codes that control does not leave and where no string instruction repeats."""
+    """Return the codes that control does not leave and that have no repeated string instruction."""
     codes = list({block.code for block in blocks})
     seen = zip(codes, outlines(isa, codes), strict=True)
     return {code for code, one in seen if isinstance(one, Outline) and one.straight}
 
 
 def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
-    """Return an answer with the ends of what it rests on; the same where they are one."""
+    """Return an answer with the ends of its range; unchanged where they are equal."""
     if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
         return answer
     ends = [end.cycles for end in (cheap, answer, dear) if end.cycles is not None]
@@ -367,9 +371,10 @@ def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
 
 
 def _measured(answer: Answer, span: error_ranges.Span | None, *, straight: bool) -> Answer:
-    """Return an answer with the range that measurements lie in.
+    """Return an answer with the range of measurements.
 
-    Where the errors of such predictions are not recorded it is that of what nobody has measured.
+    Where the errors of such predictions are not recorded it is the range over unmeasured
+    parameters.
     """
     if span is None or not straight:
         return replace(answer, low=answer.cheap, high=answer.dear)
@@ -381,7 +386,7 @@ def _measured(answer: Answer, span: error_ranges.Span | None, *, straight: bool)
 
 
 def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
-    """Return the answer for a block that the simulator cannot take as it is, at any offset."""
+    """Return the answer for a block that the simulator does not take as it is, at any offset."""
     if block.string and len(block.instructions) == 1:
         return _rate(machine, block, core)
     return Answer.none(unfit(block))
@@ -390,29 +395,29 @@ def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
 def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if row["cycles"] is None:
         return Answer.none(row["error"])
-    cycles, known, note = round(row["cycles"], 3), limits_of_row(row), row["note"]
-    if not known:
+    cycles, limits, note = round(row["cycles"], 3), limits_of_row(row), row["note"]
+    if not limits:
         return Answer(cycles, row["bottleneck"] or "", note=note)
-    said = limits_in_words(known, row["cycles"], block, core)
-    alone = [one.cycles for one in known if one.name in _OF_INSTRUCTIONS and one.cycles]
-    bound = max(alone, default=None)
-    return Answer(cycles, said, note=note, limits=limit_figures(known), bound=bound)
+    bottleneck = limits_in_words(limits, row["cycles"], block, core)
+    cycles_of = [one.cycles for one in limits if one.name in _OF_INSTRUCTIONS and one.cycles]
+    bound = max(cycles_of, default=None)
+    return Answer(cycles, bottleneck, note=note, limits=limit_figures(limits), bound=bound)
 
 
 def _rate_alone(block: Block) -> str:
-    """Say why a repeated string instruction has no uops to show, or nothing."""
+    """Return the reason why a repeated string instruction has no uops to show, or ""."""
     if block.string is None:
         return ""
     return f"{block.string.mnemonic}: microcode, which the simulator knows by its rate alone"
 
 
 def startup_parameter(string: Instruction) -> str:
-    """Return the dotted name of what a repeated string instruction takes before it moves a byte."""
+    """Return the dotted name of the start-up of a repeated string instruction."""
     return "string.movs_startup" if string.read_bytes else "string.stos_startup"
 
 
 def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
-    """Return cycles per 64 bytes of a repeated string instruction: a slope, start-up apart."""
+    """Return cycles per 64 bytes of a repeated string instruction: a slope without the start-up."""
     assert block.string is not None
     element = max(block.string.read_bytes, block.string.written_bytes)
     ends = []

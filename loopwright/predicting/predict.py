@@ -1,4 +1,4 @@
-"""Predict the throughput of code with every model that knows the core."""
+"""Throughput predictions of code by every model that has the core."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -36,24 +36,24 @@ def answer(asked: Question) -> Rows:
     Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
     routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
-    least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
+    least_cycles (the lower bound by the core's load and store ports, in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction); cheap and dear
-    are the cycles at both ends of what nobody has measured, where they rest on such a parameter;
-    low and high, in cycles, hold 95 % of the measurements of such code (models/ranges.csv); note
-    says what of the block the model leaves out, in sentences after "; "; limits gives each limit
-    that the simulator sees with its own figure, cycles an iteration as if the core had no other,
-    those that bind first.
+    are the cycles at both ends of the ranges of unmeasured parameters, where they matter;
+    low and high, in cycles, contain 95 % of the measurements of similar code (models/ranges.csv);
+    note names the parts of the block that the model leaves out, in sentences after "; "; limits
+    gives each limit that the simulator sees with its own figure, cycles an iteration as if the
+    core had no other, binding ones first.
 
     With sizes, rows are of whole calls (notion call): sizes in bytes (records of a routine that
     stores records) as numbers, "64,256", or FILE[:MAP] with a bpftrace histogram; align where
     destination and source start, in bytes from a page start, as pairs or "0:0,1:0" (the source
-    half a page further). Columns are then size_bytes, dst_align, src_align, cycles (per call, where
-    calls with these arguments follow each other as `measure` has them, with the loading of
+    half a page further). Columns are then size_bytes, dst_align, src_align, cycles (per call, of
+    successive calls with these arguments as `measure` makes them, with the loading of
     arguments, call and return, data in the L1 cache, branches predicted), mispredicted (the same
-    with those exits mispredicted that the core's branch history cannot know), alone (of one call
-    on an empty machine), cheap, dear, low and high as above, weight (the share of a histogram's
-    calls that the size stands for), error and note. progress is called with calls done and all
-    calls.
+    with those exits mispredicted that the core's branch history cannot predict), alone (of one
+    call on an empty machine), cheap, dear, low and high as above, weight (the share of a
+    histogram's calls that the size stands for), error and note. progress is called with the
+    number of calls done and of all calls.
 
     >>> import loopwright as lw
     >>> rows = lw.predict(hex="48890748ffc975f8", microarch=["zen2", "skylake"])
@@ -69,8 +69,8 @@ def answer(asked: Question) -> Rows:
         return calls.answer_calls(spec, wanted, asked.cores, chosen, offsets, given, asked.progress)
     rows: list[tuple[Any, ...]] = []
     for core, subjects in asked.select():
-        for one in chosen:
-            rows += _ask(one, core, subjects, offsets, required=asked.models != "all")
+        for model in chosen:
+            rows += _ask(model, core, subjects, offsets, required=asked.models != "all")
     return Rows((*asked.key, *COLUMNS), rows, _TYPES)
 
 
@@ -92,12 +92,12 @@ def _ask(
     pairs = [(s, offset) for s in about for offset in offsets]
     asked = [(s, offset) for s, offset in pairs if not s.error]
     try:
-        found = model.predict([s.block(offset) for s, offset in asked], core)
+        answered = model.predict([s.block(offset) for s, offset in asked], core)
     except InputError as error:
         if required:
             raise
-        found = [Answer.none(str(error)) for _ in asked]
-    answers = iter(found)
+        answered = [Answer.none(str(error)) for _ in asked]
+    answers = iter(answered)
     for subject, offset in pairs:
         answer = Answer.none(subject.error) if subject.error else next(answers)
         yield (

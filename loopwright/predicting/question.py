@@ -1,4 +1,4 @@
-"""The question of a prediction: blocks or calls, on which cores, at which code offsets."""
+"""The question of a prediction: blocks or calls, cores, and code offsets."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int], None]
-"""Takes the calls that are predicted, and all that are asked for."""
+"""A callback with the number of predicted calls and of all calls."""
 
 OFFSETS = range(64)
 _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
@@ -35,10 +35,10 @@ _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrol
 class Subject:
     """One thing to predict.
 
-    key holds its identifying columns; natural is the code offset it has of itself; moved the
-    bytes that one iteration (or call, or 64 bytes of a string instruction) copies, clears or
-    reads, and least_cycles what its loads and stores take at the least, None where not known;
-    needs the features that its instructions ask of a core; error says why no model is to be asked.
+    key holds its identifying columns; natural is its own code offset; moved the bytes that one
+    iteration (or call, or 64 bytes of a string instruction) copies, clears or reads, and
+    least_cycles the lower bound by its loads and stores, None where unknown; needs the CPU features
+    of its instructions; error is the reason why no model is asked.
     """
 
     key: dict[str, str]
@@ -52,7 +52,7 @@ class Subject:
     error: str = ""
 
     def on(self, core: Microarch) -> "Subject":
-        """Return it as it is to be asked about on a core, which may lack its instructions."""
+        """Return the subject for a core, with an error if the core lacks its instructions."""
         if self.error:
             return self
         if missing := lacking(self.isa, self.code, self.needs, core.features):
@@ -60,29 +60,29 @@ class Subject:
         return replace(self, error=instructions.unknown(self.isa, self.code))
 
     def block(self, offset: int | None) -> Block:
-        """Return it as a block at a code offset (its own where None)."""
+        """Return the subject as a block at a code offset (its own where None)."""
         return Block(self.isa, self.code, self.notion, self.natural if offset is None else offset)
 
 
 def variant_subjects(
     variants: Sequence[Variant], core: Microarch, notion: str | None = None
 ) -> list[Subject]:
-    """Return variants as the core would run them; one that does not assemble has the error.
+    """Return variants as the core would run them; one that does not assemble has an error.
 
     InputError where none of them assembles.
     """
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     refused: list[InputError] = []
     for variant in variants:
         try:
-            found.append(variant_subject(variant, core, notion))
+            subjects.append(variant_subject(variant, core, notion))
         except InputError as error:
             refused.append(error)
             key = {"kernel": variant.kernel, "routine": variant.routine, "variant": variant.name}
-            found.append(Subject(key, core.isa, b"", notion or "loop", 0, error=str(error)))
+            subjects.append(Subject(key, core.isa, b"", notion or "loop", 0, error=str(error)))
     if refused and len(refused) == len(variants):
         raise refused[0]
-    return found
+    return subjects
 
 
 def variant_subject(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
@@ -105,22 +105,22 @@ def variant_subject(variant: Variant, core: Microarch, notion: str | None = None
         loop = assemble.main_loop(variant, code)
         body, start = loop.instructions, loop.start
         moved = loops.STRING_BYTES if loop.kind == "string" else loops.moved_bytes(loop, contract)
-    moving = b"".join(i.code for i in body)
+    hot_code = b"".join(i.code for i in body)
     return Subject(
         key={"kernel": kernel.id, "routine": variant.routine, "variant": variant.name},
         isa=kernel.isa,
-        code=moving,
+        code=hot_code,
         notion=notion or ("unrolled" if contract.unit == "call" else "loop"),
         natural=start % 64,
         moved=moved,
         least_cycles=_least_cycles(body, core),
-        needs=outline(kernel.isa, moving).needs,
+        needs=outline(kernel.isa, hot_code).needs,
         error=error,
     )
 
 
 def _turns(code: Code, body: Sequence[Instruction]) -> str:
-    """Say why a call cannot be predicted as one pass through its instructions, or nothing."""
+    """Return the reason why a call is not one pass through its instructions, or ""."""
     passed = {i.address for i in body}
     inside = [loop for loop in code.loops if {i.address for i in loop.instructions} <= passed]
     if not inside:
@@ -132,7 +132,7 @@ def _turns(code: Code, body: Sequence[Instruction]) -> str:
 
 
 def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
-    """Return the cycles that loads and stores take at the least on a core, where known."""
+    """Return the lower bound of cycles by a core's load and store ports, where known."""
     if any(i.string or i.flow is Flow.CALL for i in body):
         return None
     counts = {
@@ -144,7 +144,7 @@ def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
 
 
 def row_subjects(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> list[Subject]:
-    """Return the code of each row of hex; what is no code has the error.
+    """Return the code of each row of hex; invalid code has an error.
 
     The notion defaults to loop where code ends in a branch, else to unrolled.
     """
@@ -154,16 +154,16 @@ def row_subjects(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> li
             codes.append(instructions.parse_hex(row.hex))
         except InputError as error:
             codes.append(error)
-    seen = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
+    descriptions = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
     out = []
     for row, code in zip(rows, codes, strict=True):
-        found = code if isinstance(code, InputError) else next(seen)
+        described = code if isinstance(code, InputError) else next(descriptions)
         key = {"id": row.id}
-        if isinstance(code, InputError) or isinstance(found, InputError):
-            bare = Subject(key, isa, b"", notion or "unrolled", row.offset, error=str(found))
-            out.append(bare)
+        if isinstance(code, InputError) or isinstance(described, InputError):
+            empty = Subject(key, isa, b"", notion or "unrolled", row.offset, error=str(described))
+            out.append(empty)
         else:
-            out.append(_of_code(key, isa, code, found, notion, row.offset))
+            out.append(_of_code(key, isa, code, described, notion, row.offset))
     return out
 
 
@@ -194,7 +194,7 @@ def piece_subject(piece: "Piece", core: Microarch, notion: str | None) -> Subjec
 
 
 class BlockRow(NamedTuple):
-    """One row of a blocks file; path are the stretches of a loop that run, from byte to byte."""
+    """One row of a blocks file; path has the stretches of a loop that run, by byte offsets."""
 
     id: str
     hex: str
@@ -256,7 +256,7 @@ def read_csv(path: Path) -> Iterator[BlockRow]:
 
 
 def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
-    """Read a path, such as "0-18 24-40"."""
+    """Parse a path, such as "0-18 24-40"."""
     ends = [stretch.split("-") for stretch in text.split()]
     if not all(len(one) == 2 and all(n.isdecimal() for n in one) for one in ends):
         raise InputError(f"{where}: path {text!r} is none; it is like 0-18 24-40, in bytes")
@@ -264,7 +264,7 @@ def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
 
 
 Place = tuple[int, int, int]
-"""A call: its size (as the contract counts: bytes or records), and the alignments of both sides."""
+"""A call: its size in the contract's unit, bytes or records, and the alignments of both sides."""
 
 Sizes = Sequence[int] | str
 Alignments = Sequence[tuple[int, int]] | str
@@ -272,10 +272,10 @@ Alignments = Sequence[tuple[int, int]] | str
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of every routine asked about.
+    """The calls to predict of every routine.
 
-    weights is the share of a histogram's calls that each size stands for, by size; None where
-    sizes were listed. open_from is where a bucket of the histogram begins that has no end.
+    weights is the share of a histogram's calls for each size; None where sizes were listed.
+    open_from is the beginning of the histogram's bucket without an end, if any.
     """
 
     sizes: tuple[int, ...]
@@ -285,13 +285,16 @@ class Calls:
 
     @classmethod
     def of(cls, sizes: Sizes, align: Alignments | None) -> "Calls":
-        """Return the calls meant; InputError for what is no size, alignment or histogram."""
+        """Return the calls for sizes and alignments.
+
+        InputError for an invalid size or alignment, and an unreadable histogram.
+        """
         pairs = tuple(dict.fromkeys(_alignments(align)))
         listed = _listed(sizes)
         if listed is None:
-            found = histogram.read(str(sizes))
-            weights = shares(found)
-            return cls(tuple(sorted(weights)), pairs, weights, found.open_from)
+            read = histogram.read(str(sizes))
+            weights = shares(read)
+            return cls(tuple(sorted(weights)), pairs, weights, read.open_from)
         from loopwright.machine.emulator import MOST_BYTES
 
         for size in listed:
@@ -300,17 +303,17 @@ class Calls:
         return cls(tuple(dict.fromkeys(listed)), pairs)
 
     def fits(self, contract: Contract) -> bool:
-        """Say whether a routine can be called so: one of fixed size with its bytes, or 1, alone."""
+        """True if a routine takes these sizes: one of fixed size only its bytes, or 1."""
         return contract.counted or not {1, contract.count_bytes}.isdisjoint(self.sizes)
 
     def places(self, contract: Contract) -> list[Place]:
-        """Return the calls of a routine: of fixed size one, and what its contract lets it take.
+        """Return the calls of a routine that its contract allows; one of fixed size has one size.
 
-        A side that the routine has not stands at 0. InputError where no alignment is left.
+        A missing side has alignment 0. InputError where no alignment is left.
         """
         sides = ["dst" in contract.inputs, "src" in contract.inputs]
-        given = [tuple(a * has for a, has in zip(p, sides, strict=True)) for p in self.alignments]
-        allowed = [p for p in dict.fromkeys(given) if not any(a % contract.align for a in p)]
+        pairs = [tuple(a * has for a, has in zip(p, sides, strict=True)) for p in self.alignments]
+        allowed = [p for p in dict.fromkeys(pairs) if not any(a % contract.align for a in p)]
         if not allowed:
             raise InputError(
                 f"{contract.symbol}: its addresses are multiples of {contract.align}; give "
@@ -320,7 +323,7 @@ class Calls:
         return [(size, dst, src) for size in sizes for dst, src in allowed]
 
     def note(self, place: Place) -> str:
-        """Say of a size that it stands for all of a bucket without an end."""
+        """Return a note that a size stands for a whole bucket without an end, or ""."""
         if self.open_from is None or place[0] != self.open_from:
             return ""
         return f"{self.open_from} B stands for all calls of the histogram of that size or more"
@@ -331,7 +334,7 @@ class Calls:
 
 
 def shares(found: Histogram) -> dict[int, float]:
-    """Return the share of a histogram's calls that sizes stand for: those that its mean is of."""
+    """Return the share of a histogram's calls by size, for the sizes of its mean."""
     out: dict[int, float] = {}
     for point, count in found.points():
         size = int(point)
@@ -340,7 +343,7 @@ def shares(found: Histogram) -> dict[int, float]:
 
 
 def _listed(sizes: Sizes) -> list[int] | None:
-    """Return sizes that are listed; None where a file is named."""
+    """Return listed sizes; None where a file is named."""
     if not isinstance(sizes, str):
         return list(sizes)
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
@@ -355,7 +358,7 @@ def _listed(sizes: Sizes) -> list[int] | None:
 
 
 def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
-    """Return pairs of destination and source."""
+    """Return pairs of alignments: destination and source."""
     if align is None:
         return [(0, 0)]
     from loopwright.machine.emulator import PAGE
@@ -404,7 +407,7 @@ class Question:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values of other types."""
+        """Raise InputError for values of other types."""
         for name in ("spec", "asm", "isa", "notion"):
             if not isinstance(given := getattr(self, name), str | None):
                 raise InputError(f"{name} {given!r} is no text")
@@ -413,17 +416,17 @@ class Question:
 
     @property
     def cores(self) -> str | None:
-        """The cores asked about as "ID[,ID]", None for those that are the default."""
+        """The cores as "ID[,ID]"; None for the default."""
         return listed("microarch", self.microarch)
 
     @property
     def models(self) -> str | None:
-        """The models asked as "ID[,ID]", None for the simulator."""
+        """The models as "ID[,ID]"; None for the simulator."""
         return listed("model", self.model)
 
     @property
     def calls(self) -> Calls | None:
-        """The whole calls asked about, None where loops are; InputError for what is neither."""
+        """The whole calls, None where loops are predicted; InputError for a mixture."""
         if self.sizes is None:
             if self.align is not None:
                 raise InputError("--align is of whole calls: give it with --sizes")
@@ -455,7 +458,7 @@ class Question:
         )
 
     def rows(self) -> list[BlockRow]:
-        """Return the blocks of a CSV, a DataFrame or hex, as they are asked about."""
+        """Return the blocks of a CSV, a DataFrame or hex."""
         self._checked()
         if self.hex is None:
             return list(read_blocks(self.blocks))
@@ -473,11 +476,11 @@ class Question:
         return pieces.of_file(str(self.obj))
 
     def select(self) -> Selected:
-        """Return each core with what is to be predicted for it.
+        """Return each core with the subjects to predict for it.
 
-        Exactly one of spec (KERNEL[/VARIANT] or "all"), hex, blocks (a CSV), asm (assembly text,
-        of isa) and obj (FILE[:SYMBOL]) is given; InputError for anything else, and for a microarch
-        or notion that is not known.
+        Exactly one of spec (KERNEL[/VARIANT] or "all"), hex, blocks (a CSV), asm (assembly text, of
+        isa) and obj (FILE[:SYMBOL]) is given; InputError for anything else, and for an unknown
+        microarch or notion.
         """
         self._checked()
         if self.isa is not None and self.asm is None:
@@ -488,7 +491,7 @@ class Question:
             yield core, [subject.on(core) for subject in about]
 
     def _checked(self) -> None:
-        """Refuse more or fewer subjects than one."""
+        """Raise InputError unless there is exactly one subject."""
         subject = (self.spec, self.hex, self.blocks, self.asm, self.obj)
         if sum(given is not None for given in subject) != 1:
             raise InputError(
@@ -524,7 +527,7 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
 
 
 def listed(name: str, given: str | Sequence[str] | None) -> str | None:
-    """Return a list of ids as "ID[,ID]"; InputError where it is none."""
+    """Return a list of ids as "ID[,ID]"; InputError for anything else."""
     if given is None or isinstance(given, str):
         return given
     ids = list(given) if isinstance(given, Iterable) else []
@@ -562,9 +565,9 @@ def _of_blocks(
 def _of_rows(rows: list[BlockRow], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
     cores = hosts.cores(microarch, isa)
-    found = {one: row_subjects(rows, one, notion) for one in {core.isa for core in cores}}
+    subjects = {one: row_subjects(rows, one, notion) for one in {core.isa for core in cores}}
     for core in cores:
-        yield core, found[core.isa]
+        yield core, subjects[core.isa]
 
 
 def _of_pieces(found: Sequence["Piece"], microarch: str | None, notion: str | None) -> Selected:

@@ -1,4 +1,4 @@
-"""uiCA: the front-end-aware model of Intel cores, run from the user's own checkout.
+"""uiCA: a model of Intel cores with their front end, run from the user's own checkout.
 
 uiCA is AGPL-3.0 and not on PyPI: UICA_HOME names a checkout of andreas-abel/uiCA that has been
 set up as its README says. It runs in workers, a process a processor (see uica_worker).
@@ -19,7 +19,7 @@ from loopwright.predicting.model import Answer, Block, unfit
 from loopwright.predicting.worker import Worker
 
 _SECONDS = 60  # for one block
-_SHARE = 8  # blocks that a further worker has to get, so that its start-up pays
+_SHARE = 8  # least blocks of a further worker, so that its start-up pays
 _NOP = {"code": "90", "arch": "SNB", "offset": 0}
 _CREWS: dict[tuple[Path, str], list[Worker]] = {}
 
@@ -32,20 +32,20 @@ class Uica:
     corrects = ""
 
     def version(self) -> str:
-        """Return the commit of the checkout; InputError where there is none that answers."""
+        """Return the commit of the checkout; InputError where it does not run."""
         home = _home()
         _crew(home, 1)
-        # Not of a repository that the checkout lies in.
+        # The repository of the checkout itself, not one around it.
         command = ["git", f"--git-dir={home / '.git'}", "describe", "--always"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return f"uiCA {done.stdout.strip() or '(commit unknown)'}"
 
     def lacks(self, core: Microarch) -> str:
-        """Say that uiCA has no model of a core."""
+        """Return a message if uiCA has no model of a core, or ""."""
         return "" if "uica" in core.called else f"uiCA has no model of {core.id}"
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
-        """Answer with uiCA's throughput: of a loop where the block ends in a branch."""
+        """Answer with uiCA's throughput: of a loop if the block ends in a branch."""
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := _unfit(b))}
@@ -91,7 +91,7 @@ def _pythons(home: Path) -> list[str]:
 
 
 def _crew(home: Path, size: int) -> list[Worker]:
-    """Return workers of a checkout, up to so many; InputError where it does not run."""
+    """Return up to size workers of a checkout; InputError where it does not run."""
     for python in _pythons(home):
         if crew := _CREWS.get((home, python)):
             break
@@ -115,7 +115,7 @@ def _crew(home: Path, size: int) -> list[Worker]:
 
 
 def _worker(home: Path, python: str) -> Worker:
-    # Warnings of Python about uiCA's own text say nothing of the block.
+    # Python's warnings about uiCA's own text are no answer.
     program = Path(__file__).with_name("uica_worker.py")
     return Worker([python, "-W", "ignore", program, home], _SECONDS)
 
@@ -130,12 +130,12 @@ def _one(worker: Worker, block: Block, arch: str) -> Answer:
 
 
 def _answer(reply: dict[str, Any], instructions: int) -> Answer:
-    said = " ".join(str(reply["said"]).split("\n")[-2:]).strip()
-    if "-json" in said:
+    stderr = " ".join(str(reply["said"]).split("\n")[-2:]).strip()
+    if "-json" in stderr:
         return Answer.none("uiCA is too old to say what it has no data for: update the checkout")
     printed = " ".join(str(reply["printed"]).split())
-    if reply["exit"] or said:
-        return Answer.none(f"uiCA: {said or printed or 'exit ' + str(reply['exit'])}")
+    if reply["exit"] or stderr:
+        return Answer.none(f"uiCA: {stderr or printed or 'exit ' + str(reply['exit'])}")
     unknown = [text for text, known in reply["instructions"] if not known]
     if unknown:
         return Answer.none(f"uiCA has no data for `{unknown[0]}`, and would count it as free")

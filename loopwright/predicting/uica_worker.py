@@ -28,7 +28,7 @@ def main() -> None:
     program = compile(path.read_text("utf-8"), str(path), "exec")
     sys.path.insert(0, str(home))
     os.chdir(home)
-    # uiCA may print, and its exit closes standard input: what is said here has files of its own.
+    # uiCA may print, and its exit closes standard input: answers use descriptors of their own.
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     files = {name: os.memfd_create(name) for name in ("code", "json", "out", "err")}
     os.dup2(files["out"], 1)
@@ -67,7 +67,7 @@ def _answer(
         sys.modules["__main__"] = own
         sys.stdout.flush()
         sys.stderr.flush()
-        ctypes.CDLL(None).fflush(None)  # what its decoder, in C, has printed
+        ctypes.CDLL(None).fflush(None)  # the output of its decoder, written in C
     return {
         "printed": _read(files["out"]),
         "exit": code,
@@ -77,12 +77,12 @@ def _answer(
 
 
 def _instructions(written: str) -> list[list[object]]:
-    """Return the instructions of a JSON file of uiCA's, each with whether it has data for it."""
+    """Return the instructions of uiCA's JSON file, each with whether uiCA has data for it."""
     try:
         listed = json.loads(written)["instructions"]
     except (ValueError, KeyError):
         return []
-    # The page that belongs to an instruction is called by the form that its data is of.
+    # The page of an instruction is named after the form of its data.
     return [[i.get("asm", ""), Path(i.get("url") or "").stem not in ("", ".html")] for i in listed]
 
 

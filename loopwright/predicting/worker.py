@@ -1,4 +1,4 @@
-"""A program of its own that answers requests, one JSON object a line, as long as this one lives."""
+"""A separate program that answers requests, one JSON object a line, while this one lives."""
 
 import json
 import select
@@ -9,22 +9,22 @@ from typing import Any
 
 
 class Worker:
-    """A program that is asked one request at a time; it is started again where it has ended."""
+    """A program that gets one request at a time, and is restarted where it has ended."""
 
     def __init__(self, command: Sequence[str | Path], seconds: float | None = None) -> None:
-        """Take its command, and after how long without an answer it is given up."""
+        """Store its command and its time limit for an answer, in seconds."""
         self._command, self._seconds = command, seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: dict[str, object]) -> dict[str, Any]:
-        """Return its answer; {"error": why} where it ended or took too long."""
+        """Return its answer; {"error": reason} if it ended or took too long."""
         process = self._process = self._process or subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
             line = self._answer(process, json.dumps(request).encode() + b"\n")
         except BaseException:
-            # An answer that comes later would be taken for that to the next request.
+            # A late answer would be taken for the answer to the next request.
             self._end(process)
             raise
         if line is None:
@@ -37,7 +37,7 @@ class Worker:
         return reply
 
     def _answer(self, process: subprocess.Popen[bytes], request: bytes) -> bytes | None:
-        """Return a line, an empty one at its end, None where there was none in time."""
+        """Return a line, b"" at the program's end, None after the time limit."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -46,8 +46,8 @@ class Worker:
         except BrokenPipeError:
             return b""
         if self._seconds is not None:
-            there, _, _ = select.select([process.stdout], [], [], self._seconds)
-            if not there:
+            readable, _, _ = select.select([process.stdout], [], [], self._seconds)
+            if not readable:
                 return None
         return process.stdout.readline()
 
