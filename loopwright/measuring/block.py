@@ -1,4 +1,4 @@
-"""A block to be measured: what is run of it, and the job that has it run."""
+"""A block to be measured: the code that is run, and its job for the harness."""
 
 import re
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ class CountedLoop:
 
 
 def counted_loop(isa: str, code: bytes) -> CountedLoop:
-    """Return a block as a loop.
+    """Return a block as a loop with a counter.
 
-    One that ends in `dec` and `jnz` of a register (arm64: `sub` and `cbnz`, or `subs` and `b.ne`)
-    back to its start is one already; the pair is put behind any other. InputError where the block
-    uses every register, or that one, or branches by something else.
+    A block that ends in `dec` and `jnz` of a register (arm64: `sub` and `cbnz`, or `subs` and
+    `b.ne`) back to its start is one already; such a pair is appended to any other. InputError where
+    the block uses every register, or the counter itself, or ends in another branch to its start.
     """
     body = instructions.decode(isa, code)
     own = _own_counter(isa, body)
@@ -52,17 +52,17 @@ def counted_loop(isa: str, code: bytes) -> CountedLoop:
 
 
 def counts(isa: str, body: Sequence[Instruction]) -> bool:
-    """Say whether a loop counts its iterations down in a register that it uses for nothing else."""
+    """True if a loop counts its iterations down in a register not used otherwise."""
     own = _own_counter(isa, body)
     return own is not None and own not in block_path.used(isa, b"".join(i.code for i in body[:-2]))
 
 
 def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
-    """Return the register that a block counts its own iterations in, if that is how it ends."""
+    """Return the register that counts a block's own iterations down, if it ends so."""
     if len(body) < 2 or body[-1].target != 0:
         return None
-    found = _COUNTS_DOWN[isa].fullmatch(body[-2].text)
-    return found[1] if found and _UNTIL_ZERO[isa].fullmatch(body[-1].mnemonic) else None
+    match = _COUNTS_DOWN[isa].fullmatch(body[-2].text)
+    return match[1] if match and _UNTIL_ZERO[isa].fullmatch(body[-1].mnemonic) else None
 
 
 def closing(isa: str, register: str, length: int) -> bytes:
@@ -72,7 +72,7 @@ def closing(isa: str, register: str, length: int) -> bytes:
 
 
 def tested(isa: str, register: str, body: bytes) -> bytes:
-    """Return a loop that counts down in a register before its body, and tests it behind."""
+    """Return a loop that decrements a register before its body and tests it after the body."""
     number = block_path.number(register)
     test = bytes([0x48 | number >> 3 | number >> 3 << 2, 0x85, 0xC0 | (number & 7) * 9])
     code = count_down(isa, register) + body + (b"" if isa == "arm64" else test)
@@ -80,7 +80,7 @@ def tested(isa: str, register: str, body: bytes) -> bytes:
 
 
 def count_down(isa: str, register: str) -> bytes:
-    """Return what takes 1 from a register."""
+    """Return the instruction that decrements a register."""
     number = block_path.number(register)
     if isa == "arm64":
         return (0xD1000400 | number << 5 | number).to_bytes(4, "little")
@@ -88,7 +88,7 @@ def count_down(isa: str, register: str) -> bytes:
 
 
 def _back(isa: str, register: str, length: int) -> bytes:
-    """Return the branch over length bytes back while a register is not 0, which flags tell."""
+    """Return the branch back over length bytes while a register, or the flag of it, is not zero."""
     if isa == "arm64":
         word = 0xB5000000 | (-length // 4 & 0x7FFFF) << 5 | block_path.number(register)
         return word.to_bytes(4, "little")
@@ -99,23 +99,23 @@ def _back(isa: str, register: str, length: int) -> bytes:
 
 
 MOST_BYTES = 1024
-_COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
+_COPIES_BYTES = 2048  # bytes of the shorter unrolled code; the longer is twice as long
 _LEAST_COPIES = 8
-_ITERATIONS = 20000  # of the shorter loop, at most
-_PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with the length
-_X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
-# Instructions whose result differs from run to run: no two copies need take the same branch.
+_ITERATIONS = 20000  # iterations of the shorter run, at most
+_PARTS = (1, 1.5, 1.25)  # factors of both lengths by turn, as the cost of the ends varies
+_X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # instructions that use x87 registers or their state
+# Instructions whose result differs from run to run, so that copies may branch differently.
 _CHANGING = re.compile(r"rdtscp?|rdpmc|rdpru|rdrand|rdseed")
 _CHANGING_REGISTER = re.compile(r"mrs .*\b(cnt[pv]ct(ss)?_el0|pmccntr_el0|rndr(rs)?)\b")
-_TRAPPED = "trap"  # what the harness says of code that runs into one
+_TRAPPED = "trap"  # the harness's refusal of code that runs into a trap
 
 
 @dataclass(frozen=True)
 class Block:
-    """One row to measure: its code as one copy or one iteration, or why it is not run.
+    """One row to measure: its code as one copy or one iteration, or the reason why it is not run.
 
-    settled says of a loop that ends by a condition of its own how it is run. samples are those of a
-    process; 0 for as many as the harness takes unless told.
+    settled is the start of a loop that ends by a condition of its own. samples are those of a
+    process; 0 for the harness's default.
     """
 
     id: str
@@ -132,7 +132,7 @@ class Block:
 
     @property
     def repeated(self) -> bytes:
-        """Return the code that is run again and again: of a loop, with its branch."""
+        """The code that is repeated: of a loop, with its branch."""
         if self.settled is None:
             return self.code
         image = self.settled.image
@@ -140,11 +140,11 @@ class Block:
 
     @property
     def note(self) -> str:
-        """Return the caveats of its figure."""
+        """The caveats of its figure."""
         return self.settled.said if self.settled else ""
 
     def why(self, refused: str, stopped: int) -> str:
-        """Return the reason for a refusal; the block stopped so many bytes from its entry."""
+        """Return the reason for a refusal; stopped is the byte offset of the stop."""
         if self.settled is None or refused != _TRAPPED:
             return refused
         step = self.settled.image.leaves.get(stopped - 1)
@@ -159,7 +159,7 @@ def of_hex(
     notion: str | None,
     stretches: Sequence[Stretch] = (),
 ) -> Block:
-    """Return a row's block; one that cannot be measured says why."""
+    """Return a row's block; one that cannot be measured has the reason."""
     try:
         code = instructions.parse_hex(text)
     except InputError as error:
@@ -175,7 +175,7 @@ def of_code(
     notion: str | None,
     stretches: Sequence[Stretch] = (),
 ) -> Block:
-    """Return the block that code is, which as a loop executes these stretches, or all of it."""
+    """Return the block of code; as a loop it executes these stretches, or all of it."""
     block = Block(name, notion or "unrolled", offset, code)
     try:
         if len(code) > MOST_BYTES:
@@ -202,7 +202,7 @@ def of_code(
 
 
 def _described(block: Block, isa: str) -> Block:
-    """Return it with what the harness has to know of its straight code."""
+    """Return the block with the properties of its straight code that the harness needs."""
     return replace(
         block,
         x87=any(_X87.search(ins.text) for ins in instructions.decode(isa, block.code)),
@@ -212,24 +212,24 @@ def _described(block: Block, isa: str) -> Block:
 
 
 def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
-    """Return a loop that ends by a condition of its own, or that has exits."""
+    """Return a loop that ends by a condition of its own, or has exits."""
     if isa != "x86_64":
         raise InputError("loops with exits, or of several stretches, run on x86-64 alone")
     from loopwright.measuring import block_starts
 
-    way = block_path.of_loop(block.code, stretches)
+    path = block_path.of_loop(block.code, stretches)
     return replace(
         block,
         notion="loop",
-        x87=any(_X87.search(step.text) for step in way.steps),
-        wide=block_path.unaligned(isa, way.executed),
-        misaligned=block_path.misaligned(isa, way.executed),
-        settled=block_starts.find_start(way),
+        x87=any(_X87.search(step.text) for step in path.steps),
+        wide=block_path.unaligned(isa, path.executed),
+        misaligned=block_path.misaligned(isa, path.executed),
+        settled=block_starts.find_start(path),
     )
 
 
 def _refuse_branches_by_time(body: Sequence[Instruction]) -> None:
-    """Refuse code with branches beside the clock: its speed is that of a way taken by chance."""
+    """Refuse code with branches beside a clock read: they may depend on it."""
     branches = [ins for ins in body if ins.flow is Flow.BRANCH]
     for ins in body:
         text = " ".join(ins.text.split())
@@ -249,7 +249,7 @@ def _stays(body: Sequence[Instruction], code: bytes) -> bool:
 
 
 def _stay_inside(body: Sequence[Instruction], size: int) -> None:
-    """Refuse code whose copies would not all run, each as a whole: control has to go forwards."""
+    """Refuse code whose copies would not all run whole: control has to go forwards."""
     starts_at = {ins.address for ins in body} | {size}
     for ins in body:
         if ins.flow is Flow.NEXT:
@@ -262,17 +262,17 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
 
 
 def job(isa: str, name: str, block: Block, turn: int) -> str:
-    """Return a block's job for the harness; turns differ in copies or iterations."""
-    part = _PARTS[turn % len(_PARTS)]
+    """Return a block's job for the harness; turns differ in the number of copies or iterations."""
+    factor = _PARTS[turn % len(_PARTS)]
     code, entry, lines = block.code, 0, []
     if block.settled:
-        short = int(block.settled.most / 3 * part)
+        short = int(block.settled.most / 3 * factor)
         code, entry = block.settled.image.code, block.settled.image.entry
         lines = block.settled.lines()
     elif block.counter:
-        short, lines = round(_ITERATIONS * part), [f"counter {block.counter}"]
+        short, lines = round(_ITERATIONS * factor), [f"counter {block.counter}"]
     else:
-        short = round(max(_LEAST_COPIES, -(-_COPIES_BYTES // len(code))) * part)
+        short = round(max(_LEAST_COPIES, -(-_COPIES_BYTES // len(code))) * factor)
     lines = [
         "job block",
         f"id {name}",

@@ -1,4 +1,4 @@
-"""The ways to end a loop after n iterations, by a register that counts them."""
+"""Ways to end a loop after n iterations, by a register that counts them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _EQUAL, _UNEQUAL = 0x4, 0x5  # condition codes of jumps
 class End:
     """A step of the path that ends the loop, by a register that counts.
 
-    The counter starts with the value that the register base has (nothing: 0), with constant and so
-    many bits of memory, and with step for each iteration. code is the loop's, in which said is what
-    was replaced, or nothing.
+    The counter starts with the value of the register base ("": 0) plus constant plus so many bits
+    of memory, plus step for each iteration. code is the loop's code; said names the replaced
+    instructions, or is "".
     """
 
     step_of_path: int
@@ -34,7 +34,7 @@ class End:
     said: str = ""
 
     def start(self, values: Mapping[str, int], word: int) -> int:
-        """Return the counter's start for a run without an iteration."""
+        """Return the counter's start value for a run without an iteration."""
         held = word & (1 << self.memory_bits) - 1
         return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
 
@@ -46,21 +46,21 @@ def own_ends(path: Path) -> Iterator[End]:
 
 
 def replaced_ends(path: Path) -> Iterator[End]:
-    """Yield the ways to end a loop by something in the place of a comparison."""
+    """Yield the ways to end a loop by a count in the place of a comparison."""
     for n, at in deciding(path):
-        if found := _replaced(path, n, path.steps[at]):
-            yield found
+        if end := _replaced(path, n, path.steps[at]):
+            yield end
 
 
 def deciding(path: Path) -> list[tuple[int, int]]:
-    """Return a loop's branches, the one that goes back first, and what sets the flags of each."""
+    """Return a loop's branches, the back edge first, each with the step that sets its flags."""
     branches = [n for n, step in enumerate(path.steps) if step.branches]
     branches.sort(key=lambda n: n != len(path.steps) - 1)
-    return [(n, found) for n in branches if (found := setter(path, n)) is not None]
+    return [(n, flag_setter) for n in branches if (flag_setter := setter(path, n)) is not None]
 
 
 def setter(path: Path, branch: int) -> int | None:
-    """Return the step that sets the flags which a branch goes by."""
+    """Return the step that sets the flags which a branch tests."""
     wanted = path.steps[branch].ins.rflags_read
     if not wanted:
         return None
@@ -72,9 +72,9 @@ def setter(path: Path, branch: int) -> int | None:
 
 @cache
 def change_of(path: Path, name: str, before: int = -1) -> int | None:
-    """Return by how much an iteration changes a register; None where that is not a constant.
+    """Return the constant change of a register by an iteration; None where it is no constant.
 
-    With before it is what the steps before that one change it by.
+    With before it is the change by the steps before that one.
     """
     steps = path.steps if before < 0 else path.steps[:before]
     changes = [_constant(step.ins, name) for step in steps if name in step.written]
@@ -112,7 +112,7 @@ class _Side:
 
 
 def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
-    """Yield the starts with which a loop's own comparison ends it after n iterations."""
+    """Yield the start values with which a loop's own comparison ends it after n iterations."""
     ins = setter.ins
     sides = _sides(setter)
     if sides is None:
@@ -131,7 +131,7 @@ def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
         if not counter.name:
             continue
         if changes[mine] and against.name and not changes[other]:
-            continue  # the bound is to be set, not what runs up to it
+            continue  # the bound is set, not the register that runs up to it
         step = changes[other] - changes[mine]
         if ins.mnemonic == iced.Mnemonic.TEST or ins.mnemonic in _STEPS or ins.mnemonic in _ADDS:
             yield End(branch, path.code, counter.name, step)
@@ -142,7 +142,7 @@ def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
 
 
 def _sides(setter: Step) -> tuple[_Side, _Side] | None:
-    """Return the operands of a comparison, None of another step."""
+    """Return the operands of a comparison, None for another step."""
     ins = setter.ins
     if ins.mnemonic == iced.Mnemonic.TEST:
         if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
@@ -166,7 +166,7 @@ def _sides(setter: Step) -> tuple[_Side, _Side] | None:
 
 
 def _replaced(path: Path, branch: int, setter: Step) -> End | None:
-    """Return the loop with a count in the place of a comparison, as long and where it was."""
+    """Return the loop with a count in the place of a comparison, of the same length."""
     if setter.ins.mnemonic not in _COMPARES or setter.memory:
         return None
     step = path.steps[branch]
@@ -176,13 +176,17 @@ def _replaced(path: Path, branch: int, setter: Step) -> End | None:
     length = len(setter.ins)
     moving = [name for name in sorted(path.used - {"rsp"}) if change_of(path, name)]
     # A comparison carries nothing to the next iteration; a count makes it take a cycle at least.
-    ways = [(name, one, _compare(name, one, length)) for one in moving for name in free]
-    ways += [(name, "", _count(name, length)) for name in free]
-    name, base, made = next((way for way in ways if way[2]), ("", "", b""))
-    if not made:
+    options = [
+        (name, base_name, _compare(name, base_name, length))
+        for base_name in moving
+        for name in free
+    ]
+    options += [(name, "", _count(name, length)) for name in free]
+    name, base, replacement = next((way for way in options if way[2]), ("", "", b""))
+    if not replacement:
         return None
     code = bytearray(path.code)
-    code[setter.at : setter.end] = made
+    code[setter.at : setter.end] = replacement
     condition = _UNEQUAL if step.taken else _EQUAL
     at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
     code[at] = code[at] & 0xF0 | condition
@@ -193,12 +197,12 @@ def _replaced(path: Path, branch: int, setter: Step) -> End | None:
         f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
         f"{' '.join(shown.split())} and {jump}"
     )
-    by = change_of(path, base) if base else 1
-    return End(branch, bytes(code), name, by or 1, base, said=said)
+    change = change_of(path, base) if base else 1
+    return End(branch, bytes(code), name, change or 1, base, said=said)
 
 
 def _compare(name: str, moving: str, length: int) -> bytes:
-    """Return a comparison of so many bytes of two registers, or nothing."""
+    """Return a comparison of two registers of a length in bytes, or b""."""
     new, old = block_path.number(name), block_path.number(moving)
     operands = bytes([0x39, 0xC0 | (new & 7) << 3 | old & 7])
     if length == len(operands):
@@ -208,7 +212,7 @@ def _compare(name: str, moving: str, length: int) -> bytes:
 
 
 def _count(name: str, length: int) -> bytes:
-    """Return an instruction of so many bytes that counts down in a register, or nothing."""
+    """Return an instruction of a length in bytes that counts down in a register, or b""."""
     number = block_path.number(name)
     low = number & 7
     wide = bytes([0x48 | number >> 3])

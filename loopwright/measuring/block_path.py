@@ -15,12 +15,12 @@ _ARM64_NAMES = {"fp": "x29", "lr": "x30"}
 
 
 def number(name: str) -> int:
-    """Return the number by which instructions name a 64-bit register."""
+    """Return the encoding of a 64-bit register."""
     return EVERY_X86.index(name) if name in EVERY_X86 else int(name[1:])
 
 
 def counters(isa: str) -> tuple[str, ...]:
-    """Return the registers that may count iterations, first those that blocks use least."""
+    """Return the registers that may count iterations, those that blocks rarely use first."""
     if isa == "x86_64":
         return tuple(name for name in reversed(EVERY_X86) if name != "rsp")
     # x18 belongs to the platform, x29 and x30 are frame and return address.
@@ -38,7 +38,7 @@ def _full_names() -> dict[int, str]:
 
 
 def full_name(register: "iced.Register_") -> str:
-    """Return the 64-bit name of a register of iced, nothing where it is no general-purpose one."""
+    """Return the 64-bit name of a register of iced, "" if it is no general-purpose one."""
     return _full_names().get(iced.RegisterExt.full_register(register), "")
 
 
@@ -65,12 +65,12 @@ def _used_arm64(code: bytes) -> frozenset[str]:
 
 
 MEMORY_BYTES = 4096
-POINTER = 0x21000840  # what each word of 64 bits holds unless said otherwise: block_machine.h
+POINTER = 0x21000840  # the initial value of each 64-bit word: harness/block_machine.h
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Words of 64 bits that are all alike, but for single bytes of the 4096."""
+    """The 4096 bytes of memory: one repeated 64-bit word, except for single bytes."""
 
     word: int = POINTER
     changed: Mapping[int, int] = field(default_factory=dict)
@@ -83,14 +83,14 @@ class Memory:
         return bytes(page)
 
     def having(self, address: int, size: int, value: int) -> "Memory":
-        """Return it with so many bytes at an address that hold a value."""
+        """Return a copy with a value of some bytes at an address."""
         new = dict(self.changed)
         for n, byte in enumerate((value % (1 << 8 * size)).to_bytes(size, "little")):
             new[(address + n) % MEMORY_BYTES] = byte
         return Memory(self.word, new)
 
     def held(self, address: int, size: int) -> int:
-        """Return the value that so many bytes at an address hold."""
+        """Return the value of some bytes at an address."""
         page = self.page()
         several = bytes(page[(address + n) % MEMORY_BYTES] for n in range(size))
         return int.from_bytes(several, "little")
@@ -119,17 +119,17 @@ _ACCESSES = _READS | {
 
 
 def wide(isa: str, code: bytes) -> bool:
-    """Say whether code accesses vectors: 16 bytes of memory or more by one instruction."""
+    """True if an instruction of the code accesses 16 bytes of memory or more."""
     return isa == "x86_64" and any(size >= _VECTOR for _, size, _ in _accesses(code))
 
 
 def unaligned(isa: str, code: bytes) -> bool:
-    """Say whether the pointers of code are to be aligned to lines."""
+    """True if the pointers of code are to be aligned to cache lines."""
     return wide(isa, code) or misaligned(isa, code)
 
 
 def misaligned(isa: str, code: bytes) -> bool:
-    """Say whether an access through registers that code has not written yet is misaligned."""
+    """True if an access through registers that code has not written yet is misaligned."""
     if isa != "x86_64":
         return False
     step = ALIGNED_STEP if wide(isa, code) else STEP
@@ -138,7 +138,7 @@ def misaligned(isa: str, code: bytes) -> bool:
 
 
 def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str]]]:
-    """Yield each access, its bytes, and the registers that are written before it."""
+    """Yield each access, its bytes, and the registers written before it."""
     info = iced.InstructionInfoFactory()
     written: frozenset[str] = frozenset()
     for ins in iced.Decoder(64, code):
@@ -164,7 +164,7 @@ def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int
     return int(address) if memory.base != iced.Register.NONE else None
 
 
-Stretch = tuple[int, int]  # bytes of code, from and up to
+Stretch = tuple[int, int]  # first byte of code, and the byte after the last
 
 _PATH_READS = {
     iced.OpAccess.READ,
@@ -189,9 +189,9 @@ _NEAR = 1 << 20  # displacements nearer to zero count from a pointer
 
 @dataclass(frozen=True)
 class Step:
-    """An instruction of an iteration: which 64-bit registers it reads and writes, and how.
+    """An instruction of an iteration, with the 64-bit registers that it reads and writes.
 
-    taken says of a conditional branch where the path goes, of others nothing.
+    taken is whether the path takes a conditional branch; None for other instructions.
     """
 
     ins: iced.Instruction
@@ -202,27 +202,27 @@ class Step:
 
     @property
     def at(self) -> int:
-        """Return its start in the code."""
+        """Its first byte in the code."""
         return int(self.ins.ip)
 
     @property
     def end(self) -> int:
-        """Return its end in the code."""
+        """The byte after its last one in the code."""
         return int(self.ins.next_ip)
 
     @property
     def branches(self) -> bool:
-        """Say whether it is a conditional branch."""
+        """True if it is a conditional branch."""
         return self.taken is not None
 
     @property
     def other(self) -> int:
-        """Return the target of a conditional branch off the path."""
+        """The target of a conditional branch off the path."""
         return self.end if self.taken else signed(self.ins.near_branch_target)
 
     @property
     def text(self) -> str:
-        """Return it in GNU syntax."""
+        """The instruction in GNU syntax."""
         return " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(self.ins).split())
 
 
@@ -235,34 +235,34 @@ class Path:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Return the instructions of an iteration, in order."""
+        """The instructions of an iteration, in order."""
         return tuple(_steps(self.code, self.stretches))
 
     @property
     def executed(self) -> bytes:
-        """Return the bytes that an iteration executes."""
+        """The bytes that an iteration executes."""
         return b"".join(self.code[start:end] for start, end in self.stretches)
 
     @property
     def back(self) -> Step:
-        """Return the branch that goes back to the start."""
+        """The branch back to the start."""
         return self.steps[-1]
 
     @cached_property
     def used(self) -> frozenset[str]:
-        """Return the registers that the loop reads or writes."""
+        """The registers that the loop reads or writes."""
         return frozenset().union(*(s.read | s.written for s in self.steps))
 
     def index_of(self, at: int) -> int:
-        """Return the number of the step that begins there, -1 for none."""
+        """Return the number of the step at an offset, -1 for none."""
         return next((n for n, step in enumerate(self.steps) if step.at == at), -1)
 
 
 def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
     """Return the path of an x86-64 loop: all of its code where no stretches are given.
 
-    InputError for code that no path of leads back to its start, and for what cannot run in user
-    space, or alike each time.
+    InputError where no path leads back to the start, and for code that cannot run in user space or
+    does not behave alike each time.
     """
     path = Path(code, tuple(stretches) or ((0, len(code)),))
     path = Path(_aimed(path), path.stretches)
@@ -283,7 +283,7 @@ def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
 
 
 def _aimed(path: Path) -> bytes:
-    """Return the code with displacements that name the kernel's half of memory aimed at our own.
+    """Return the code with displacements into the kernel's half of memory moved to the user's half.
 
     They keep their lengths and lower bits.
     """
@@ -324,13 +324,13 @@ def _steps(code: bytes, stretches: Sequence[Stretch]) -> Iterator[Step]:
 
 
 def _names(used: Iterator[iced.UsedRegister]) -> Iterator[str]:
-    for one in used:
-        if name := full_name(one.register):
+    for register_use in used:
+        if name := full_name(register_use.register):
             yield name
 
 
 def _refused(step: Step, size: int) -> str:
-    """Say why an instruction cannot be run, or nothing."""
+    """Return the reason why an instruction cannot be run, or ""."""
     ins = step.ins
     if ins.flow_control in (iced.FlowControl.CALL, iced.FlowControl.INDIRECT_CALL):
         return "it calls"
@@ -354,21 +354,21 @@ def _refused(step: Step, size: int) -> str:
 
 
 def signed(value: int) -> int:
-    """Return a 64-bit word as a number below zero where its top bit is set."""
+    """Return a 64-bit word as a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
 _TRAP = 0xCC
 _JUMP_BYTES = 5
-_REACH = 128  # bytes that short branches go back, and nearly as many forward
+_REACH = 128  # bytes that short branches reach backwards, and nearly as many forwards
 
 
 @dataclass(frozen=True)
 class Image:
-    """Code for the harness: the loop begins at entry, and behind the last byte it is over.
+    """Code for the harness: the loop begins at entry, and ends where control passes the last byte.
 
-    leaves says which step of the path goes off it to a byte, counted from the loop's first; landing
-    is where the step goes that ends the loop.
+    leaves maps an offset, from the loop's first byte, to the step of the path that exits to it;
+    landing is the target of the step that ends the loop.
     """
 
     code: bytes
@@ -378,9 +378,9 @@ class Image:
 
 
 def of_path(path: Path, code: bytes, end: int) -> Image:
-    """Return the image of a loop whose step end is the one to leave it by; code has its bytes.
+    """Return the image of a loop that ends by the step end; code has its bytes.
 
-    Only branches of 32 bits are aimed at other places; InputError where that leaves no room.
+    Only 32-bit branches are retargeted; InputError where that leaves no room.
     """
     return _Builder(path, code, end).image()
 
@@ -393,7 +393,7 @@ class _Builder:
         self._exits = [(n, step) for n, step in branches if not self._is_inside(step)]
         short = [step.other for _, step in self._exits if len(step.ins) == 2]
         self._lead = _REACH if any(to < 0 for to in short) else 0
-        # Behind the code what short branches reach, and behind that a byte for each other exit.
+        # After the code, the bytes that short branches reach, and then a byte for each other exit.
         reach = _REACH + _JUMP_BYTES if any(to >= self._size for to in short) else _JUMP_BYTES
         self._next = self._size + reach
         room = self._lead + self._next + len(self._exits) + _JUMP_BYTES
@@ -413,7 +413,7 @@ class _Builder:
         return Image(bytes(self._bytes), self._lead, landing, self._leaves)
 
     def _land(self) -> int:
-        """Put a jump out of the image where the loop ends."""
+        """Put a jump out of the image at the target of the step that ends the loop."""
         step = self._path.steps[self._end]
         at = step.other
         if len(step.ins) > 2 and not step.taken:
@@ -429,10 +429,12 @@ class _Builder:
         return at
 
     def _trap(self, step: Step) -> int:
-        """Have a trap where an exit goes; return where that is."""
+        """Put a trap at the target of an exit; return its offset."""
         at = step.other
         if step.taken or 0 <= at < self._size:
-            if at not in self._taken:  # else it ends there, too: the emulated core tells them apart
+            if (
+                at not in self._taken
+            ):  # otherwise the loop ends there, too, which the emulator tells apart
                 self._bytes[self._lead + at] = _TRAP
             return at
         if len(step.ins) > 2:
@@ -442,7 +444,7 @@ class _Builder:
         return self._near(step)
 
     def _near(self, step: Step) -> int:
-        """Return a free byte where a short branch goes, or near it: the branch is aimed there."""
+        """Return a free byte at or near a short branch's target, and retarget the branch."""
         for at in _around(step.other):
             inside = 0 <= at < self._size
             there = -self._lead <= at < len(self._bytes) - self._lead

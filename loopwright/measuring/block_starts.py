@@ -24,22 +24,22 @@ from loopwright.measuring.block_ends import (
 )
 from loopwright.measuring.block_path import EVERY_X86, USER_SPACE, Image, Memory, Path, Step
 
-# What the harness has in registers: general-purpose ones by name, each lane of 32 bits of vectors.
+# The harness's registers: general-purpose ones by name, and each 32-bit lane of vectors.
 _NUMBERS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in EVERY_X86}
 _LANES = [
     int.from_bytes(struct.pack("<4f", *[1 + number / 64] * 4), "little") for number in range(16)
 ]
-_BASE = 0x500000000000  # a page whose upper half nothing else has
-_THREAD = 0x22000C00  # where fs and gs point: harness/block_machine.h
+_BASE = 0x500000000000  # the code's page, far from all other addresses
+_THREAD = 0x22000C00  # the base of fs and gs: harness/block_machine.h
 _PAGE = 4096
-_LOWEST = 0x10000  # what harness/block_memory.c maps
+_LOWEST = 0x10000  # the lowest address that harness/block_memory.c maps
 _MOST_PAGES = 512
 _FLAGS = 0x202
 
 
 @dataclass(frozen=True)
 class Start:
-    """Initial contents of registers and memory; of the counter a base and a step an iteration."""
+    """Initial contents of registers and memory; the counter has a base and a step an iteration."""
 
     values: Mapping[str, int]
     memory: Memory
@@ -48,17 +48,17 @@ class Start:
     step: int
 
     def registers(self, iterations: int) -> dict[str, int]:
-        """Return all registers before so many iterations."""
+        """Return all registers before a number of iterations."""
         counted = (self.base + self.step * iterations) % (1 << 64)
         return {**self.values, self.counter: counted}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a try: the step that is to end it, or left, a step off the path.
+    """The end of a trial run: by the ending step, or by left, a step off the path.
 
-    iterations were begun. faulted is the step whose access cannot be. unknown says that the
-    emulator does not know an instruction. Steps are -1 where that is not what happened.
+    iterations were begun. faulted is the step with an impossible access. unknown is True if the
+    emulator does not know an instruction. Steps are -1 where they do not apply.
     """
 
     iterations: int
@@ -77,10 +77,10 @@ class Seen:
 
 
 class Emulated:
-    """A loop in memory that is there when it is touched."""
+    """A loop in an emulated core, whose memory is mapped at the first access."""
 
     def __init__(self, path: Path, image: Image, end: int, memory: Memory) -> None:
-        """Take a loop, whose step end is to end it, and what memory holds at first."""
+        """Prepare a loop that step end is to end, with initial memory."""
         self._path, self._image, self._end = path, image, end
         self._core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
         self._core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)
@@ -98,7 +98,7 @@ class Emulated:
         self._skips = not any(map(_leaves_vectors, path.steps))
 
     def _begin(self) -> None:
-        """Have steps by where blocks begin, and after each branch the only place to go on."""
+        """Map the beginnings of basic blocks to their last step and the only way to go on."""
         self._iterations, self._left, self._ended, self._expected = 0, -1, False, 0
         self._after: dict[int, tuple[int, int]] = {}
         steps = self._path.steps
@@ -110,7 +110,7 @@ class Emulated:
                 leader = follows
 
     def look(self, start: Start, iterations: int) -> Seen:
-        """Run as run does, and return where each step read last, and what registers held then."""
+        """Run as run does, and return each step's last read, and the final registers."""
         reads: dict[int, tuple[int, int]] = {}
         at = [0]
 
@@ -133,7 +133,7 @@ class Emulated:
         return Seen(reads, held)
 
     def run(self, start: Start, iterations: int) -> Outcome:
-        """Turn so many times, or until something else ends it; memory stays as it is left."""
+        """Run so many iterations, or until something else ends the loop; memory stays changed."""
         core = self._core
         for name, value in start.registers(iterations).items():
             core.reg_write(_NUMBERS[name], value)
@@ -168,9 +168,9 @@ class Emulated:
         return int(self._core.reg_read(_NUMBERS[register])) if register else 0
 
     def _on_unknown(self, core: Uc, _data: object) -> bool:
-        """Skip an instruction that the emulator does not know, where vectors alone hang on it.
+        """Skip an instruction that the emulator does not know, if it affects only vectors.
 
-        Its memory is there from then on; what it stores is not.
+        Its memory is mapped; its stores are not made.
         """
         at = int(core.reg_read(x86_const.UC_X86_REG_RIP)) - _BASE
         index = self._path.index_of(at)
@@ -199,14 +199,14 @@ class Emulated:
         return self._mapped(address, size)
 
     def _mapped(self, address: int, size: int) -> bool:
-        """Map what is accessed; say whether it can be."""
+        """Map the pages of an access; False if that is impossible."""
         for page in {address // _PAGE, (address + size - 1) // _PAGE}:
             if not _LOWEST <= page * _PAGE < USER_SPACE or self._pages == _MOST_PAGES:
                 return False
             try:
                 self._core.mem_map(page * _PAGE, _PAGE)
             except UcError:
-                continue  # the half that is there
+                continue  # the page is mapped already
             self._core.mem_write(page * _PAGE, self._words)
             self._pages += 1
         return True
@@ -216,7 +216,7 @@ _THREADS = (iced.Register.FS, iced.Register.GS)
 
 
 def _leaves_vectors(step: Step) -> bool:
-    """Whether a step takes a general-purpose register, or flags, from a vector or mask register."""
+    """True if a step derives a general register or flags from a vector or mask."""
     if not (step.written or step.ins.rflags_modified):
         return False
     info = iced.InstructionInfoFactory().info(step.ins)
@@ -239,10 +239,10 @@ class State:
 
 
 class Guess:
-    """Guesses for a loop; the same ones each time."""
+    """Guesses of a loop's start, in an order that is the same each time."""
 
     def __init__(self, path: Path) -> None:
-        """Take a loop."""
+        """Store the loop, and pointers for its registers."""
         self._path = path
         self._chance = random.Random(0)
         aligned = block_path.unaligned("x86_64", path.executed)
@@ -253,14 +253,14 @@ class Guess:
         }
 
     def first(self) -> State:
-        """Return pointers to memory that holds pointers."""
+        """Return the first guess: pointers to memory that holds pointers."""
         return State(dict(self._pointers), Memory())
 
     def next(self, state: State, at: int, seen: Seen, tried: int) -> State:
-        """Return a state with something changed that a step goes by, which went wrong.
+        """Return a state with a change that affects a step which went wrong.
 
-        tried is how many states were returned for that already: first come those which differ in
-        one thing that the step compares.
+        tried is the number of states returned for that step: those that differ in one compared
+        value come first.
         """
         near = list(self._compared(state, at, seen))
         if tried < len(near):
@@ -284,36 +284,44 @@ class Guess:
         return State(values, memory)
 
     def _compared(self, state: State, at: int, seen: Seen) -> Iterator[State]:
-        """Yield states with one side of a comparison set by the other."""
-        by = self._setter(at)
-        if by is None:
+        """Yield states with one side of a comparison derived from the other."""
+        comparison = self._setter(at)
+        if comparison is None:
             return
         steps = self._path.steps
-        places = [seen.reads[n] for n, step in enumerate(steps) if step is by and n in seen.reads]
-        for name in sorted(by.read):
+        places = [
+            seen.reads[n] for n, step in enumerate(steps) if step is comparison and n in seen.reads
+        ]
+        for name in sorted(comparison.read):
             loads = (n for n, step in enumerate(steps) if name in step.written and step.memory)
             places += [seen.reads[n] for n in loads if n in seen.reads]
         held = [state.memory.held(*place) for place in places]
-        others = (seen.registers.get(name, 0) for name in sorted(by.read))
-        wanted = [*self._constants(at), *others, *held]
-        wanted = [*wanted, *(one + 1 for one in wanted), *(one - 1 for one in wanted), 0, _ALL]
+        others = (seen.registers.get(name, 0) for name in sorted(comparison.read))
+        candidates = [*self._constants(at), *others, *held]
+        candidates = [
+            *candidates,
+            *(one + 1 for one in candidates),
+            *(one - 1 for one in candidates),
+            0,
+            _ALL,
+        ]
         for place in places:
-            now = state.memory.held(*place)
-            bits = [change for c in self._constants(at) for change in (now | c, now & ~c)]
-            for value in dict.fromkeys([*bits, *wanted]):
+            current = state.memory.held(*place)
+            bits = [change for c in self._constants(at) for change in (current | c, current & ~c)]
+            for value in dict.fromkeys([*bits, *candidates]):
                 yield State(state.values, state.memory.having(*place, value))
-        for name in sorted(by.read - {"rsp"}):
+        for name in sorted(comparison.read - {"rsp"}):
             if not any(name in step.written for step in steps):
-                for value in dict.fromkeys(wanted):
+                for value in dict.fromkeys(candidates):
                     yield State({**state.values, name: value & _ALL}, state.memory)
 
     def _held(self, at: int, held: int, seen: Seen) -> Iterator[int]:
-        """Yield values for memory that a branch may go by, which holds another."""
+        """Yield values for memory that a branch may depend on; held is the present one."""
         yield from (0, 1, _ALL, held + 1)
         for constant in self._constants(at):
             yield from (constant, constant + 1, constant - 1, held ^ constant, held | constant)
-        if (by := self._setter(at)) is not None:
-            for name in by.read:
+        if (comparison := self._setter(at)) is not None:
+            for name in comparison.read:
                 if name in seen.registers:
                     yield from (seen.registers[name], seen.registers[name] + 1)
 
@@ -325,23 +333,23 @@ class Guess:
             yield from (constant, constant + 1, constant - 1, ~constant)
 
     def _setter(self, at: int) -> Step | None:
-        by = setter(self._path, at) if self._path.steps[at].branches else None
-        return None if by is None else self._path.steps[by]
+        index = setter(self._path, at) if self._path.steps[at].branches else None
+        return None if index is None else self._path.steps[index]
 
     def _constants(self, at: int) -> Iterator[int]:
-        if (by := self._setter(at)) is not None:
-            for n in range(by.ins.op_count):
-                if by.ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY):
-                    yield by.ins.immediate(n)
+        if (comparison := self._setter(at)) is not None:
+            for n in range(comparison.ins.op_count):
+                if comparison.ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY):
+                    yield comparison.ins.immediate(n)
 
     def sources(self, at: int) -> tuple[frozenset[str], frozenset[int]]:
         """Return the start registers and the memory reads that a step depends on."""
         steps = self._path.steps
         names = steps[at].read
         loads = set()
-        if (by := self._setter(at)) is not None:
-            names |= by.read
-            loads |= {n for n, step in enumerate(steps) if step is by and step.memory}
+        if (comparison := self._setter(at)) is not None:
+            names |= comparison.read
+            loads |= {n for n, step in enumerate(steps) if step is comparison and step.memory}
         while True:
             writers = [n for n, step in enumerate(steps) if step.written & names]
             loads |= {n for n in writers if steps[n].memory}
@@ -351,16 +359,17 @@ class Guess:
             names |= more
 
 
-MOST_ITERATIONS = 4096  # that are measured
-_TRIES = 160  # of one way to end it
-_FEW = 24  # iterations of a try
+MOST_ITERATIONS = 4096  # iterations of a measured run, at most
+_TRIES = 160  # trial runs for one way to end a loop
+_FEW = 24  # iterations of a trial run
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A loop that runs as it is to: its image, what it starts with, and what was replaced.
+    """A loop with a start that keeps it on its path: image, start and replaced instructions.
 
-    most is how many iterations it may run from there.
+    said names the replaced instructions. most is the number of iterations that it may run from
+    there.
     """
 
     path: Path
@@ -381,14 +390,14 @@ class Settled:
         ]
 
     def left(self, step: int) -> str:
-        """Name the exit taken."""
+        """Return a description of the exit taken."""
         return f"exit at +{self.path.steps[step].at:#x} taken"
 
 
 def find_start(path: Path) -> Settled:
     """Return the start of a loop's run; InputError with the reason if none was found.
 
-    Every try is made in an emulated core; which of them are made is the same each time.
+    Every trial runs in an emulated core; the sequence of trials is the same each time.
     """
     found = _found(path)
     if isinstance(found, str):
@@ -406,16 +415,16 @@ def _found(path: Path) -> Settled | str:
 
 
 def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> Settled | None:
-    """Return the first of some ways to end a loop that can be run, and add why others cannot."""
+    """Return the loop by the first end that can be run; add reasons why others cannot."""
     for end in ends:
         try:
-            made = block_path.of_path(path, end.code, end.step_of_path)
+            image = block_path.of_path(path, end.code, end.step_of_path)
         except InputError as error:
             reasons.append(str(error))
             continue
-        search = _Search(path, end, made)
+        search = _Search(path, end, image)
         if start := search.run():
-            return Settled(path, made, start, end.said)
+            return Settled(path, image, start, end.said)
         reasons.append(search.reason)
     return None
 
@@ -423,28 +432,28 @@ def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> Settled
 def _outcome(
     path: Path, image: Image, end: int, start: Start, most: int = MOST_ITERATIONS
 ) -> Outcome | None:
-    """Return the failure of a start, None if it holds for so many iterations."""
+    """Return the failure of a start, or None if it holds for so many iterations."""
     core = Emulated(path, image, end, start.memory)
     begun = []
     for iterations in (_FEW, 2 * _FEW, most, _FEW):
-        found = core.run(start, iterations)
-        if not found.ended:
-            return found
-        begun.append(found.iterations)
+        outcome = core.run(start, iterations)
+        if not outcome.ended:
+            return outcome
+        begun.append(outcome.iterations)
         if begun[-1] - begun[0] != iterations - _FEW:
-            return Outcome(found.iterations, left=end)
+            return Outcome(outcome.iterations, left=end)
     return None
 
 
-_ENOUGH_ITERATIONS = 500  # below it a predictor may know when the loop ends
-_FILLERS = (0x61, 0x01, 0x00, 0xFF, 0x20, 0x30, 0x80)  # bytes that memory may hold
-_MOST_ENDS = 600  # of one loop, by what memory holds
+_ENOUGH_ITERATIONS = 500  # with fewer the branch predictor may learn the exit
+_FILLERS = (0x61, 0x01, 0x00, 0xFF, 0x20, 0x30, 0x80)  # bytes to fill memory with
+_MOST_ENDS = 600  # trial runs of one loop that memory ends
 
 
 class _Walked(NamedTuple):
-    """A load whose address an iteration moves on by stride, as change moves a register.
+    """A load whose address each iteration moves by stride, because a register changes by change.
 
-    at is its step, address where it reads with the registers that a loop starts with.
+    at is its step, address its first address with the initial registers.
     """
 
     at: int
@@ -456,17 +465,17 @@ class _Walked(NamedTuple):
 
 
 def _by_memory(path: Path) -> Settled | None:
-    """Return a loop's start that ends it by what memory holds, where it only reads that.
+    """Return a loop's start that ends it by the contents of memory, if it only reads memory.
 
-    A load that walks through memory finds another value after so many iterations; where a second
-    load takes its address from the first, as of a table, it finds another value, too.
+    A load that walks through memory reads another value after so many iterations; a second load
+    whose address depends on the first, as in a table look-up, reads another value as well.
     """
     reads = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
     if any(used.access not in reads for step in path.steps for used in step.memory):
         return None
     guess = Guess(path)
     values = guess.first().values
-    tried = 0
+    trials = 0
     for branch, _ in deciding(path):
         _, loads = guess.sources(branch)
         try:
@@ -481,13 +490,13 @@ def _by_memory(path: Path) -> Settled | None:
             for start in _starts(path, branch, image, load, others, values):
                 if _outcome(path, image, branch, start, most) is None:
                     return Settled(path, image, start, "", most)
-                if (tried := tried + 1) == _MOST_ENDS:
+                if (trials := trials + 1) == _MOST_ENDS:
                     return None
     return None
 
 
 def _walked(path: Path, at: int, values: Mapping[str, int]) -> _Walked | None:
-    """Return a step's load if each iteration moves its address on by a constant."""
+    """Return a step's load if each iteration changes its address by a constant."""
     [*several] = path.steps[at].memory
     if len(several) != 1 or several[0].segment in _THREADS:
         return None
@@ -517,12 +526,12 @@ def _starts(
     others: Sequence[int],
     values: Mapping[str, int],
 ) -> Iterator[Start]:
-    """Yield starts with which a loop may go on, and end where a load walks to."""
+    """Yield starts with which a loop may go on, and end at the address a load walks to."""
     constants = _compared_with(path, values)
     loaded = path.steps[load.at].written - path.steps[load.at].read
 
     def start_of(filler: int, memory: Memory) -> Start:
-        # What was loaded before the first iteration is what memory holds.
+        # A value loaded before the first iteration is that of memory.
         held = dict.fromkeys(loaded, filler % (1 << 8 * min(load.bytes, 8)))
         base = values[load.register]
         return Start({**values, **held}, memory, load.register, base, -load.change)
@@ -539,48 +548,48 @@ def _starts(
         start, core = tried(value)
         return core.run(start, _FEW).iterations > 2 * _FEW
 
-    ends = dict.fromkeys(one % (1 << 8 * load.bytes) for one in constants)
-    places = {value: reads(value) for value in ends} if others else {}
+    end_values = dict.fromkeys(one % (1 << 8 * load.bytes) for one in constants)
+    reads_by_value = {value: reads(value) for value in end_values} if others else {}
     fillers = [byte * 0x0101010101010101 for byte in _FILLERS]
-    for filler in dict.fromkeys([*fillers, *ends, Memory().word]):
+    for filler in dict.fromkeys([*fillers, *end_values, Memory().word]):
         if not turns(filler):
-            continue  # it ends the loop, or leaves it, at once
+            continue  # the loop ends, or is left, at once
         memory = Memory(_filled(filler, load.bytes))
-        for value in ends:
+        for value in end_values:
             with_end = memory.having(load.address, load.bytes, value)
             yield start_of(filler, with_end)
             for other in others:
-                if other in places[value]:
-                    address, size = places[value][other]
+                if other in reads_by_value[value]:
+                    address, size = reads_by_value[value][other]
                     for second in dict.fromkeys(one % (1 << 8 * size) for one in constants):
                         yield start_of(filler, with_end.having(address, size, second))
 
 
 def _filled(value: int, size: int) -> int:
-    """Return a word of 64 bits that repeats a value of so many bytes, or is that."""
+    """Return a 64-bit word that repeats a value of so many bytes."""
     size = 8 if value >= 1 << 8 * min(size, 8) else min(size, 8)
-    one = (value % (1 << 8 * size)).to_bytes(size, "little")
-    return int.from_bytes(one * (8 // size), "little")
+    bytes_of_value = (value % (1 << 8 * size)).to_bytes(size, "little")
+    return int.from_bytes(bytes_of_value * (8 // size), "little")
 
 
 def _compared_with(path: Path, values: Mapping[str, int]) -> list[int]:
-    """Return values by which a comparison of what memory holds may end a loop."""
-    found = [0, _ALL, 1]
+    """Return values with which a comparison of memory may end a loop."""
+    candidates = [0, _ALL, 1]
     for step in path.steps:
         ins = step.ins
         if ins.rflags_modified:
             for n in range(ins.op_count):
                 if ins.op_kind(n) == iced.OpKind.REGISTER:
                     name = block_path.full_name(ins.op_register(n))
-                    found += [values[name]] if change_of(path, name) == 0 and name else []
+                    candidates += [values[name]] if change_of(path, name) == 0 and name else []
                 elif ins.op_kind(n) != iced.OpKind.MEMORY and not step.branches:
                     constant = ins.immediate(n)
-                    found += [constant, constant + 1, constant - 1, ~constant]
-    return list(dict.fromkeys(one & _ALL for one in found))
+                    candidates += [constant, constant + 1, constant - 1, ~constant]
+    return list(dict.fromkeys(value & _ALL for value in candidates))
 
 
 class _Search:
-    """Tries from one way to end a loop."""
+    """Trial runs with one way to end a loop."""
 
     def __init__(self, path: Path, end: End, made: Image) -> None:
         self._path, self._end, self._made = path, end, made
@@ -589,23 +598,23 @@ class _Search:
 
     def run(self) -> Start | None:
         """Return a start that holds for as many iterations as are measured."""
-        state = kept = self._guess.first()
+        state = best_state = self._guess.first()
         best = (-1, -1)
         tried = 0
         for _ in range(_TRIES):
             start = self._start(state)
-            found = self._outcome(start)
-            if found is None:
+            outcome = self._outcome(start)
+            if outcome is None:
                 return start
-            if found.unknown:
-                self.reason = self._said(found)
+            if outcome.unknown:
+                self.reason = self._said(outcome)
                 return None
-            if (reached := (found.iterations, max(found.left, found.faulted))) > best:
-                best, kept, failed, tried = reached, state, found, 0
-                self.reason = self._said(found)
-                seen = self._look(self._start(kept), found)
+            if (reached := (outcome.iterations, max(outcome.left, outcome.faulted))) > best:
+                best, best_state, failed, tried = reached, state, outcome, 0
+                self.reason = self._said(outcome)
+                seen = self._look(self._start(best_state), outcome)
             at = failed.faulted if failed.faulted >= 0 else failed.left
-            state = self._guess.next(kept, at, seen, tried)
+            state = self._guess.next(best_state, at, seen, tried)
             tried += 1
         return None
 
@@ -618,7 +627,7 @@ class _Search:
         return _outcome(self._path, self._made, self._end.step_of_path, start)
 
     def _look(self, start: Start, found: Outcome) -> Seen:
-        """Return the reads of the first try, if it is the one that failed."""
+        """Return the reads of the first trial run, if it is the one that failed."""
         if found.iterations > 2 * _FEW:
             return Seen({}, {})
         core = Emulated(self._path, self._made, self._end.step_of_path, start.memory)

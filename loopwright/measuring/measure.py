@@ -32,7 +32,7 @@ from loopwright.measuring.readings import (
 from loopwright.measuring.store import Recorder, Store
 from loopwright.measuring.sweeps import Goal, Sweep
 
-_SPARE = 2  # further processes for points that were refused in one
+_SPARE = 2  # further processes for refused points
 _CLOCK = "clock"
 
 Progress = Callable[[int, int], None]
@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class PlacedVariant:
-    """A variant at one code offset, with what is wanted of it."""
+    """A variant at one code offset, with its goals."""
 
     variant: Variant
     code: Code
@@ -53,8 +53,8 @@ class PlacedVariant:
 class Rounds:
     """The readings of all processes: results of each subject, and each process's self-test.
 
-    self_tests has a list a process: name, cycles an instruction, known ones (None where not known
-    of this core), tolerance and whether it held of each loop.
+    self_tests has a list a process, with name, measured and known cycles an instruction (None where
+    unknown for this core), tolerance and outcome of each loop.
     """
 
     results: list[list[Result]]
@@ -70,10 +70,10 @@ def measure_rounds(
     progress: Progress | None,
     recorder: Recorder | None = None,
 ) -> Rounds:
-    """Measure the goals of all subjects in so many processes, and spare ones for what is refused.
+    """Measure the goals of all subjects in so many processes, with spare ones for refused points.
 
-    progress is called with measured points and all points. recorder keeps what the harness says,
-    and what it knows already is not measured again.
+    progress is called with the number of measured points and of all points. recorder keeps the
+    harness's answers, and points that it has already are not measured again.
     """
     readings: dict[_Key, list[Reading]] = {
         (n, p): [] for n, s in enumerate(subjects) for g in s.goals for p in g.points
@@ -83,9 +83,9 @@ def measure_rounds(
     for n, s in enumerate(subjects if recorder else ()):
         for answer in recorder.known(s.variant, s.code, s.place.shift) if recorder else ():
             readings.get((n, Point.of(answer)), []).append(Reading.of(answer))
-    done = sum(min(_accepted(got), processes) for got in readings.values())
+    done = sum(min(_accepted(of_point), processes) for of_point in readings.values())
     for turn in range(processes + _SPARE):
-        missing = [key for key, got in readings.items() if _accepted(got) < processes]
+        missing = [key for key, of_point in readings.items() if _accepted(of_point) < processes]
         if not missing or (turn >= processes and not any(map(_accepted, readings.values()))):
             break
         for key, record in _process(subjects, missing):
@@ -134,15 +134,15 @@ SELF_TEST_COLUMNS = [
 def self_test(
     processes: int = SELF_TEST_PROCESSES, progress: Progress | None = None
 ) -> pd.DataFrame:
-    """Measure each loop that is known in so many processes; one row a loop.
+    """Measure each loop of known speed in so many processes; one row a loop.
 
     cycles an instruction are the median over processes, low and high the extremes, error_percent
-    the largest deviation of a process from known. basis says whether known is documented of this
-    core, or the nearest whole number of cycles, or of instructions a cycle. held: all processes are
-    within the tolerance; reason says why not. progress is called with processes done and all.
-    InputError where this machine cannot measure.
+    the largest deviation of a process from known. basis tells whether known is documented for this
+    core, or is the nearest whole number of cycles, or of instructions a cycle. held is True if all
+    processes are within the tolerance; reason is the failure. progress is called with the number of
+    processes done and of all. InputError where this machine cannot measure.
     """
-    read: dict[str, list[dict[str, Any]]] = {}
+    tests: dict[str, list[dict[str, Any]]] = {}
     clock = ""
     for done in range(processes):
         if progress:
@@ -152,14 +152,14 @@ def self_test(
             raise InputError(f"nothing can be measured here: {record['refused']}")
         clock = record["clock"]
         for test in record["self_test"]:
-            read.setdefault(test["name"], []).append(test)
-    where = {
+            tests.setdefault(test["name"], []).append(test)
+    machine_columns = {
         "unit": "cycles/instruction",
         "clock": clock,
         "microarch": hosts.microarch() or "",
         "machine": hosts.machine(),
     }
-    rows = [{"loop": name, **_row(tests), **where} for name, tests in read.items()]
+    rows = [{"loop": name, **_row(of_loop), **machine_columns} for name, of_loop in tests.items()]
     return pd.DataFrame(rows, columns=SELF_TEST_COLUMNS)
 
 
@@ -183,7 +183,7 @@ def _row(tests: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def _reasons(tests: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield why a loop did not hold: its figures, then why it has none in some processes."""
+    """Yield the failures of a loop: its deviation, then its refusals in some processes."""
     off = [t for t in tests if t["cycles"] is not None and not t["held"]]
     refused = [t for t in tests if t["cycles"] is None]
     if off:
@@ -240,11 +240,11 @@ def run(
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     sweep = Sweep(sizes, alignments, skews, caches)
     native = [v for v in wanted if not _emulated(v)]
-    held = run_checks(native)
+    checked = run_checks(native)
     refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
     refused |= {
         v.id: "" if passed else f"breaks its contract: {failure}"
-        for v, passed, failure in zip(native, held["passed"], held["failure"], strict=True)
+        for v, passed, failure in zip(native, checked["passed"], checked["failure"], strict=True)
     }
     stolen = hosts.steal()
     places = {v.id: _offsets(v, offset) for v in wanted}
@@ -256,9 +256,9 @@ def run(
             f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
         )
     sound = [s for s in subjects if not refused[s.variant.id]]
-    found = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
-    measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}
-    tested = self_test_span(found.self_tests)
+    rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
+    measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}
+    tested = self_test_span(rounds.self_tests)
     rows = [
         result_row(
             s.variant,
@@ -273,8 +273,8 @@ def run(
     table = pd.DataFrame(rows, columns=RESULT_COLUMNS)
     table = readings.add_ratios(table, readings.bases(wanted, against), placed=offset is not None)
     stolen_now = hosts.steal()
-    lost = None if stolen is None or stolen_now is None else stolen_now - stolen
-    table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": lost}
+    stolen_meanwhile = None if stolen is None or stolen_now is None else stolen_now - stolen
+    table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": stolen_meanwhile}
     return table
 
 
@@ -293,11 +293,10 @@ def measure(
 ) -> pd.DataFrame:
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see run).
 
-    against names a variant of the kernel to compare with, which is measured, too. A variant that
-    breaks its contract is never measured; InputError where none honours it, or where it is code of
-    another ISA. Every point is kept in
-    the results store, at store or where it usually is; resume goes on with the newest run of this
-    machine and measures what it lacks.
+    against names a variant of the kernel to compare with, which is measured as well. A variant that
+    breaks its contract is never measured; InputError where all do, or the code is of another ISA.
+    Every point is kept in the results store, at store or its default path; resume continues the
+    newest run of this machine and measures the points that it lacks.
     """
     kernel, variants = kernels.select(spec)
     if not toolchain.find(kernel.isa).native:
@@ -344,12 +343,12 @@ def _assembling(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _emulated(variant: Variant) -> str:
-    """Return the name of the emulator that runs a variant here, or nothing."""
+    """Return the name of the emulator that runs a variant here, or ""."""
     return harness.emulator(kernels.load(variant.kernel).isa)
 
 
 def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[int | None]:
-    """Return the offsets to place a variant at, each once; None is where the code puts itself."""
+    """Return the code offsets of a variant, each once; None is by its own alignment."""
     if asked is None or isinstance(asked, int):
         return [asked]
     if asked == "all":

@@ -1,4 +1,4 @@
-"""Readings of the harness in several processes: figures, intervals, ratios, rows of a result."""
+"""Readings of the harness in several processes: figures, intervals, ratios and result rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from loopwright.kernels import Variant
 from loopwright.measuring.sweeps import Goal
 
 RESAMPLES = 1000
-SEED = 20250  # recorded with what is derived from it; any other will do
+SEED = 20250  # arbitrary; recorded with the figures derived from it
 CONFIDENCE = 0.95
 
 Raw = Sequence[Sequence[Sequence[float]]]
@@ -30,29 +30,29 @@ One point: the figure is their median. Two: the median of the second less that o
 
 
 def draws(raw: Raw, *key: object) -> NDArray[np.float64]:
-    """Return RESAMPLES figures as other processes and samples might have given them.
+    """Return RESAMPLES bootstrap figures, over processes and samples.
 
-    Each is the median over processes drawn with replacement, of the figure that samples drawn
-    with replacement from a process give. key names what raw is of: figures of different keys are
-    drawn independently, and of the same key alike in every run.
+    Each is the median over processes drawn with replacement, of the figure that samples drawn with
+    replacement from a process give. key names what raw is of: figures of different keys are drawn
+    independently, and those of one key alike in every run.
     """
     samples = tuple(tuple(tuple(point) for point in points) for points in raw)
     return _drawn(samples, repr(key), RESAMPLES)
 
 
-# A variant's calls are drawn again for each other variant, and for each size alone.
+# A variant's calls are resampled for each other variant, and again for each size alone.
 @lru_cache(maxsize=4096)
 def _drawn(raw: Raw, key: str, count: int) -> NDArray[np.float64]:
     random = np.random.default_rng([SEED, crc32(key.encode())])
     chosen = random.integers(len(raw), size=(count, len(raw)))
     figures = np.empty(chosen.shape)
     for number, points in enumerate(raw):
-        where = chosen == number
-        medians = [_medians(random, samples, int(where.sum())) for samples in points]
-        figures[where] = medians[-1] - (medians[0] if len(medians) > 1 else 0)
-    found = np.asarray(np.median(figures, axis=1))
-    found.setflags(write=False)
-    return found
+        drawn = chosen == number
+        medians = [_medians(random, samples, int(drawn.sum())) for samples in points]
+        figures[drawn] = medians[-1] - (medians[0] if len(medians) > 1 else 0)
+    drawn_figures = np.asarray(np.median(figures, axis=1))
+    drawn_figures.setflags(write=False)
+    return drawn_figures
 
 
 def _medians(
@@ -69,12 +69,12 @@ def interval(figures: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-LEAST = 5e-4  # relative: what the calibration is good for, from known answers
-# Relative: processes that differ by more, and by more than their samples, have two speeds. Memory
-# varies by itself.
+LEAST = 5e-4  # relative error of the calibration, from loops of known speed
+# Relative differences between processes, above which, and above the spread of samples, they have
+# two speeds. Memory varies more.
 _APART = {"hot": 1e-2, "cold": 0.1}
 _COLD = "cold: each call has buffers of its own, in no cache, and a fence before it"
-_MANY = 0.2  # of the samples
+_MANY = 0.2  # share of dropped samples that a note mentions
 _DROPPED = "more than a fifth of the samples was dropped for being slow: see the columns dropped"
 _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at several offsets"
 
@@ -83,10 +83,10 @@ _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at
 class Reading:
     """One point in one process: cycles per call, or the reason why there is no number.
 
-    samples are those that were kept, in the order in which they were taken; cycles is their
-    median. accepted are all whose calibrations agree, slow those of them that were left out for
-    taking slow_from to slow_to times as long as the quick ones. two_speeds says what noise does not
-    explain, or nothing. milliseconds is what the reading took.
+    samples are those that were kept, in the order in which they were taken; cycles is their median.
+    accepted counts those whose calibrations agree, slow those of them that were left out for taking
+    slow_from to slow_to times as long as the fast ones. two_speeds describes two speeds that noise
+    does not explain, or is "". milliseconds is the duration of the reading.
     """
 
     cycles: float
@@ -105,7 +105,7 @@ class Reading:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """Return the reading that a line of the harness's output is."""
+        """Return the reading of a line of the harness's output."""
         return cls(
             record["cycles"],
             record["p10"],
@@ -124,7 +124,7 @@ class Reading:
 
     @property
     def error(self) -> float:
-        """Return the uncertainty within the process, in cycles."""
+        """The uncertainty within the process, in cycles."""
         return max((self.p90 - self.p10) / 2, LEAST * self.cycles)
 
 
@@ -133,7 +133,7 @@ class Result:
     """The result of a goal over all processes; raw has the samples (see Raw).
 
     dropped is the share of samples that were left out for being slow, dropped_from and dropped_to
-    how many times as long as the others they took, of the quickest and the slowest tenth.
+    the factors by which they took longer than the others, from the fastest to the slowest tenth.
     """
 
     goal: Goal
@@ -166,56 +166,56 @@ class Result:
     def of(cls, goal: Goal, readings: Sequence[Sequence[Reading]], processes: int) -> Self:
         """Join the readings of each point of a goal, process by process.
 
-        A goal of which fewer processes than asked for accepted a point is refused, and one whose
-        readings are by different clocks.
+        The result is refused if fewer processes than asked for accepted a point, or their clocks
+        differ.
         """
         accepted = [[r for r in point if not r.refused] for point in readings]
-        took = sum(r.milliseconds for point in readings for r in point)
+        duration = sum(r.milliseconds for point in readings for r in point)
         for all_of_point, kept in zip(readings, accepted, strict=True):
             if len(kept) < processes:
                 last = [r for r in all_of_point if r.refused][-1]
                 reason = f"{last.refused} (in {len(all_of_point) - len(kept)} of "
                 reason += f"{len(all_of_point)} processes)"
-                return cls.refusal(goal, reason, last.clock, took)
-        every = [r for kept in accepted for r in kept]
-        clocks = sorted({r.clock for r in every})
+                return cls.refusal(goal, reason, last.clock, duration)
+        all_readings = [r for kept in accepted for r in kept]
+        clocks = sorted({r.clock for r in all_readings})
         if len(clocks) > 1:
-            return cls.refusal(goal, f"the clocks differ: {' and '.join(clocks)}", "", took)
+            return cls.refusal(goal, f"the clocks differ: {' and '.join(clocks)}", "", duration)
         joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
         cycles = median(j.cycles for j in joined)
         spread = max(abs(j.cycles - cycles) for j in joined)
-        speeds = next((r.two_speeds for r in every if r.two_speeds), "")
+        speeds = next((r.two_speeds for r in all_readings if r.two_speeds), "")
         speeds = speeds or _apart(accepted, _APART[goal.cache])
-        slow = [r for r in every if r.slow]
+        slow = [r for r in all_readings if r.slow]
         return cls(
             goal=goal,
             cycles=cycles,
             p10=median(j.p10 for j in joined),
             p90=median(j.p90 for j in joined),
             uncertainty=max(j.error for j in joined) + spread,
-            samples=sum(len(r.samples) for r in every),
-            dropped=sum(r.slow for r in every) / sum(r.accepted for r in every),
+            samples=sum(len(r.samples) for r in all_readings),
+            dropped=sum(r.slow for r in all_readings) / sum(r.accepted for r in all_readings),
             dropped_from=min((r.slow_from for r in slow), default=float("nan")),
             dropped_to=max((r.slow_to for r in slow), default=float("nan")),
             processes=len(joined),
-            skew=every[0].skew if goal.both_sides else None,
-            clock=every[0].clock,
+            skew=all_readings[0].skew if goal.both_sides else None,
+            clock=all_readings[0].clock,
             status="bimodal" if speeds else "ok",
             reason=speeds,
-            milliseconds=took,
+            milliseconds=duration,
             raw=[_scaled(goal, turn) for turn in zip(*accepted, strict=False)],
         )
 
     @property
     def note(self) -> str:
-        """Return the caveats of the figure."""
+        """The caveats of the figure."""
         notes = [_COLD] if self.goal.cache == "cold" else []
         notes += [_LOOP_EXIT] if self.goal.unit == "cycles/iteration" else []
         notes += [_DROPPED] if self.dropped > _MANY else []
         return "; ".join(notes)
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of measure.run that a result fills."""
+        """Return the columns of measure.run for the result."""
         point = self.goal.points[0]
         return {
             "quantity": self.goal.quantity,
@@ -258,7 +258,7 @@ class _Joined:
             return cls(only.cycles, only.p10, only.p90, only.error)
         short, long = turn
         cycles = (long.cycles - short.cycles) / goal.divisor
-        # The two points are measured apart: their errors add as independent ones.
+        # The two points are measured separately: their errors are independent.
         low = ((long.cycles - long.p10) ** 2 + (short.p90 - short.cycles) ** 2) ** 0.5
         high = ((long.p90 - long.cycles) ** 2 + (short.cycles - short.p10) ** 2) ** 0.5
         error = (long.error**2 + short.error**2) ** 0.5
@@ -268,12 +268,12 @@ class _Joined:
 
 
 def _scaled(goal: Goal, turn: Sequence[Reading]) -> list[list[float]]:
-    """Return the samples of a process, of each point, in the goal's unit."""
+    """Return the samples of a process, by point, in the goal's unit."""
     return [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
 
 
 def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
-    """Say where processes differ by more than noise: their samples lie closer together."""
+    """Return a message if processes differ by more than noise: their samples lie closer."""
     for readings in points:
         cycles = sorted(r.cycles for r in readings)
         gap = max((b - a for a, b in pairwise(cycles)), default=0.0)
@@ -284,10 +284,10 @@ def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
 
 RATIO_COLUMNS = ["against", "ratio", "ratio_low", "ratio_high", "verdict"]
 
-# Relative: each side is measured against a calibration that is good for LEAST.
+# Relative: each side is measured against a calibration with an error of LEAST.
 FLOOR = 2 * LEAST
-# What the exit of a loop costs flips between two values: from placement to placement loops differ
-# by this much, whatever the variant.
+# The cost of a loop's exit alternates between two values: from one placement to another loops
+# differ by this much, whatever the variant.
 LOOP_FLOOR = 0.02
 
 FASTER, SLOWER, SAME = "faster", "slower", "no difference"
@@ -301,8 +301,8 @@ _LIKE = [
 def bases(variants: Sequence[Variant], against: str | None = None) -> dict[str, str]:
     """Return for each variant the name of the one to compare it with.
 
-    That is the baseline of its routine, or the variant named by against where it is of the same
-    routine; nothing where it is not.
+    That is the baseline of its routine, or the variant named by against; "" if that one is of
+    another routine.
     """
     if against is None:
         return {v.name: kernels.load(v.kernel).routines[v.routine].baseline for v in variants}
@@ -311,21 +311,21 @@ def bases(variants: Sequence[Variant], against: str | None = None) -> dict[str, 
 
 
 def add_ratios(rows: pd.DataFrame, against: Mapping[str, str], *, placed: bool) -> pd.DataFrame:
-    """Return measured rows with the columns COLUMNS filled in.
+    """Return measured rows with RATIO_COLUMNS filled in.
 
     against names for each variant the one to compare with; of others, and of itself, the columns
     stay empty. ratio is the speed by bytes moved (above 1: faster), ratio_low to ratio_high its
-    interval at CONFIDENCE, widened by FLOOR. verdict is FASTER, SLOWER, SAME where the
-    interval holds 1 (or, of a loop, where the ratio is within LOOP_FLOOR of it), or says why there
-    is no ratio. placed: the variants stand at the offsets asked for, and figures of the same one
-    are compared.
+    interval at CONFIDENCE, widened by FLOOR. verdict is FASTER, SLOWER, SAME where the interval
+    contains 1 (or, of a loop, where the ratio is within LOOP_FLOOR of it), or the reason for no
+    ratio. placed is True if variants stand at requested offsets; then only figures of the same
+    offset are compared.
     """
-    given = rows.to_dict("records")
-    keys = [_key(row, placed) for row in given]
-    found = {(row["variant"], *key): row for row, key in zip(given, keys, strict=True)}
+    records = rows.to_dict("records")
+    keys = [_key(row, placed) for row in records]
+    by_key = {(row["variant"], *key): row for row, key in zip(records, keys, strict=True)}
     compared = []
-    for row, key in zip(given, keys, strict=True):
-        base = found.get((against.get(row["variant"], ""), *key))
+    for row, key in zip(records, keys, strict=True):
+        base = by_key.get((against.get(row["variant"], ""), *key))
         alone = base is None or base is row or row["status"] == "refused"
         compared.append(_NOTHING if alone or base is None else _compare(row, base, key))
     found_columns = pd.DataFrame(compared, columns=RATIO_COLUMNS, index=rows.index)
@@ -338,7 +338,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def _key(row: Mapping[Any, Any], placed: bool) -> tuple[object, ...]:
-    """Return the values that two comparable rows share, None for one that neither has."""
+    """Return the values that comparable rows share; None for missing ones."""
     loop = row["quantity"] == "loop"
     of_quantity = None if loop else row["size_bytes"]
     key = (*(row[name] for name in _LIKE), of_quantity, row["offset"] if placed else None)
@@ -396,7 +396,7 @@ RESULT_COLUMNS = [
 def result_row(
     variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
 ) -> dict[str, Any]:
-    """Return the columns of a result of a variant on a machine that was tested so."""
+    """Return the columns of a variant's result on a machine; tested is its self-test."""
     left_out = user_space_note(variant)
     return {
         "kernel": variant.kernel,
@@ -411,16 +411,16 @@ def result_row(
 
 
 def self_test_span(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
-    """Say in a line what each known loop read, from the least to the most of the processes.
+    """Return in one line the measured range of each loop of known speed, over processes.
 
-    One that was refused in all of them, as a stream may be where two others hold, says so.
+    A loop that was refused in all of them has "refused".
     """
-    read: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for tests in processes:
         for test in tests:
-            some = read.setdefault(test["name"], [])
-            some += [] if test["cycles"] is None else [test["cycles"]]
-    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in read.items())
+            clocked = by_name.setdefault(test["name"], [])
+            clocked += [] if test["cycles"] is None else [test["cycles"]]
+    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in by_name.items())
 
 
 def _span(values: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""The verbs results, withdraw and import_results: the store's rows, shown or taken in."""
+"""The verbs results, withdraw and import_results: listing of and import into the store."""
 
 import hashlib
 import itertools
@@ -32,11 +32,11 @@ _UNREADABLE = "not to be read from the store"
 def results(kernel: str | None = None) -> pd.DataFrame:
     """Return the contents of the results store (of KERNEL[/VARIANT]): a row a run and variant.
 
-    Newest first. code is "today's" where the variant still has the code that was measured, else
-    "other", or says that it cannot be assembled here, and says where the kernel module measured it.
-    points are sizes and alignments, records one point in one process each, refused those without a
-    number. protocol is that by which it was measured; another than today's is not used. withdrawn
-    is empty, or says why the run is kept and used for nothing.
+    Newest first. code is "today's" where the variant still has the measured code, else "other", or
+    the reason why it is unknown, with a remark for measurements in the kernel. points are sizes and
+    alignments, records single points in single processes, refused those without a number. protocol
+    is that of the measurement; only today's is used. withdrawn is empty, or the reason why the run
+    is kept but not used.
     """
     wanted = {v.id for v in kernels.select(kernel)[1]} if kernel else None
     with closing(Store.open()) as store:
@@ -50,27 +50,27 @@ def results(kernel: str | None = None) -> pd.DataFrame:
 
 
 def withdraw(run: str, reason: str = "") -> pd.DataFrame:
-    """Have a run used for nothing from now on, and return its rows of results.
+    """Mark a run as withdrawn, so that it is not used any more, and return its rows of results.
 
-    run is the name that results gives it, or how that begins. It is kept and listed; importing its
-    file again does not bring it back. InputError where no run, or several, are named so.
+    run is its name in results, or the beginning of it. It is kept and listed; importing its file
+    again does not bring it back. InputError where no run, or several, have that name.
     """
     with closing(Store.open()) as store:
-        found = [r for r in store.every_run() if run and r.uid.startswith(run)]
-        if len(found) != 1:
-            what = f"{len(found)} runs begin with" if found else "there is no run"
-            raise InputError(f"{what} {run!r}; `loopwright results --csv` lists them as run")
-        store.withdraw(found[0], reason or "withdrawn")
+        matching = [r for r in store.every_run() if run and r.uid.startswith(run)]
+        if len(matching) != 1:
+            text = f"{len(matching)} runs begin with" if matching else "there is no run"
+            raise InputError(f"{text} {run!r}; `loopwright results --csv` lists them as run")
+        store.withdraw(matching[0], reason or "withdrawn")
     rows = results()
-    return rows[rows["run"] == found[0].uid]
+    return rows[rows["run"] == matching[0].uid]
 
 
 def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[str, object]]:
     try:
-        facts, found = hosts.of_banner(run.banner)
-        about = (hosts.machine(facts), found.core or "")
+        facts, recognised = hosts.of_banner(run.banner)
+        machine = (hosts.machine(facts), recognised.core or "")
     except ValueError:
-        about = (_UNREADABLE, "")
+        machine = (_UNREADABLE, "")
     groups: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in store.records(run):
         if wanted is None or f"{record.kernel}/{record.variant}" in wanted:
@@ -79,8 +79,8 @@ def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[st
     for (kernel, variant, code, clock), records in sorted(groups.items()):
         yield {
             "started": f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "machine": about[0],
-            "microarch": about[1],
+            "machine": machine[0],
+            "microarch": machine[1],
             "clock": clock,
             "kernel": kernel,
             "variant": variant,
@@ -110,12 +110,12 @@ def _age(kernel: str, variant: str, code: str) -> str:
 
 MOST_SAMPLES = 4096
 _MOST_CPUS = 1 << 20
-_HZ = (50_000_000, 20_000_000_000)  # least and most of a core's clock
-_MOST_HZ = 1 << 40  # of a timer
+_HZ = (50_000_000, 20_000_000_000)  # least and largest clock of a core
+_MOST_HZ = 1 << 40  # largest rate of a timer
 _LEFT_OUT = ("taken", "accepted", "slow")
-_TELLING = 8  # so many different samples make no second reading by chance
+_TELLING = 8  # distinct samples that identify a reading
 _QUANTILES = {"p10": 10, "cycles": 50, "p90": 90}
-# No code takes less than an eighth of this, whatever the core.
+# Lower bounds, which _MARGIN relaxes: no code takes less, whatever the core.
 _LEAST_CALL = 1.5  # cycles: three taken branches, two a cycle
 _MOST_RATE = 64  # bytes or records a cycle
 _LEAST_BLOCK = 0.125  # cycles: one instruction, eight a cycle
@@ -123,7 +123,7 @@ _MARGIN = 8
 
 
 def process(line: Mapping[str, Any]) -> None:
-    """Check a process's statements on its clock against each other."""
+    """Check that a process's statements on its clock are consistent."""
     name, refused = line["clock"], line["refused"]
     if not isinstance(name, str) or not isinstance(refused, str):
         raise ValueError
@@ -135,9 +135,9 @@ def process(line: Mapping[str, Any]) -> None:
         raise ValueError
 
 
-def clock(line: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    """Hold a reading to what its process said of the clock and the CPU."""
-    if any(line[key] != said[key] for key in ("clock", "cpu")):
+def clock(line: Mapping[str, Any], of_process: Mapping[str, Any]) -> None:
+    """Check that a reading agrees with its process on the clock and the CPU."""
+    if any(line[key] != of_process[key] for key in ("clock", "cpu")):
         raise ValueError
     core_hz = integer(line, "core_hz", 0, _HZ[1])
     if line["refused"]:
@@ -150,7 +150,7 @@ def clock(line: Mapping[str, Any], said: Mapping[str, Any]) -> None:
 
 
 def call(line: Mapping[str, Any], most: float) -> None:
-    """Hold the figures of calls to their samples, and to what a core can do."""
+    """Check the figures of calls against their samples and physical bounds."""
     least = max(_LEAST_CALL, line["count"] / _MOST_RATE) / _MARGIN
     samples = line["samples"]
     if not isinstance(samples, list) or not 0 < len(samples) <= MOST_SAMPLES:
@@ -158,13 +158,13 @@ def call(line: Mapping[str, Any], most: float) -> None:
     ordered = sorted(number(sample, least, most) for sample in samples)
     for key, percent in _QUANTILES.items():
         given = number(line[key], least, most)
-        # Samples and figures are rounded by themselves.
+        # Samples and figures are rounded separately.
         if abs(_quantile(ordered, percent) - given) > 2e-6 + 1e-6 * given:
             raise ValueError
 
 
 def block(line: Mapping[str, Any], most: float) -> None:
-    """Hold the figures of a block to each other, and to what a core can do."""
+    """Check the figures of a block against each other and physical bounds."""
     low, middle, high = (
         number(line[key], _LEAST_BLOCK / _MARGIN, most) for key in ("p10", "cycles", "p90")
     )
@@ -173,7 +173,7 @@ def block(line: Mapping[str, Any], most: float) -> None:
 
 
 def left_out(line: Mapping[str, Any], samples: int) -> None:
-    """Hold the numbers of samples that were taken, accepted and slow to those that are there."""
+    """Check the numbers of taken, accepted and slow samples against the samples present."""
     taken, accepted, slow = (integer(line, key, 0, MOST_SAMPLES) for key in _LEFT_OUT)
     if samples + slow != accepted or accepted > taken or not isinstance(line["two_speeds"], str):
         raise ValueError
@@ -183,10 +183,10 @@ def left_out(line: Mapping[str, Any], samples: int) -> None:
 
 
 def content(line: Mapping[str, Any]) -> str:
-    """Return the values that two readings share only if one is a copy.
+    """Return a hash of the values that two readings share only if one is a copy.
 
-    These are the samples in the order in which they were taken; all that is said, where they are
-    too few or too alike to tell readings apart.
+    These are the samples in order; the whole line, where they are too few or too similar to
+    identify a reading.
     """
     samples = line.get("samples")
     telling = isinstance(samples, list) and len(set(map(str, samples))) >= _TELLING
@@ -219,16 +219,16 @@ def _quantile(ordered: Sequence[float], percent: int) -> float:
     return ordered[low] + (ordered[low + 1] - ordered[low]) * rest / 100
 
 
-FORMAT = 1  # of the file: harness/kit/results.c
+FORMAT = 1  # file format: harness/kit/results.c
 _HEAD = "loopwright_results"
-_LONGEST = 1 << 20  # characters of a line
-_DEEPEST = 8  # arrays and objects in each other
+_LONGEST = 1 << 20  # characters of a line, at most
+_DEEPEST = 8  # nesting of arrays and objects, at most
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
-_MOST_BYTES = 1 << 40  # of a call
-_MOST_CYCLES = 1e15  # of a call
+_MOST_BYTES = 1 << 40  # largest size of a call
+_MOST_CYCLES = 1e15  # largest cost of a call
 _END_OF_TIME = 253402300799  # s: the last second of the year 9999
-_FINGERPRINT_SINCE = 6  # protocol: processes say from then on what machine they ran on
-_INTEGERS = {  # least and most, of a reading
+_FINGERPRINT_SINCE = 6  # first protocol in which processes name their machine
+_INTEGERS = {  # fields of a reading: least and largest value
     "count": (0, _MOST_BYTES),
     "dst_align": (0, 4095),
     "src_align": (0, 4095),
@@ -242,33 +242,33 @@ _TEXTS = ("id", "object", "cache", "clock", "refused")
 
 @dataclass
 class Results:
-    """One run of a file, whole lines alone. number counts the runs of the file from 1."""
+    """One run of a file, from its whole lines; number counts the runs of the file from 1."""
 
     path: Path
     number: int
     run: Run
     records: list[Record] = field(default_factory=list)
     processes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)  # variants, and how
+    broken: dict[str, str] = field(default_factory=dict)  # failure by variant
     planned: int = 0
-    declared: int | None = None  # readings by the trailer
-    nothing: str = ""  # why nothing was measured
+    declared: int | None = None  # the trailer's number of readings
+    nothing: str = ""  # the reason why nothing was measured
     damaged: int = 0
-    copies: int = 0  # of the damaged lines: readings that are here twice
-    ended: bool = False  # by the trailer, and not gone on with
+    copies: int = 0  # damaged lines that repeat a reading
+    ended: bool = False  # the trailer was read, and no process after it
     seen: set[object] = field(default_factory=set, repr=False)  # points of processes, and contents
 
     @property
     def missing(self) -> int:
-        """Return the count of missing readings: of those declared, else of those planned."""
+        """The number of missing readings: of those declared, else of those planned."""
         wanted = self.planned if self.declared is None else self.declared
         return max(0, wanted - len(self.records))
 
 
 def read_results(path: Path) -> list[Results]:
-    """Return the runs of a file, the one that began it first; InputError where it is none.
+    """Return the runs of a file, in order; InputError where it is no file of results.
 
-    So is a file in which a run ends before it says what machine it is from, or says two.
+    InputError also where a run ends before it names its machine, or names two.
     """
     try:
         text = files.finite(path).read_bytes().decode("utf-8", "replace")
@@ -282,29 +282,29 @@ def read_results(path: Path) -> list[Results]:
     whole, rest = lines[:-1] or lines, lines[-1]
     parsed = [_parse_line(line) for line in whole]
     heads = [n for n, line in enumerate(parsed) if line and _HEAD in line]
-    found = []
+    runs = []
     for number, (begin, end) in enumerate(zip(heads, [*heads[1:], len(parsed)], strict=True), 1):
         results = _begin_run(path, number, parsed[begin:end])
         for line in parsed[begin + 2 : end]:
             _add_line(results, line)
-        found.append(results)
-    found[-1].damaged += bool(rest)
-    return found
+        runs.append(results)
+    runs[-1].damaged += bool(rest)
+    return runs
 
 
 def _parse_line(line: str) -> dict[str, Any] | None:
-    """Return the object that a line is, None where it is none that can be kept."""
+    """Return the object of a line, None if it is invalid."""
     if len(line) > _LONGEST:
         return None
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and _is_sane(found) else None
+    return parsed if isinstance(parsed, dict) and _is_sane(parsed) else None
 
 
 def _is_sane(value: object, depth: int = 0) -> bool:
-    """Say whether a value can be kept: numbers in range, text of characters, not too deep."""
+    """True if a value can be stored: finite numbers, valid text, limited nesting."""
     if isinstance(value, dict | list):
         inside = [*value, *value.values()] if isinstance(value, dict) else value
         return depth < _DEEPEST and all(_is_sane(v, depth + 1) for v in inside)
@@ -316,7 +316,7 @@ def _is_sane(value: object, depth: int = 0) -> bool:
 
 
 def _begin_run(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Results:
-    """Return a run that begins with these lines, its head and what its machine says of itself."""
+    """Return a run from its head and its machine's banner."""
     head = lines[0] or {}
     if head[_HEAD] != FORMAT:
         raise InputError(
@@ -347,7 +347,7 @@ def _begin_run(path: Path, number: int, lines: list[dict[str, Any] | None]) -> R
 
 
 def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
-    """Take in one line of a run."""
+    """Add one line to a run."""
     kind = line.get("id") if line else None
     try:
         if line is None:
@@ -364,7 +364,7 @@ def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
         elif "passed" in line:
             if not line["passed"]:
                 results.broken[str(kind)] = str(line["failure"])
-        elif results.ended:  # whose reading it is nothing says
+        elif results.ended:  # a reading without a process
             raise ValueError
         else:
             record = _record(results, line)
@@ -377,15 +377,17 @@ def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
 
 
 def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
-    """Take in what a process says of its clock; InputError where it ran on another machine."""
+    """Add a process and its clock; InputError where it ran on another machine."""
     run = results.run
-    said = line.get("fingerprint", run.machine if run.protocol < _FINGERPRINT_SINCE else None)
-    if said != run.machine:
+    fingerprint = line.get(
+        "fingerprint", run.machine if run.protocol < _FINGERPRINT_SINCE else None
+    )
+    if fingerprint != run.machine:
         raise InputError(
             f"{results.path} holds readings of two machines under one head: {run.machine} and "
-            f"{said or 'one that it does not name'}; nothing in it can be used"
+            f"{fingerprint or 'one that it does not name'}; nothing in it can be used"
         )
-    results.ended = True  # until it holds: what follows is not the process's before it
+    results.ended = True  # until it is valid: later readings are not the earlier process's
     tests = line["self_test"]
     if not isinstance(tests, list) or not all(map(_is_test, tests)):
         raise ValueError
@@ -403,7 +405,7 @@ def _is_test(test: object) -> bool:
 
 
 def _record(results: Results, line: Mapping[str, Any]) -> Record:
-    """Return the record that a line is; ValueError where it is none."""
+    """Return the record of a line; ValueError where it is invalid."""
     process = len(results.processes)
     kernel, slash, variant = str(line["id"]).rpartition("/")
     for key, (least, most) in _INTEGERS.items():
@@ -428,7 +430,7 @@ def record_place(record: Record) -> tuple[object, ...]:
 
 
 def _is_first(results: Results, record: Record) -> bool:
-    """Say whether no line of the run before was of the same point, or had the same samples."""
+    """True if no earlier line of the run had the same point or the same samples."""
     keys: set[object] = {record_place(record)}
     if not record.answer["refused"]:
         keys.add(content(record.answer))
@@ -439,7 +441,7 @@ def _is_first(results: Results, record: Record) -> bool:
 
 
 def is_current(results: Results) -> bool:
-    """Say whether a run was measured by the protocol of today, whose results are used."""
+    """True if a run was measured by today's protocol, and is used."""
     return results.run.protocol == harness.protocol()
 
 
@@ -501,33 +503,32 @@ IMPORT_COLUMNS = [
 def import_results(files: Sequence[Path]) -> pd.DataFrame:
     """Add files of results to the store; one row a run, of which a file has one or several.
 
-    new and there count readings: a file that was imported before adds none, also where it gives
-    its run another name. missing are those that the run planned and the file has not, damaged the
-    lines that are not whole, say what cannot be, or contradict what the run had before. All files
-    are read before anything is written; InputError where one is no file of results, and where its
-    head contradicts what the store has of its run or its machine.
+    new and there count readings: importing a file again adds none, even under another name of the
+    run. missing are the readings that the run planned and the file lacks, damaged the lines that
+    are cut, invalid, or contradict the run so far. All files are read before anything is written;
+    InputError where one is no file of results, and where its head contradicts the store.
     """
-    found = [results for path in files for results in read_results(path)]
+    runs = [results for path in files for results in read_results(path)]
     with closing(Store.open()) as store:
         rows = []
-        for results in found:
+        for results in runs:
             store.agree(results.run)
-        for results in found:
-            fresh, elsewhere, changed = _parted(store, results)
-            new = store.add(results.run, fresh, results.processes)
-            there = len(results.records) - changed - new
-            rows.append(_row(results, new, there, elsewhere, changed))
+        for results in runs:
+            added, copied_from, contradicting = _parted(store, results)
+            new = store.add(results.run, added, results.processes)
+            present = len(results.records) - contradicting - new
+            rows.append(_row(results, new, present, copied_from, contradicting))
     return pd.DataFrame(rows, columns=IMPORT_COLUMNS)
 
 
 def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], int]:
-    """Return the records to add, the runs that hold others, and how many contradict their run.
+    """Return the records to add, the runs that hold the others, and the number of contradictions.
 
-    A reading with the samples of another run's is a copy of it.
+    A reading with the samples of another run is a copy of it.
     """
-    ours = {record_place(r): r.answer for r in store.records(results.run)}
-    alike = [ours.get(record_place(r), r.answer) == r.answer for r in results.records]
-    kept = list(itertools.compress(results.records, alike))
+    stored = {record_place(r): r.answer for r in store.records(results.run)}
+    consistent = [stored.get(record_place(r), r.answer) == r.answer for r in results.records]
+    kept = list(itertools.compress(results.records, consistent))
     measured = [r for r in kept if not r.answer["refused"]]
     contents = {content(r.answer) for r in measured}
     copies = {
@@ -538,29 +539,31 @@ def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], in
     fresh = [
         r for r in kept if r.answer["refused"] or content(r.answer) not in copies
     ]  # fmt: skip
-    return fresh, sorted(set(copies.values())), alike.count(False)
+    return fresh, sorted(set(copies.values())), consistent.count(False)
 
 
 def _row(
-    results: Results, new: int, there: int, elsewhere: list[str], changed: int
+    results: Results, new: int, present: int, copied_from: list[str], contradicting: int
 ) -> dict[str, object]:
-    facts, found = hosts.of_banner(results.run.banner)
+    facts, recognised = hosts.of_banner(results.run.banner)
     clocks = sorted({str(r.answer["clock"]) for r in results.records} - {""})
-    notes = list(run_notes(results, found.core, found.doubt))
-    if elsewhere:
-        names = ", ".join(uid[:12] for uid in elsewhere)
+    notes = list(run_notes(results, recognised.core, recognised.doubt))
+    if copied_from:
+        names = ", ".join(uid[:12] for uid in copied_from)
         notes.append(f"readings that are in the store already, as run {names}, are left out")
-    if changed:
-        notes.append(f"{changed} readings contradict what the store has of this run: left out")
+    if contradicting:
+        notes.append(
+            f"{contradicting} readings contradict what the store has of this run: left out"
+        )
     return {
         "file": str(results.path),
         "machine": hosts.machine(facts),
-        "microarch": found.core or "",
+        "microarch": recognised.core or "",
         "clock": ", ".join(clocks),
         "new": new,
-        "there": there,
+        "there": present,
         "refused": sum(bool(r.answer["refused"]) for r in results.records),
         "missing": results.missing,
-        "damaged": results.damaged + changed,
+        "damaged": results.damaged + contradicting,
         "note": "; ".join(notes),
     }

@@ -1,7 +1,7 @@
-"""The results store: every point that was measured, here or elsewhere, and on what machine.
+"""The results store: every measured point, of this machine or others, with its machine.
 
-SQLite, append-only: triggers refuse to change or delete a row. A record is one answer of the
-harness (one point in one process) as it came, so that conclusions can be drawn anew.
+SQLite, append-only: triggers refuse to change or delete a row. A record is one unchanged answer of
+the harness (one point in one process), so that conclusions can be drawn again.
 """
 
 import errno
@@ -27,7 +27,7 @@ from loopwright.machine import harness, hosts
 from loopwright.machine.hosts import FACT_FILES, Facts, recognise
 
 SCHEMA = 2
-_APPLICATION = 0x6C777274  # "lwrt": says of a SQLite file that it is one of these
+_APPLICATION = 0x6C777274  # "lwrt": the application id of the SQLite file
 _PATIENCE = 30  # s to wait for another writer
 
 _TABLES = f"""
@@ -90,9 +90,9 @@ PRAGMA user_version = 2;
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the store at path, made if new; one that cannot be written is opened for reading.
+    """Open the store at path, or create it; one that is not writable is opened for reading.
 
-    InputError where it is none, or is of a newer loopwright.
+    InputError where it is another file, or of a newer loopwright.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def database_faults(path: Path) -> Iterator[None]:
-    """Turn what the system or SQLite says of the store into an InputError."""
+    """Turn errors of the system or of SQLite into an InputError."""
     try:
         yield
     except (OSError, sqlite3.DatabaseError) as error:
@@ -122,7 +122,7 @@ def database_faults(path: Path) -> Iterator[None]:
 
 
 def _is_shut(error: Exception) -> bool:
-    """Say whether what failed is that the store, or its folder, cannot be written."""
+    """True if an error means that the store, or its folder, is not writable."""
     if isinstance(error, sqlite3.OperationalError):
         codes = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
         return error.sqlite_errorcode & 0xFF in codes
@@ -130,7 +130,7 @@ def _is_shut(error: Exception) -> bool:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a store that cannot be written, as it is on disk where no log beside it can be had."""
+    """Open a store that is not writable, as it is on disk if its log is inaccessible."""
     place = quote(str(path.resolve()))
     for how in ("mode=ro", "mode=ro&immutable=1"):
         try:
@@ -145,7 +145,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Choose the journal that costs a record least; two who open a new store wait for each other.
+    """Choose the write-ahead journal; two processes that create a store wait for each other.
 
     SQLite's own waiting does not cover this change of a file.
     """
@@ -162,7 +162,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing."""
+    """Execute all statements or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -175,9 +175,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
-    """Return the schema and the number of tables; InputError where it is no store of ours.
+    """Return the schema version and the number of tables; InputError for another kind of database.
 
-    Tables are counted first: another process may make them, and the id with them, meanwhile.
+    Tables are counted first: another process may create them, and the id, at the same time.
     """
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     [application] = connection.execute("PRAGMA application_id").fetchone()
@@ -195,7 +195,7 @@ def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new store, or those that an earlier loopwright's lacks."""
+    """Create the tables of a new store, or those that an earlier version lacks."""
     if _look_at(connection, path)[0] == SCHEMA:
         return
     with transaction(connection):
@@ -207,7 +207,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _create(connection: sqlite3.Connection, statements: str, tables: Iterable[str]) -> None:
-    """Make tables whose rows nobody changes or deletes."""
+    """Create tables with triggers against changing or deleting rows."""
     for statement in statements.split(";"):
         connection.execute(statement)
     for table in tables:
@@ -232,7 +232,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """One answer of the harness, and what it is about; process counts from 1 in each run."""
+    """One answer of the harness, with its subject; process counts from 1 in each run."""
 
     process: int
     kernel: str
@@ -242,7 +242,7 @@ class Record:
 
 
 class Store:
-    """An open store. Every record is kept as soon as it is added, whatever happens afterwards."""
+    """An open store; every record is on disk as soon as it is added."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -250,9 +250,9 @@ class Store:
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
-        """Open the store at path ($LOOPWRIGHT_RESULTS, or below the XDG data folder), made if new.
+        """Open the store at path ($LOOPWRIGHT_RESULTS, or below the XDG data folder), or create it.
 
-        One that cannot be written is opened for reading. InputError where it is none, or is of a
+        One that is not writable is opened for reading. InputError where it is another file, or of a
         newer loopwright.
         """
         place = path or default_path()
@@ -269,9 +269,9 @@ class Store:
         records: Iterable[Record],
         processes: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> int:
-        """Keep records of a run, all or none; returns how many were not there yet.
+        """Add records of a run, all or none; return the number of new ones.
 
-        processes are what the run's processes said of their clocks, by number.
+        processes are the clocks of the run's processes, by number.
         """
         with database_faults(self.path), transaction(self._database):
             run_id = self._run(run)
@@ -300,9 +300,9 @@ class Store:
         ]
 
     def agree(self, run: Run) -> None:
-        """Raise InputError where the store knows a run, or the machine that it names, else."""
+        """Raise InputError where the store has other facts of a run or its machine."""
         with database_faults(self.path):
-            known = self._database.execute(
+            stored = self._database.execute(
                 "SELECT fingerprint, started, protocol FROM run "
                 "JOIN machine ON machine.id = run.machine WHERE uid = ?",
                 (run.uid,),
@@ -310,22 +310,23 @@ class Store:
             banner = self._database.execute(
                 "SELECT banner FROM machine WHERE fingerprint = ?", (run.machine,)
             ).fetchone()
-        if known not in (None, (run.machine, run.started, run.protocol)):
+        if stored not in (None, (run.machine, run.started, run.protocol)):
             raise InputError(
                 f"run {run.uid[:12]} is in the store already, of another machine, time or "
                 "protocol: its head was changed; import the file as the kit wrote it"
             )
-        there = _banner(banner[0]) if banner else {}
-        identities = (there.get("identity"), run.banner.get("identity"))
+        stored_banner = _banner(banner[0]) if banner else {}
+        identities = (stored_banner.get("identity"), run.banner.get("identity"))
         if all(identities) and identities[0] != identities[1]:
             raise InputError(
                 f"fingerprint {run.machine} belongs to another machine in the store, "
-                f"{hosts.machine(Facts.of(there))}: the head of run {run.uid[:12]} was changed; "
+                f"{hosts.machine(Facts.of(stored_banner))}: "
+                f"the head of run {run.uid[:12]} was changed; "
                 "import the file as the kit wrote it"
             )
 
     def withdraw(self, run: Run, reason: str) -> None:
-        """Have a run used for nothing from now on; it is kept, and listed as withdrawn."""
+        """Mark a run as withdrawn; it is kept and listed."""
         with database_faults(self.path), transaction(self._database):
             self._database.execute(
                 "INSERT INTO withdrawal (run, at, reason) SELECT id, ?, ? FROM run WHERE uid = ? "
@@ -356,7 +357,7 @@ class Store:
             yield Record(process, of_kernel, variant, code, json.loads(answer))
 
     def alike(self, uid: str, cycles: Iterable[float]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the answers, and the uids, of other runs that have one of these figures."""
+        """Yield the answers, with uids, of other runs that have one of these figures."""
         wanted = set(cycles)
         with database_faults(self.path):
             rows = self._database.execute(
@@ -364,9 +365,9 @@ class Store:
                 "WHERE uid != ? AND cycles IS NOT NULL",
                 (uid,),
             )
-            for of, figure, answer in rows:
+            for run_uid, figure, answer in rows:
                 if figure in wanted:
-                    yield of, json.loads(answer)
+                    yield run_uid, json.loads(answer)
 
     def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
         """Return the clock facts of each process of a run, by number."""
@@ -440,7 +441,7 @@ def default_path() -> Path:
 
 
 def _banner(text: str) -> Mapping[str, Any]:
-    """Return a machine's description of itself; nothing if the store lacks part of it."""
+    """Return a machine's description of itself; {} if it is unreadable."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -452,9 +453,9 @@ ORIGIN = "measure"
 
 
 class Recorder:
-    """One run on this machine. With resume it goes on with the newest one like it, if there is.
+    """One run on this machine; with resume it continues the newest matching one, if any.
 
-    Like it: of this machine, by this protocol; what an other clock counted is left alone.
+    A matching run is of this machine and protocol; records of another clock are ignored.
     """
 
     def __init__(self, store: Store, *, resume: bool = False) -> None:
@@ -463,7 +464,7 @@ class Recorder:
         self._process = 0
 
     def known(self, variant: Variant, code: Code, shift: int) -> Iterator[Mapping[str, Any]]:
-        """Yield the harness's answers for code, shift bytes off a line, before an interrupt."""
+        """Yield stored answers for code, shift bytes off a line, from before an interrupt."""
         if not self._resume:
             return
         for record in self._store.records(self._run, variant.kernel):
@@ -484,7 +485,7 @@ class Recorder:
         self._store.add(self._run, [], {self._process: clock})
 
     def keep(self, variant: Variant, code: Code, answer: Mapping[str, Any]) -> None:
-        """Keep one answer of the harness; it is safe when this returns."""
+        """Store one answer of the harness; it is on disk when this returns."""
         record = Record(self._process, variant.kernel, variant.name, code.sha256, answer)
         self._store.add(self._run, [record])
 

@@ -17,12 +17,12 @@ CACHES = ("hot", "cold")
 MOST_BYTES = 1 << 20
 _PAGE = 4096
 _LINE = 64
-_APART = _PAGE // 2  # so far apart loads and stores do not alias
-_SHORT = 4096  # bytes: the smaller of the two calls of a loop, at least; the other is three times
+_APART = _PAGE // 2  # bytes between source and destination, without 4 KiB aliasing
+_SHORT = 4096  # least bytes of the smaller of a loop's two calls; the other is three times it
 
 
 def both_sides(contract: Contract) -> bool:
-    """Say whether a routine has a destination and a source, which stand some skew apart."""
+    """True if a routine has a destination and a source, which have a skew."""
     return contract.inputs.keys() >= {"dst", "src"}
 
 
@@ -30,10 +30,10 @@ def both_sides(contract: Contract) -> bool:
 class Sweep:
     """The calls that are measured of every variant.
 
-    sizes in bytes (records, where the effect is store_fields; None: those that suit), alignments
-    as pairs of destination and source offsets (None: ALIGNMENTS), skews as (dst - src) mod 4096
-    (None: half a page, but for the alignments), caches "hot" or "cold". Where calls is False only
-    loops are. InputError for what makes no sense.
+    sizes in bytes (records, where the effect is store_fields; None: defaults), alignments as pairs
+    of destination and source offsets (None: ALIGNMENTS), skews as (dst - src) mod 4096 (None: half
+    a page, but for the alignments), caches "hot" or "cold". Without calls only loops are measured.
+    InputError for invalid values.
     """
 
     sizes: Sequence[int] | None = None
@@ -69,9 +69,9 @@ class Sweep:
     def places(self, contract: Contract) -> list[tuple[int, int, int]]:
         """Return alignments of destination and source with skews.
 
-        A side that the routine has not is left alone, and an alignment that its contract does not
-        allow is left out: InputError where none is left. A skew asked for moves the source, to an
-        alignment that follows from it where none is asked for.
+        A side that the routine lacks has alignment 0; alignments that its contract forbids are left
+        out: InputError where none remains. A requested skew moves the source, whose alignment
+        follows from it where none is requested.
         """
         if self.skews and both_sides(contract):
             dsts = [d for d, _ in self.alignments or ALIGNMENTS]
@@ -91,10 +91,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that is wanted: from one point a call, from two the slope between them.
+    """A wanted figure: of one point, a call; of two, the slope between them.
 
-    size_bytes is what a call, or the unit of a loop, moves; divisor is how many units lie between
-    the points.
+    size_bytes is the size of a call, or of the unit of a loop; divisor is the number of units
+    between the points.
     """
 
     quantity: str
@@ -106,7 +106,7 @@ class Goal:
 
     @property
     def cache(self) -> str:
-        """Return the state of the buffers: "hot" or "cold"."""
+        """The state of the buffers: "hot" or "cold"."""
         return "cold" if self.points[0].cold else "hot"
 
 
@@ -124,7 +124,7 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
         )
     places = sweep.places(contract)
     slopes = []
-    # A loop inside of the one over records takes turns that no count of records tells.
+    # The iterations of a loop inside the one over records do not follow from the count of records.
     part = choice is not None and choice.loop.nested and bool(contract.fields)
     if choice is not None and contract.unit == "iteration" and contract.counted and not part:
         loop = choice.loop
@@ -147,7 +147,7 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
 
 
 def _moved(contract: Contract, loop: Loop) -> int:
-    """Return the bytes of a call's size that one iteration of its loop moves: records whole."""
+    """Return the bytes of a call's size that one iteration of its loop moves, in whole records."""
     moved = loops.moved_bytes(loop, contract)
     if contract.effect == "store_fields":
         return moved // sum(f.size for f in contract.fields) * contract.dst_record
@@ -161,7 +161,7 @@ def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:
 
 
 def call_bytes(contract: Contract, sizes: Sequence[int] | None) -> list[int]:
-    """Return the size in bytes of each call that is measured where these sizes are wanted."""
+    """Return the sizes in bytes of the measured calls for requested sizes."""
     return [count * contract.count_bytes for count in _counts(contract, sizes)]
 
 
@@ -173,11 +173,11 @@ def _call(contract: Contract, point: Point) -> Goal:
 def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, int]) -> Goal:
     """Return the goal for a loop that moves so many bytes an iteration.
 
-    Both calls are whole numbers of iterations and of lines, so that their tails are alike.
+    Both calls are whole numbers of iterations and of lines, so that their tails are equal.
     """
-    one = contract.count_bytes
-    step = math.lcm(moved, _LINE * one) // one
-    short = math.ceil(_SHORT / one / step) * step
+    count_bytes = contract.count_bytes
+    step = math.lcm(moved, _LINE * count_bytes) // count_bytes
+    short = math.ceil(_SHORT / count_bytes / step) * step
     counts = (short, 3 * short)
     unit_bytes = loops.STRING_BYTES if string else moved
     return Goal(
@@ -185,6 +185,6 @@ def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, 
         f"cycles/{loops.STRING_BYTES} B" if string else "cycles/iteration",
         tuple(Point(count, *place) for count in counts),
         unit_bytes,
-        (counts[1] - counts[0]) * one / unit_bytes,
+        (counts[1] - counts[0]) * count_bytes / unit_bytes,
         both_sides(contract),
     )
