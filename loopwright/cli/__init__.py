@@ -18,7 +18,7 @@ from loopwright.errors import InputError, explained_lack, unknown
 
 
 class _Verbs(click.Group):
-    """A group that answers an unknown verb with the nearest ones."""
+    """A group whose error for an unknown verb names the nearest ones."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -47,10 +47,10 @@ for _command in _COMMANDS:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit. Told to end, it clears away what is half written first."""
+    """Run the command line and exit; a signal to end removes half-written files first."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
-    # Rows are many small objects that hold no cycles: looking for some all the time finds none.
+    # Rows are many small objects without cycles: frequent collections would find none.
     gc.set_threshold(200_000)
     sys.exit(run(arguments))
 
@@ -66,7 +66,7 @@ def run(arguments: list[str] | None = None) -> int:
         with explained_lack():
             done = cli.main(args=arguments, prog_name="loopwright", standalone_mode=False)
         code = int(done or 0)
-        sys.stdout.flush()  # what is refused at the end is refused here
+        sys.stdout.flush()  # an error of the last write is raised here
         return code
     except InputError as error:
         return _refuse(str(error))
@@ -77,8 +77,8 @@ def run(arguments: list[str] | None = None) -> int:
         return int(done.exit_code)
     except click.ClickException as error:
         verb = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
-        said = error.format_message().removesuffix(".")
-        return _refuse(f"{said} (see `{verb or 'loopwright'} --help`)")
+        message = error.format_message().removesuffix(".")
+        return _refuse(f"{message} (see `{verb or 'loopwright'} --help`)")
     except (click.Abort, KeyboardInterrupt) as stop:
         notes = getattr(stop.__cause__ or stop, "__notes__", [])
         print("; ".join(["loopwright: interrupted", *notes]), file=sys.stderr)
@@ -93,7 +93,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Let the interpreter's last flush of stdout go nowhere."""
+    """Redirect the interpreter's last flush of stdout to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

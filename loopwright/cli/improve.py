@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def show_improved(rows: Rows) -> None:
-    """Print each candidate as a table: a line a transformation, a column a core."""
+    """Print each candidate as a table: a line for each transformation, a column for each core."""
     loops = len(dict.fromkeys(row.get("id") for row in rows.records())) > 1
     for (loop, candidate), group in groupby(
         rows.records(), key=lambda row: (row.get("id"), row["candidate"])
@@ -29,7 +29,7 @@ def show_improved(rows: Rows) -> None:
         print()
 
 
-_CALL_CYCLES = 20  # from here on a figure has one digit behind the point
+_CALL_CYCLES = 20  # cycles from which a figure has one decimal
 
 
 def _line(step: list[Row]) -> Row:
@@ -135,12 +135,12 @@ def improve(
             state=state,
         )
         with output.progress("searching") as step:
-            found = answer_loops(asked, step)
+            answered = answer_loops(asked, step)
     else:
         if isa is not None or free is not None:
             raise InputError("--isa and --free are for --asm, --obj and --hex")
         with output.progress("searching") as step:
-            found = answer(
+            answered = answer(
                 spec,
                 microarch=microarch,
                 sizes=sizes,
@@ -151,11 +151,11 @@ def improve(
                 progress=step,
                 state=state,
             )
-    output.emit(found.rows, show_improved)
+    output.emit(answered.rows, show_improved)
     if not output.row_format():
-        for line in found.said:
+        for line in answered.said:
             output.say(line)
-        for path in found.files:
+        for path in answered.files:
             print(path)
-    steps = [row for row in found.rows.records() if row["step"]]
+    steps = [row for row in answered.rows.records() if row["step"]]
     return 0 if any(row["status"] in ("proven", "measured") for row in steps) else 1

@@ -1,4 +1,4 @@
-"""The verbs list, doctor, core and completion: what there is."""
+"""The verbs list, doctor, core and completion."""
 
 import sys
 from pathlib import Path
@@ -30,8 +30,10 @@ def list_(kind: str) -> None:
     """
     if kind not in LISTED:
         raise unknown("kind", kind, LISTED)
-    made = dict(zip(LISTED, (_kernels, _variants, _microarchs, _models, _parameters), strict=True))
-    output.emit(made[kind](), hide=("features",), spare=("merged",))
+    functions = dict(
+        zip(LISTED, (_kernels, _variants, _microarchs, _models, _parameters), strict=True)
+    )
+    output.emit(functions[kind](), hide=("features",), spare=("merged",))
 
 
 def _kernels() -> Rows:
@@ -91,7 +93,7 @@ def _models() -> Rows:
 
 
 def _parameters() -> Rows:
-    """Return the simulator's parameters, with the value that each core gives them."""
+    """Return the simulator's parameters, with the cores by value."""
     from loopwright import microarchs
     from loopwright.predicting.models import parameters
 
@@ -102,8 +104,8 @@ def _parameters() -> Rows:
         for core in cores:
             if (value := core.value(name)) is not None:
                 values.setdefault(str(value), []).append(core.id)
-        said = (f"{value} ({', '.join(who)})" for value, who in values.items())
-        rows.append({"parameter": name, "values": "; ".join(said)})
+        texts = (f"{value} ({', '.join(who)})" for value, who in values.items())
+        rows.append({"parameter": name, "values": "; ".join(texts)})
     return Rows.of(rows)
 
 
@@ -166,7 +168,7 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
     output.emit(rows, hide=("source",))
 
 
-# Where each shell looks for completions of a user, and how it takes one up at once.
+# Commands that install the completion where each shell looks for it.
 _INSTALL = {
     "bash": "mkdir -p ~/.local/share/bash-completion/completions && loopwright completion bash "
     "> ~/.local/share/bash-completion/completions/loopwright",

@@ -37,7 +37,7 @@ def check(spec: str) -> int:
 
 
 def _show_checks(rows: Rows) -> None:
-    """Print a line a variant, and below them what failed or is not proven, and why."""
+    """Print a line for each variant, then the failures and missing proofs with reasons."""
     lines = [
         {
             "variant": row["variant"],
@@ -52,9 +52,9 @@ def _show_checks(rows: Rows) -> None:
     ]
     output.draw(Rows.of(lines), spare=("seconds",))
     for row in rows.records():
-        for said in (row["failure"], row["coverage"] if ":" in str(row["coverage"]) else ""):
-            if not output.blank(said):
-                output.say(f"{row['variant']}: {said}")
+        for text in (row["failure"], row["coverage"] if ":" in str(row["coverage"]) else ""):
+            if not output.blank(text):
+                output.say(f"{row['variant']}: {text}")
     output.say_notes(rows.column("note"))
 
 
@@ -162,7 +162,7 @@ def recommend(
         )
 
     def show(rows: Rows) -> None:
-        # The answer in a sentence begins the reason of many; once is enough on a screen.
+        # The reason often begins with the answer's sentence, which is printed already.
         output.describe(
             Rows.of(
                 row | {"reason": row["reason"].removeprefix(row["said"]).lstrip("; ")}
@@ -198,8 +198,8 @@ def self_test() -> int:
         for row in rows[~rows["held"]].to_dict("records"):
             output.say(f"{row['loop']} does not hold: {row['reason']}")
         clock, core, machine = rows.loc[0, ["clock", "microarch", "machine"]]
-        on = f"{machine}, {core or 'a core of no table'}"
-        output.say(f"cycles an instruction, measured on {on}; clock {clock}")
+        measured_on = f"{machine}, {core or 'a core of no table'}"
+        output.say(f"cycles an instruction, measured on {measured_on}; clock {clock}")
     return 0 if bool(rows["held"].all()) else 1
 
 

@@ -63,7 +63,7 @@ def calibrate(
     output.emit(rows)
 
 
-_FIRST = ""  # round of trials: no machine has answered any yet
+_FIRST = ""  # first round of trials, without answers of a machine
 
 
 @click.command()
@@ -144,7 +144,7 @@ def _show_imported(rows: Rows) -> None:
 
 
 def _import_calibration(path: Path) -> None:
-    """Bring in a file of answers and say what can be done with them."""
+    """Import a file of answers and print what can be done with them."""
     rows = lw.import_calibration(path)
     where = rows["answers"].iloc[0]
     learn = f"learn the core: loopwright calibrate -o cores --machine {where}"
@@ -154,7 +154,7 @@ def _import_calibration(path: Path) -> None:
 
 
 def _import_core(path: Path) -> None:
-    """Bring in the folder of a learned core and say how to use it."""
+    """Import the folder of a learned core and print how to use it."""
     from loopwright.calibrating.imports import import_core
 
     rows = import_core(path)
@@ -197,7 +197,7 @@ def results(kernel: str | None, withdraw: str | None, reason: str | None) -> Non
 
 
 def _to_the_minute(time: str) -> str:
-    """Return a time, as "2026-11-24T14:45:59Z", to the minute."""
+    """Return a time such as "2026-11-24T14:45:59Z" to the minute."""
     day, _, rest = time.partition("T")
     return f"{day} {rest[:5]} UTC"
 

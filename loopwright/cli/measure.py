@@ -1,4 +1,4 @@
-"""The verb measure, and tables of what it and compare measured."""
+"""The verb measure, and the tables of measurements."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _OK = "ok"
 _KINDS = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
-_FEW = 6  # lines up to which limits of every core are told
+_FEW = 6  # lines up to which the limits of every core are printed
 
 
 def show_measured(found: Rows) -> None:
-    """Print measured rows, then what is the same of all of them, and why some have no number."""
+    """Print measured rows, then their common facts, and the reasons for missing numbers."""
     rows = found.records()
     output.draw(_columns(rows))
     if any(row["verdict"] for row in rows):
@@ -36,14 +36,14 @@ def show_measured(found: Rows) -> None:
         output.say(f"self-test, cycles an instruction: {tested}")
 
 
-def _say_where(rows: Iterable[Mapping[str, Any]], said: str) -> None:
-    """Print each machine and clock that measured rows."""
+def _say_where(rows: Iterable[Mapping[str, Any]], prefix: str) -> None:
+    """Print each machine and clock of measured rows."""
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
-        output.say(f"{said} {machine}, clock {clock}")
+        output.say(f"{prefix} {machine}, clock {clock}")
 
 
 def show_blocks(found: Rows) -> None:
-    """Print measured loops on a terminal: cycles an iteration, or why there are none."""
+    """Print measured loops on a terminal: cycles an iteration, or the reason for none."""
     rows = found.records()
     output.draw(
         Rows.of(
@@ -64,7 +64,7 @@ def show_blocks(found: Rows) -> None:
 
 
 def show_compared(found: Rows) -> None:
-    """Print loops predicted and measured, a line a loop, core and offset, and why."""
+    """Print predicted and measured loops by core and offset, then limits and errors."""
     rows = found.records()
     lines = [
         {
@@ -80,22 +80,22 @@ def show_compared(found: Rows) -> None:
     ]
     output.draw(Rows.of(output.folded(lines)))
     mine = [row for row in rows if row["microarch"] in ("", hosts.microarch())]
-    told = mine if mine and len(rows) > _FEW else rows
+    explained = mine if mine and len(rows) > _FEW else rows
     _say_each(
         (f"{row['id']} on {row['microarch'] or 'this machine'}", row[column])
         for column in ("bottleneck", "error")
-        for row in told
+        for row in explained
     )
-    if len(told) < len(rows):
+    if len(explained) < len(rows):
         output.say("predict says what limits each on the other cores")
     _say_where(rows, "cycles an iteration; measured on")
 
 
-def _say_each(said: Iterable[tuple[str, str]]) -> None:
-    """Print what is said of each row, once a row."""
-    for of, what in dict.fromkeys(said):
-        if what:
-            output.say(f"{of}: {what}")
+def _say_each(texts: Iterable[tuple[str, str]]) -> None:
+    """Print each distinct text of a subject once."""
+    for subject, text in dict.fromkeys(texts):
+        if text:
+            output.say(f"{subject}: {text}")
 
 
 def _digits(value: float | None, digits: int) -> output.Figure:
@@ -103,7 +103,7 @@ def _digits(value: float | None, digits: int) -> output.Figure:
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:
-    """Return the columns to show; those that no row departs from the usual in stay out."""
+    """Return the columns to show, without those that have their usual value in all rows."""
     several_caches = len({row["cache"] for row in rows}) > 1
     against = {row["against"] for row in rows if row["against"]}
     return Rows.of(
@@ -125,7 +125,7 @@ def _columns(rows: list[dict[str, Any]]) -> Rows:
 
 
 def _speed(row: Mapping[str, Any]) -> str:
-    """Return the interval of the ratio, or what is said in its place."""
+    """Return the interval of the ratio, or the reason for none."""
     if row["ratio"] is None:
         return str(row["verdict"] or "")
     interval = f"{row['ratio_low']:.3f} to {row['ratio_high']:.3f}"
@@ -133,12 +133,12 @@ def _speed(row: Mapping[str, Any]) -> str:
 
 
 def _reasons(rows: list[dict[str, Any]]) -> list[str]:
-    """Return why rows are not ok: each reason once, with the variants that it is said of."""
-    said: dict[tuple[str, str], dict[str, None]] = {}
+    """Return the reasons for refused or bimodal rows: each once, with its variants."""
+    by_reason: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         if row["status"] != _OK:
-            said.setdefault((row["status"], row["reason"]), {})[row["variant"]] = None
-    return [f"{status} ({', '.join(who)}): {reason}" for (status, reason), who in said.items()]
+            by_reason.setdefault((row["status"], row["reason"]), {})[row["variant"]] = None
+    return [f"{status} ({', '.join(who)}): {reason}" for (status, reason), who in by_reason.items()]
 
 
 _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code")
@@ -296,7 +296,7 @@ def measure(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Have an interruption say what becomes of the points that were measured."""
+    """Add to an interrupt a note that the measured points are kept."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,4 +1,4 @@
-"""Options and arguments that verbs share, and what a shell completes for them."""
+"""Shared options and arguments of verbs, and their shell completion."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from loopwright.errors import InputError, unknown
 from loopwright.toolchain import NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
-STDIN = "-"  # in the place of a kernel
+STDIN = "-"  # given in the place of a kernel
 _MOST_TEXT = 50_000_000  # characters
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -44,7 +44,7 @@ stored = click.option(
 
 
 class Loops(TypedDict):
-    """Loops of somebody's own: machine code, a text, or the name of a file."""
+    """The user's own loops: machine code, a text, or the name of a file."""
 
     hex: str | None
     asm: str | None
@@ -52,7 +52,7 @@ class Loops(TypedDict):
 
 
 def loops(function: F) -> F:
-    """Add --hex, --asm and --obj, which arrive as own, a Loops."""
+    """Add --hex, --asm and --obj, which the verb receives as own, a Loops."""
 
     @wraps(function)
     def read(
@@ -94,7 +94,7 @@ def loops(function: F) -> F:
 
 
 def _whole(file: TextIO, name: str) -> str:
-    """Return a text; InputError where it is endless, or far too long for a loop."""
+    """Return a text; InputError where it is endless or far too long."""
     text = file.read(_MOST_TEXT + 1)
     if len(text) > _MOST_TEXT:
         raise InputError(f"{name} has more than {_MOST_TEXT:,} characters; give the loops alone")
@@ -102,7 +102,7 @@ def _whole(file: TextIO, name: str) -> str:
 
 
 def spec(metavar: str, *, name: str = "spec", **more: Any) -> Callable[[F], F]:
-    """Return the argument that names a kernel, a variant or several of them, as metavar shows."""
+    """Return the argument for a kernel, a variant or several of them; metavar shows its form."""
     return click.argument(name, metavar=metavar, shell_complete=complete_specs, **more)
 
 
@@ -119,7 +119,7 @@ class _Isa(click.ParamType[str]):
     name = "ISA"
 
     def convert(self, value: Any, param: object, ctx: object) -> str:  # noqa: ARG002, click's
-        """Return this project's name of it."""
+        """Return the project's name of an instruction set."""
         if value.lower() not in NAMES:
             raise unknown("ISA", value, dict.fromkeys(NAMES.values()))
         return NAMES[value.lower()]
@@ -152,7 +152,7 @@ def out(text: str) -> Callable[[F], F]:
 
 
 def parameters(settings: tuple[str, ...]) -> dict[str, str]:
-    """Return what --set gives; InputError where one is no NAME=VALUE."""
+    """Return the parameters of --set; InputError for anything but NAME=VALUE."""
     out = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -163,7 +163,7 @@ def parameters(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def weights(text: str) -> dict[tuple[int, int], float]:
-    """Return what --align D:S=WEIGHT[,...] lists; InputError where it is no list of these."""
+    """Return the weights of --align D:S=WEIGHT[,...]; InputError for other text."""
     out: dict[tuple[int, int], float] = {}
     for part in text.split(","):
         pair, equals, weight = part.partition("=")
@@ -176,15 +176,15 @@ def weights(text: str) -> dict[tuple[int, int], float]:
                 f"--align {part.strip()!r} is not destination:source=weight; give e.g. "
                 "0:0=6,8:0=3,1:0=1"
             )
-        [found] = alignments(pair)
-        out[found] = value
+        [alignment] = alignments(pair)
+        out[alignment] = value
     if not any(out.values()):
         raise InputError(f"--align {text!r} gives no alignment a weight")
     return out
 
 
 def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[int]:
-    """Return what an option lists; InputError where it is no list of numbers, as example is."""
+    """Return the numbers of an option; InputError for other text; example is a valid one."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
         raise InputError(f"{option} {text!r} is no list of {of}; give it as {example}")
@@ -192,7 +192,7 @@ def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[i
 
 
 def alignments(text: str) -> list[tuple[int, int]]:
-    """Return what --align lists; InputError where it is no list of pairs."""
+    """Return the pairs of --align; InputError for other text."""
     pairs = [part.split(":") for part in text.split(",") if part.strip()]
     if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
         raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
@@ -200,23 +200,23 @@ def alignments(text: str) -> list[tuple[int, int]]:
 
 
 def completer(names: Callable[[str], Iterable[str]]) -> Completer:
-    """Return what completes a word by the names that may stand there, given its beginning."""
+    """Return a shell completer for names, given the beginning of a word."""
 
     def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
         try:
             return [name for name in names(begun) if name.startswith(begun)]
-        except InputError:  # a shell has no place to say it
+        except InputError:  # a shell cannot show an error here
             return []
 
     return complete
 
 
 def _listed(known: Iterable[str], begun: str) -> list[str]:
-    """Return what a list as A,B,C can be completed to, or all at its start."""
+    """Return the completions of a comma-separated list, or "all" at its start."""
     before, comma, _ = begun.rpartition(",")
-    there = before.split(",")
+    listed = before.split(",")
     names = [*known] if comma else [*known, "all"]
-    return [f"{before}{comma}{name}" for name in names if name not in there]
+    return [f"{before}{comma}{name}" for name in names if name not in listed]
 
 
 @completer
@@ -231,7 +231,7 @@ def complete_specs(begun: str) -> Iterable[str]:
 
 @completer
 def complete_microarchs(begun: str) -> Iterable[str]:
-    """Return the cores that go on with a list of them."""
+    """Return the cores that may continue a list."""
     from loopwright import microarchs
 
     return _listed(microarchs.ids(), begun)
@@ -239,7 +239,7 @@ def complete_microarchs(begun: str) -> Iterable[str]:
 
 @completer
 def complete_models(begun: str) -> Iterable[str]:
-    """Return the models that go on with a list of them."""
+    """Return the models that may continue a list."""
     from loopwright.predicting.models import MODELS
 
     return _listed((m.id for m in MODELS), begun)

@@ -1,4 +1,4 @@
-"""Rows on a terminal and in a pipe: tables, paragraphs, JSON, CSV, progress bars."""
+"""Output of rows on a terminal or in a pipe: tables, paragraphs, JSON, CSV, progress bars."""
 
 import csv
 import json
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_UNBROKEN = 10_000  # columns
+_UNBROKEN = 10_000  # columns of a console without a terminal
 _FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
-_LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
-_LEAST_WORDS = (32, 18, 12, 0)  # columns that a word keeps, and the heads of figures if any
+_LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # least columns of a text in a narrow window
+_LEAST_WORDS = (32, 18, 12, 0)  # least columns of an unbroken word, and of figures' heads
 
-# Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
+# Columns that describe the subject of a table: with one value in all rows they stand above it.
 _CONTEXT = frozenset(
     {"kernel", "routine", "model", "notion", "offset", "unit", "clock", "machine", "isa"}
 )
 
 
 class Figure(str):
-    """A number as it is to be shown."""
+    """A number in the form in which it is shown."""
 
     __slots__ = ()
 
 
 def console() -> "Console":
-    """Return the console of standard output; without a terminal its lines are never broken."""
+    """Return the console of standard output; its lines are not broken without a terminal."""
     from rich.console import Console
 
-    found = Console(highlight=False, soft_wrap=False)
-    if found.is_terminal:
-        return found
+    console_ = Console(highlight=False, soft_wrap=False)
+    if console_.is_terminal:
+        return console_
     return Console(highlight=False, width=_UNBROKEN)
 
 
 def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
-    """Print rows as a table, without the columns that say nothing.
+    """Print rows as a table, without empty columns.
 
-    In a window that it does not fit, spare columns are left out in their order, and named below.
-    Where that is not enough, columns that only say of what it is stand above it where all rows
+    In a window that is too narrow, spare columns are left out in their order, and named below.
+    Where that is not enough, columns that describe the subject stand above the table where all rows
     agree, and the rest is broken; where even that does not fit, each row is a paragraph.
     """
     shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
@@ -62,37 +62,37 @@ def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
     if not on_terminal():
         sys.stdout.writelines(f"{line}\n" for line in (head, *body))
         return
-    where = console()
+    window = console()
     left_out = []
     for column in spare:
-        if max(map(len, (head, *body))) <= where.width:
+        if max(map(len, (head, *body))) <= window.width:
             break
         if column in shown.columns:
             left_out.append(column)
             shown = shown.only(c for c in shown.columns if c != column)
             head, *body = _lines(shown)
-    if max(map(len, (head, *body))) > where.width:
-        _broken(shown, where)
+    if max(map(len, (head, *body))) > window.width:
+        _broken(shown, window)
     else:
-        where.print(head, style="bold", markup=False)
+        window.print(head, style="bold", markup=False)
         sys.stdout.writelines(f"{line}\n" for line in body)
     if left_out:
-        say(f"left out in a window of {where.width} columns: {', '.join(left_out)}", "dim")
+        say(f"left out in a window of {window.width} columns: {', '.join(left_out)}", "dim")
 
 
 def on_terminal() -> bool:
-    """Say whether somebody looks at standard output."""
-    # Colour is forced where a program shows it to somebody, e.g. a pager.
+    """True if standard output is shown to a user."""
+    # A program that shows the output itself, such as a pager, forces colour.
     return bool(sys.stdout.isatty() or os.environ.get("FORCE_COLOR"))
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print a sentence, broken as a terminal needs it."""
+    """Print a sentence, broken at the width of the terminal."""
     console().print(text, style=style, markup=False, highlight=False)
 
 
 def show_table(rows: Rows, hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()) -> None:
-    """Print rows as a table without the columns named by hide, and below it each note once."""
+    """Print rows as a table without the columns in hide, then each note once."""
     draw(rows.only(c for c in rows.columns if c not in (*hide, "note")), spare)
     say_notes(rows.column("note") if "note" in rows.columns else ())
 
@@ -104,9 +104,9 @@ def say_notes(notes: Iterable[object]) -> None:
 
 
 def paragraph(row: Mapping[str, Any]) -> None:
-    """Print a row, a line a column that says something.
+    """Print a row, a line for each column with a value.
 
-    On a terminal each statement of a value begins a line, and is broken where the window ends.
+    On a terminal each statement of a value begins a line, and is broken at the window's width.
     """
     shown = {key: text(value) for key, value in row.items() if not blank(value)}
     width = max(map(len, shown), default=0)
@@ -118,10 +118,10 @@ def paragraph(row: Mapping[str, Any]) -> None:
 
 
 def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:
-    """Yield lines of so many columns: each statement begins one, and figures keep their unit."""
+    """Yield lines of a width: each statement begins one, and figures keep their unit."""
     indent = "  " if len(statements) > 1 else ""
-    for one in statements:
-        whole = _FIGURE.sub("\\1\N{NO-BREAK SPACE}", one)
+    for statement in statements:
+        whole = _FIGURE.sub("\\1\N{NO-BREAK SPACE}", statement)
         for line in textwrap.wrap(
             whole, columns, subsequent_indent=indent, break_on_hyphens=False
         ) or [""]:
@@ -129,12 +129,12 @@ def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:
 
 
 def blank(value: object) -> bool:
-    """Say whether there is nothing to show of a value."""
+    """True if a value has nothing to show."""
     return value is None or value == "" or value != value
 
 
 def text(value: Any) -> str:
-    """Return a value as a cell shows it."""
+    """Return a value as the text of a cell."""
     if blank(value):
         return ""
     if isinstance(value, bool):
@@ -145,7 +145,7 @@ def text(value: Any) -> str:
 
 
 def _lines(rows: Rows) -> list[str]:
-    """Return the head, a rule and one line a row, however long; numbers at the right."""
+    """Return the head, a rule and one line for each row, of any length; numbers at the right."""
     columns = []
     for name in rows.columns:
         values = rows.column(name)
@@ -157,23 +157,23 @@ def _lines(rows: Rows) -> list[str]:
     return [line.rstrip() for line in (head, "─" * len(head), *body)]
 
 
-def _broken(rows: Rows, where: "Console") -> None:
-    """Print rows in a window that they do not fit."""
+def _broken(rows: Rows, window: "Console") -> None:
+    """Print rows in a window that is too narrow for them."""
     from rich.markup import escape
 
     several = len(rows.values) > 1
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
-    same = [c for c in rows.columns if several and c in _CONTEXT and len(set(cells[c])) == 1]
-    if same:
-        where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
-    left = rows.only(c for c in rows.columns if c not in same)
-    narrow = _narrow(left, where.width)
+    common = [c for c in rows.columns if several and c in _CONTEXT and len(set(cells[c])) == 1]
+    if common:
+        window.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in common)), style="dim")
+    left = rows.only(c for c in rows.columns if c not in common)
+    narrow = _narrow(left, window.width)
     if narrow is not None:
-        where.print(narrow)
+        window.print(narrow)
         return
     for row in left.records():
         paragraph(row)
-        where.print()
+        window.print()
 
 
 def _narrow(rows: Rows, width: int) -> "Table | None":
@@ -201,7 +201,7 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
             break
     else:
         return None
-    # What is left goes to the texts that lack least, so that most of them are whole.
+    # The remaining width goes first to the texts that lack least, so that most are whole.
     left = width - sum(least.values()) - len(least)
     for column in sorted(least, key=lambda c: widest[c] - least[c]):
         more = max(min(widest[column] - least[column], left), 0)
@@ -235,11 +235,11 @@ def _numeric(values: list[Any]) -> bool:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_FORMAT = "loopwright.cli.format"  # of what a verb prints, in the context of its command line
+_FORMAT = "loopwright.cli.format"  # key of the output format in click's context
 
 
 def formats(function: F) -> F:
-    """Add --json and --csv to a verb, whose rows emit then prints so."""
+    """Add --json and --csv to a verb; emit then prints its rows in that format."""
     verb: Any = function
     for name in ("csv", "json"):
         text = f"Print rows as {name.upper()}."
@@ -255,7 +255,7 @@ def _choose(context: click.Context, option: click.Parameter, given: bool) -> Non
 
 
 def row_format() -> str:
-    """Return the format of rows that was asked for: "json", "csv", or "" for a table."""
+    """Return the requested format of rows: "json", "csv", or "" for a table."""
     context = click.get_current_context(silent=True)
     return str(context.meta.get(_FORMAT, "")) if context else ""
 
@@ -269,10 +269,10 @@ def emit(
     on_terminal_alone: bool = False,
     then: str = "",
 ) -> None:
-    """Print rows as JSON or CSV where that was asked for, else by view or as a table.
+    """Print rows as JSON or CSV where requested, else by view or as a table.
 
     The table leaves out columns in hide, and in a narrow window those in spare. With
-    on_terminal_alone view is for a terminal, and a pipe gets the table. then stands below it.
+    on_terminal_alone view is for a terminal, and a pipe gets the table. then is printed below it.
     """
     rows = found if isinstance(found, Rows) else Rows.of_frame(found)
     if row_format() == "json":
@@ -292,7 +292,7 @@ def emit(
 
 
 def describe(rows: Rows) -> None:
-    """Print each row as a paragraph: a line a column that says something."""
+    """Print each row as a paragraph: a line for each column with a value."""
     for number, row in enumerate(rows.records()):
         if number:
             print()
@@ -300,20 +300,20 @@ def describe(rows: Rows) -> None:
 
 
 def folded(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines with cores that say the same in one; this machine's core is marked."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    """Return the lines with cores of equal values merged; this machine's core is marked."""
+    by_values: dict[tuple[Any, ...], dict[str, Any]] = {}
     for line in lines:
-        said = tuple(value for key, value in line.items() if key != "microarch")
+        values = tuple(value for key, value in line.items() if key != "microarch")
         core = hosts.marked(line["microarch"])
-        if said in found:
-            found[said]["microarch"] += f", {core}"
+        if values in by_values:
+            by_values[values]["microarch"] += f", {core}"
         else:
-            found[said] = dict(line) | {"microarch": core}
-    return list(found.values())
+            by_values[values] = dict(line) | {"microarch": core}
+    return list(by_values.values())
 
 
 def write_page(page: str, out: Path) -> None:
-    """Write an HTML page and say where; InputError where it cannot be written."""
+    """Write an HTML page and print its path; InputError where it cannot be written."""
     from loopwright.reporting.html import write
 
     write(page, out)
@@ -321,29 +321,28 @@ def write_page(page: str, out: Path) -> None:
 
 
 def verdict(answered: bool, what: str) -> int:
-    """Return the exit code of a verb that looked for numbers, and say where it found none."""
+    """Return the exit code of a verb that looked for numbers, with a message for 1."""
     if not answered:
         print(f"loopwright: {what} has a number; each row says why", file=sys.stderr)
     return 0 if answered else 1
 
 
 def said_check(row: Mapping[str, object]) -> None:
-    """Say on stderr what a check of a tier did, and how a failure is repeated."""
+    """Print on stderr the result of a check of a tier, and how to repeat a failure."""
     failed = row["status"] == "fail"
     status = "FAIL" if failed else row["status"]
-    said = [f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}"]
+    lines = [f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}"]
     if failed:
-        said += [f"  repeat it: {row['command']}", f"  all of it: {row['log']}"]
-    for line in said:
+        lines += [f"  repeat it: {row['command']}", f"  all of it: {row['log']}"]
+    for line in lines:
         print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(label: str, *, timed: bool = True) -> Iterator[Callable[..., None]]:
-    """Yield a function of steps done and steps in all that draws a bar, on a terminal alone.
+    """Yield a function that draws a bar from the number of steps done and of all, on a terminal.
 
-    A third argument is another label, from there on. timed: show the time that is left; False
-    where the labels say it.
+    A third argument is a new label. timed shows the remaining time; False where the labels have it.
     """
     from rich.console import Console
     from rich.progress import Progress

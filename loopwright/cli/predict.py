@@ -135,7 +135,7 @@ def predict(
         rows, view = answer(Question(**asked)), prediction_views.show_predictions
     output.emit(rows, view)
     known = not all(rows.column("error"))
-    if asked["sizes"] is not None:  # a range is an answer, if not a number
+    if asked["sizes"] is not None:  # a range counts as an answer
         known = known or any(low is not None for low in rows.column("low"))
     return output.verdict(known, "no prediction")
 
@@ -144,7 +144,7 @@ Row = dict[str, Any]
 
 
 def show_trace(rows: Rows) -> None:
-    """Print a call as one table, and of loops a table an iteration."""
+    """Print a call as one table, or a loop as a table for each iteration."""
     for title, group in groupby(rows.records(), key=_title):
         if title:
             output.say(title, style="bold")

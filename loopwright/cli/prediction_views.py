@@ -27,12 +27,12 @@ _OF_A_MODEL = (
     "model", "cycles", "bottleneck", "error", "startup_cycles", "cheap", "dear", "low", "high",
     "note", "limits",
 )  # fmt: skip
-_ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # of several models, on a terminal
+_ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # hidden with several models
 _OFFSETS = 64  # code offsets
-_PLAIN = 100  # cycles of a call from which fractions are not shown
-_FEW = 6  # lines up to which limits are told in full
+_PLAIN = 100  # cycles of a call from which no fraction is shown
+_FEW = 6  # lines up to which limits are printed in full
 _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
-_LEAST_SHARE = 0.4  # of the cycles, that a limit must have to be shown
+_LEAST_SHARE = 0.4  # least share of the cycles of a limit that is shown
 _FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
 _ZEROS = re.compile(r"\b0x0+(?=[0-9a-f])")
 _SHADES = "\u2591\u2592\u2593\u2588"
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 def show_predictions(rows: Rows) -> None:
-    """Print predictions; where several models were asked, side by side."""
+    """Print predictions; those of several models side by side."""
     models = list(dict.fromkeys(rows.column("model")))
     if len(models) > 1:
         _side_by_side(rows, models)
@@ -52,26 +52,26 @@ def show_predictions(rows: Rows) -> None:
 
 
 def _side_by_side(rows: Rows, models: list[str]) -> None:
-    """Print a column a model, and below it who has no answer and why."""
+    """Print a column for each model, then the reasons for missing figures."""
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     missing: dict[str, list[tuple[str, str, str]]] = {}
     subject = "variant" if "variant" in rows.columns else "id"
     for row in rows.records():
-        place = {c: row[c] for c in shared}
-        line = lines.setdefault(tuple(place.values()), place | dict.fromkeys(models, Figure("-")))
+        key = {c: row[c] for c in shared}
+        line = lines.setdefault(tuple(key.values()), key | dict.fromkeys(models, Figure("-")))
         if row["cycles"] is None:
             missing.setdefault(row["error"], []).append(
                 (row["microarch"], row["model"], row[subject])
             )
         else:
             line[row["model"]] = _cycles(row, ranged=False)
-    found = Rows.of(lines.values())
+    table = Rows.of(lines.values())
     if output.on_terminal():
-        said = _heading(rows.records(), sweep=False)
-        output.say(said.replace(f" by {models[0]}", " by each model"), "dim")
-        found = _narrow(found, models)
-    output.draw(found.only(c for c in found.columns if c not in _HIDDEN))
+        heading = _heading(rows.records(), sweep=False)
+        output.say(heading.replace(f" by {models[0]}", " by each model"), "dim")
+        table = _narrow(table, models)
+    output.draw(table.only(c for c in table.columns if c not in _HIDDEN))
     _say_startup(line[m] for line in lines.values() for m in models)
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
         output.say(f"note: {model}: {note}")
@@ -81,10 +81,10 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
 def _say_missing(
     missing: Mapping[str, Sequence[tuple[str, str, str]]], models: list[str], every: int
 ) -> None:
-    """Print each reason for missing figures once, with the cores, models and subjects it is of.
+    """Print each reason for missing figures once, with its cores, models and subjects.
 
     missing has (core, model, subject) by reason, models those that were asked; every is the number
-    of subjects in all.
+    of all subjects.
     """
     for error, cells in missing.items():
         asked: dict[str, dict[str, None]] = {}
@@ -94,78 +94,78 @@ def _say_missing(
             f"{'no figure' if [*mine] == models else ', '.join(mine)} on {core}"
             for core, mine in asked.items()
         )
-        what = dict.fromkeys(name for *_, name in cells)
-        of = "" if len(what) == every else f" ({', '.join(what)})"
-        output.say(f"- {'; '.join(who)}{of}: {error}")
+        names = dict.fromkeys(name for *_, name in cells)
+        subjects = "" if len(names) == every else f" ({', '.join(names)})"
+        output.say(f"- {'; '.join(who)}{subjects}: {error}")
 
 
-def _narrow(found: Rows, models: Sequence[str]) -> Rows:
-    """Return the columns for a terminal: models by their short names, those that have answers."""
+def _narrow(table: Rows, models: Sequence[str]) -> Rows:
+    """Return the columns for a terminal, with short names of the models that have answers."""
     short = {model.id: model.short for model in MODELS}
-    lines = found.records()
+    lines = table.records()
     mute = {m for m in models if all(line[m] == "-" for line in lines)}
-    alike = {"offset"} if len(set(found.column("offset"))) == 1 else set()
+    constant = {"offset"} if len(set(table.column("offset"))) == 1 else set()
     out = []
     for line in lines:
-        kept = {c: v for c, v in line.items() if c not in {*_ASIDE, *mute, *alike}}
+        kept = {c: v for c, v in line.items() if c not in {*_ASIDE, *mute, *constant}}
         kept["microarch"] = hosts.marked(kept["microarch"])
         out.append({short.get(c, c): v for c, v in kept.items()})
     return Rows.of(out)
 
 
 def _for_people(rows: Rows) -> None:
-    """Print what one model says: offsets and cores that say the same are one line."""
+    """Print one model's predictions, with equal offsets and cores merged."""
     subject = "variant" if "variant" in rows.columns else "id"
-    found = rows.records()
+    records = rows.records()
     sweep = all(
         len({row["offset"] for row in mine}) > 1
-        for mine in _grouped(found, subject, "microarch").values()
+        for mine in _grouped(records, subject, "microarch").values()
     )
-    output.say(_heading(found, sweep=sweep), "dim")
-    order = list(dict.fromkeys(row[subject] for row in found))
-    found.sort(key=lambda row: order.index(row[subject]))
-    full = len(found) <= _FEW
-    lines = _sweeps(found, subject) if sweep else [_line(r, subject, full=full) for r in found]
+    output.say(_heading(records, sweep=sweep), "dim")
+    order = list(dict.fromkeys(row[subject] for row in records))
+    records.sort(key=lambda row: order.index(row[subject]))
+    full = len(records) <= _FEW
+    lines = _sweeps(records, subject) if sweep else [_line(r, subject, full=full) for r in records]
     _draw(output.folded(lines))
     if sweep:
-        _strips(found, subject)
+        _strips(records, subject)
     else:
-        _limits(found, subject)
-    output.say_notes(row["note"] for row in found)
+        _limits(records, subject)
+    output.say_notes(row["note"] for row in records)
 
 
 def _grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows by their values of keys, in the order in which these come."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    """Return rows by their values of keys, in order of appearance."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return found
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
 
 
 def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
-    """Return what the figures are: of what, by which model, at which offset."""
+    """Return the heading of the figures: their kind, model and offset."""
     kinds = {row["notion"] for row in rows}
     per = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
     kind = per[kinds.pop()] if len(kinds) == 1 else "an iteration, or a copy"
     offsets = {row["offset"] for row in rows}
-    where = "" if sweep or len(offsets) > 1 else f", code offset {offsets.pop()}"
+    offset = "" if sweep or len(offsets) > 1 else f", code offset {offsets.pop()}"
     kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows if row.get("kernel")))
-    of = f"{kernels}: " if kernels else ""
+    prefix = f"{kernels}: " if kernels else ""
     ranged = any(row["low"] is not None for row in rows) and not sweep
     brackets = "; in brackets where 95 % of measurements of such code lie" if ranged else ""
-    said = f"predicted by {rows[0]['model']}, data in the L1 cache"
-    return f"{of}cycles {kind}, {said}{where}{brackets}"
+    origin = f"predicted by {rows[0]['model']}, data in the L1 cache"
+    return f"{prefix}cycles {kind}, {origin}{offset}{brackets}"
 
 
 def _line(row: Row, subject: str, *, full: bool) -> Row:
-    said = row["bottleneck"] if full else _brief(row)
+    limits = row["bottleneck"] if full else _brief(row)
     return {
         subject: row[subject],
         "microarch": row["microarch"],
         "offset": row["offset"],
         "cycles": _cycles(row),
         "B/iter": row["bytes_per_iteration"],
-        "bottleneck": said or row["error"],
+        "bottleneck": limits or row["error"],
     }
 
 
@@ -180,7 +180,7 @@ def _cycles(row: Row, *, ranged: bool = True) -> Figure:
 
 
 def _brief(row: Row) -> str:
-    """Return what limits a row: of several limits that are balanced, their names alone."""
+    """Return the bottleneck of a row; of balanced limits only their names."""
     if not row["bottleneck"].startswith(BALANCED):
         return str(row["bottleneck"])
     named = [
@@ -190,7 +190,7 @@ def _brief(row: Row) -> str:
 
 
 def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
-    """Return a line for each subject and core: which cycles at which offsets."""
+    """Return a line for each subject and core: its cycles by code offset."""
     out = []
     for (name, core), mine in _grouped(rows, subject, "microarch").items():
         worst = max(mine, key=lambda row: row["cycles"] or 0)
@@ -221,12 +221,12 @@ def _by_offset(rows: Sequence[Row]) -> str:
 def _strips(rows: Sequence[Row], subject: str) -> None:
     """Print a character for each code offset of each subject and core that depends on it."""
     console = output.console()
-    found: dict[tuple[str, str], list[str]] = {}
+    by_strip: dict[tuple[str, str], list[str]] = {}
     for (name, core), mine in _grouped(rows, subject, "microarch").items():
         known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
         if len(set(known.values())) > 1:
-            found.setdefault((name, _strip(known)), []).append(hosts.marked(core))
-    drawn = [(f"{name} on {', '.join(cores)}", strip) for (name, strip), cores in found.items()]
+            by_strip.setdefault((name, _strip(known)), []).append(hosts.marked(core))
+    drawn = [(f"{name} on {', '.join(cores)}", strip) for (name, strip), cores in by_strip.items()]
     if not drawn:
         return
     print()
@@ -245,7 +245,7 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
 
 
 def _strip(known: Mapping[int, float]) -> str:
-    """Return a character for each offset, the darker the slower."""
+    """Return a character for each offset, darker where slower."""
     least, most = min(known.values()), max(known.values())
     dark = {at: (cycles - least) / (most - least) for at, cycles in known.items()}
     return "".join(
@@ -271,27 +271,27 @@ def _say_startup(cells: Iterable[object]) -> None:
 
 
 def _limits(rows: Sequence[Row], subject: str) -> None:
-    """Print each limit with its own figure, where the rows are few and have several limits."""
-    told = [row for row in rows if row["limits"]]
-    if not told or len(told) > _FEW:
+    """Print each limit with its own figure, where there are few rows and several limits."""
+    with_limits = [row for row in rows if row["limits"]]
+    if not with_limits or len(with_limits) > _FEW:
         return
-    parsed = [_parsed(row["limits"]) for row in told]
+    parsed = [_parsed(row["limits"]) for row in with_limits]
     names = [
         name
-        for name in dict.fromkeys(n for one in parsed for n in one)
-        if any(one.get(name, 0) >= _LEAST_SHARE * row["cycles"]
-               for one, row in zip(parsed, told, strict=True))
+        for name in dict.fromkeys(n for figures in parsed for n in figures)
+        if any(figures.get(name, 0) >= _LEAST_SHARE * row["cycles"]
+               for figures, row in zip(parsed, with_limits, strict=True))
     ]  # fmt: skip
     if len(names) < 2:
         return
-    ids, cores = (len({row[column] for row in told}) for column in (subject, "microarch"))
+    ids, cores = (len({row[column] for row in with_limits}) for column in (subject, "microarch"))
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     lines: list[Row] = [{"cycles by this limit alone": name} for name in names]
-    for row, one in zip(told, parsed, strict=True):
+    for row, figures in zip(with_limits, parsed, strict=True):
         core = hosts.marked(row["microarch"])
-        of = core if ids == 1 else row[subject] if cores == 1 else f"{row[subject]} {core}"
+        head = core if ids == 1 else row[subject] if cores == 1 else f"{row[subject]} {core}"
         for line, name in zip(lines, names, strict=True):
-            line[of] = Figure(f"{one[name]:.2f}" if name in one else "-")
+            line[head] = Figure(f"{figures[name]:.2f}" if name in figures else "-")
     print()
     output.draw(Rows.of(lines))
 
@@ -302,7 +302,7 @@ def _parsed(figures: str) -> dict[str, float]:
 
 
 def show_calls(rows: Rows) -> None:
-    """Print predictions of whole calls, and what the mean call of a histogram costs."""
+    """Print predictions of whole calls, and the mean cost of a histogram."""
     if output.on_terminal():
         _calls_for_people(rows.records())
     else:
@@ -315,24 +315,24 @@ def _calls_for_people(rows: Sequence[Row]) -> None:
     """Print a line for each call with a figure or a range, and the reasons of the others."""
     asked = list(dict.fromkeys(row["model"] for row in rows))
     answers = dict.fromkeys(row["model"] for row in rows if row["cycles"] or row["low"])
-    by = " and ".join(answers or asked)
+    models = " and ".join(answers or asked)
     kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows))
     ranged = any(row["low"] is not None for row in rows)
     brackets = "; in brackets where 95 % of measurements of such calls lie" if ranged else ""
     output.say(
-        f"{kernels}: cycles a call, predicted by {by}, data in the L1 cache{brackets}", "dim"
+        f"{kernels}: cycles a call, predicted by {models}, data in the L1 cache{brackets}", "dim"
     )
-    found = [_call_line(row) for row in rows if row["cycles"] is not None or row["low"] is not None]
-    if found:
-        drawn = Rows.of(found)
+    lines = [_call_line(row) for row in rows if row["cycles"] is not None or row["low"] is not None]
+    if lines:
+        drawn = Rows.of(lines)
         alike = {c for c in ("offset", "align") if len(set(drawn.column(c))) == 1}
         if all(_short(row["mispredicted"]) == _short(row["cycles"]) for row in rows):
             alike.add("exits mispredicted")
         output.draw(drawn.only(c for c in drawn.columns if c not in alike))
         named = {"offset": "code offset", "align": "data alignment (destination:source)"}
-        same = [f"{name} {found[0][c]}" for c, name in named.items() if c in alike]
-        if same:
-            output.say("; ".join(same), "dim")
+        common = [f"{name} {lines[0][c]}" for c, name in named.items() if c in alike]
+        if common:
+            output.say("; ".join(common), "dim")
     missing: dict[str, list[tuple[str, str, str]]] = {}
     for row in rows:
         if row["cycles"] is None:
@@ -360,27 +360,27 @@ def _call_line(row: Row) -> Row:
 
 
 def _short(cycles: float | None) -> str:
-    """Return cycles of a call with three digits at the least, or a dash."""
+    """Return the cycles of a call with at least three digits, or a dash."""
     if cycles is None:
         return "-"
     return f"{cycles:.0f}" if cycles >= _PLAIN or cycles == round(cycles) else f"{cycles:.1f}"
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what the mean call of a histogram costs, by variant, core and alignments."""
+    """Yield the mean cost of a histogram's calls, by variant, core and alignments."""
     keys = ("variant", "microarch", "offset", "dst_align", "src_align")
     of_each = _grouped((row for row in rows if row["weight"] is not None), *keys)
     for (variant, core, offset, dst, src), mine in of_each.items():
-        where = f"{variant} on {core} at offset {offset}, {dst}:{src}"
+        key = f"{variant} on {core} at offset {offset}, {dst}:{src}"
         if all(row["cycles"] is not None for row in mine):
             mean = sum(row["weight"] * row["cycles"] for row in mine)
-            yield f"mean call of the histogram, {where}: {mean:.1f} cycles{_range(mine)}"
+            yield f"mean call of the histogram, {key}: {mean:.1f} cycles{_range(mine)}"
         elif all(row["low"] is not None or row["cycles"] is not None for row in mine):
-            yield f"mean call of the histogram, {where}:{_range(mine).removeprefix(',')} cycles"
+            yield f"mean call of the histogram, {key}:{_range(mine).removeprefix(',')} cycles"
 
 
 def _range(rows: list[dict[str, Any]]) -> str:
-    """Return where the mean lies by the ranges of its calls, or nothing."""
+    """Return the range of the mean by the ranges of its calls, or ""."""
     if all(row["low"] is None for row in rows):
         return ""
     low, high = (
@@ -390,7 +390,7 @@ def _range(rows: list[dict[str, Any]]) -> str:
     return f", {low:.1f} to {high:.1f}"
 
 
-# Letters of the steps in the chart; of two in one cycle the later is shown.
+# Letters of the steps in the chart; of two steps in one cycle the later one is shown.
 LETTERS = dict(zip(STEPS, "FQDrIER", strict=True))
 LEGEND = (
     "F fetched, Q queued in front of rename, D dispatched, r operands ready, "
@@ -399,14 +399,14 @@ LEGEND = (
 _WIDE_ENOUGH_FOR_REASONS = 120
 _LINE_BYTES = 64
 _CELL = 4  # columns of a figure
-_LEAST_UOPS = 0.005  # that are shown
+_LEAST_UOPS = 0.005  # least number that is shown
 _LEAST_TEXT = 16
 _BEFORE = "  at     "
 _WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
 
 
 def show_timeline(rows: Rows) -> None:
-    """Print one line an uop and one column a cycle, as many cycles as the window holds."""
+    """Print one line for each uop and one column for each cycle, cut at the window's width."""
     console = output.console()
     reasons = console.width >= _WIDE_ENOUGH_FOR_REASONS
     for title, part in _by_block(rows):
@@ -419,10 +419,10 @@ def show_timeline(rows: Rows) -> None:
 
 
 def show_ports(rows: Rows) -> None:
-    """Print an annotated listing of each block, and beneath the last of a core what its ports do.
+    """Print an annotated listing of each block, and after the last of a core the uses of its ports.
 
-    A line an instruction: where it lies, its text, whether it is on the longest chain of
-    dependencies, and its uops an iteration by port. A rule stands where a 64-byte line ends.
+    A line for each instruction: its address, its text, a mark if it is on the longest chain of
+    dependencies, and its uops an iteration by port. A rule marks the end of a 64-byte line.
     """
     parts = _by_block(rows)
     for n, (title, part) in enumerate(parts):
@@ -435,14 +435,14 @@ def show_ports(rows: Rows) -> None:
 
 
 def _listing(rows: list[Row], core: Microarch) -> None:
-    called = core_figures.vendor_port_names(core)
+    vendor_names = core_figures.vendor_port_names(core)
     used = [p for p in dict.fromkeys(r["port"] for r in rows) if _uops(rows, p)]
     lines = [list(of_one) for _, of_one in groupby(rows, key=lambda row: row["instruction"])]
     text = max(len(str(line[0]["text"])) for line in lines)
-    cells = {p: max(_CELL, len(called[p])) for p in used}
+    cells = {p: max(_CELL, len(vendor_names[p])) for p in used}
     room = output.console().width - sum(cells.values()) - len(cells) - len(_BEFORE)
     text = max(min(text, room), _LEAST_TEXT)
-    heads = " ".join(called[p].rjust(cells[p]) for p in used)
+    heads = " ".join(vendor_names[p].rjust(cells[p]) for p in used)
     print(f"{_BEFORE}{'instruction':<{text}} {heads}")
     width = len(_BEFORE) + text + 1 + len(heads)
     print("\u2500" * width)
@@ -471,11 +471,11 @@ def _uops_cell(uops: float) -> str:
 
 
 def _legend(core: Microarch) -> None:
-    """Print what the marks mean and what runs on which port of a core."""
-    called = core_figures.vendor_port_names(core)
+    """Print the meaning of the marks, and the kinds of uops on each port of a core."""
+    vendor_names = core_figures.vendor_port_names(core)
     print("\u25cf on the longest dependency chain from one iteration to the next")
     uses = (
-        f"{use.kind} {' '.join(called[letter] for letter in use.ports)}"
+        f"{use.kind} {' '.join(vendor_names[letter] for letter in use.ports)}"
         for use in core_figures.port_uses(core)
     )
     for line in wrap(f"ports of {core.name}: {'; '.join(uses)}", min(output.console().width, 100)):
@@ -483,7 +483,7 @@ def _legend(core: Microarch) -> None:
 
 
 def show_sources(rows: Rows) -> None:
-    """Print for each block what its instructions' figures rest on, then what is assumed."""
+    """Print for each block the sources of its instructions' figures, then its assumptions."""
     console = output.console()
     for title, part in _by_block(rows):
         console.print(f"{title}: what it rests on", style="bold")
@@ -507,9 +507,9 @@ def _source(row: Row) -> str:
 
 
 def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
-    """Return each block's rows with a title; a block without an answer has its error printed."""
+    """Return each block's rows with a title; print the error of a block without an answer."""
     keys = [k for k in _WHERE if k in rows.columns]
-    found = []
+    blocks = []
     for values, group in groupby(rows.records(), key=lambda row: tuple(row[k] for k in keys)):
         part = list(group)
         named = dict(zip(keys, values, strict=True))
@@ -519,16 +519,16 @@ def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
         if part[0]["error"]:
             output.console().print(f"{title}: {part[0]['error']}\n")
         else:
-            found.append((title, part))
-    return found
+            blocks.append((title, part))
+    return blocks
 
 
 def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
-    """Print the lines; return what is cut off and how to see it, or nothing."""
+    """Print the lines; return a message if cycles are cut off, or ""."""
     from rich.text import Text
 
-    called = core_figures.vendor_port_names(microarchs.load(rows[0]["microarch"]))
-    ports = [called.get(row["port"], "") for row in rows]
+    vendor_names = core_figures.vendor_port_names(microarchs.load(rows[0]["microarch"]))
+    ports = [vendor_names.get(row["port"], "") for row in rows]
     widest = max(map(len, ports))
     labels = [_label(row, port, widest) for row, port in zip(rows, ports, strict=True)]
     label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
@@ -549,23 +549,23 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
 
 
 def _label(row: Row, port: str, widest: int) -> str:
-    what = row["how"] if not port and row["how"] else row["role"]
-    at = f"{row['iteration']}.{row['instruction']:<2}"
-    return f"{at} {plain(row['text']):<28.28} {port:<{widest}} {what!s}"
+    role = row["how"] if not port and row["how"] else row["role"]
+    number = f"{row['iteration']}.{row['instruction']:<2}"
+    return f"{number} {plain(row['text']):<28.28} {port:<{widest}} {role!s}"
 
 
 def plain(text: object) -> str:
-    """Return an instruction with one blank in a row, and its target without leading zeros."""
+    """Return an instruction with single spaces, and its target without leading zeros."""
     return _ZEROS.sub("0x", " ".join(str(text).split()))
 
 
 def _ruler(cycles: int) -> str:
-    """Return the tens of cycles, each where its cycle stands."""
+    """Return the tens of cycles, each at the column of its cycle."""
     return "".join(f"{cycle:<10}" for cycle in range(0, cycles, 10))[:cycles].rstrip()
 
 
 def _track(row: Row, cycles: int) -> str:
-    """Return an uop's letters, dots in between."""
+    """Return the letters of a uop by cycle, with dots in between."""
     steps = ((letter, row[f"{step}_cycle"]) for step, letter in LETTERS.items())
     at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}
     if not at:

@@ -257,7 +257,7 @@ def _compare(
 
 
 def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None) -> int:
-    """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
+    """Make a patch; exit code 1 where there is none, or a check does not prove it."""
     from loopwright.linux.verification import NOT_PROVEN
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
@@ -295,7 +295,7 @@ def _improved(found: "Scan", count: int, *, measured: bool) -> int:
 
 
 def show_improved_loops(rows: Rows) -> None:
-    """Print the candidates of each loop: a table with a column a core, and a diff of each."""
+    """Print the candidates of each loop: a table with a column for each core, and diffs."""
     for _, group in groupby(rows.records(), key=lambda row: (row["file"], row["address"])):
         of_loop = list(group)
         first = of_loop[0]
@@ -303,10 +303,13 @@ def show_improved_loops(rows: Rows) -> None:
         line = f" ({first['line']})" if first["line"] else ""
         share = "" if first["share"] is None else f": {first['share']:.1f} % of all cycles"
         output.say(f"{where}{line}{share}", style="bold")
-        each = [list(one) for _, one in groupby(of_loop, key=lambda row: row["candidate"])]
-        output.draw(Rows.of(map(_candidate, each)))
-        for one in each:
-            row = one[0]
+        by_candidate = [
+            list(of_candidate)
+            for _, of_candidate in groupby(of_loop, key=lambda row: row["candidate"])
+        ]
+        output.draw(Rows.of(map(_candidate, by_candidate)))
+        for of_candidate in by_candidate:
+            row = of_candidate[0]
             print()
             output.say(f"{row['candidate']}: {row['proof']}")
             if row["note"]:
@@ -343,7 +346,7 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def _top(text: str | None, otherwise: int | None) -> int | None:
-    """Return how many rows are asked for, None for all."""
+    """Return the requested number of rows, None for all."""
     if text is None:
         return otherwise
     if text == "all":
@@ -358,13 +361,13 @@ _SCAN_COLUMNS = (
 )  # fmt: skip
 _CYCLES = ("cycles", "best", "worst", "lost")
 _SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
-_AT_LENGTH = 3  # rows of which the fix is said at length
+_AT_LENGTH = 3  # rows whose fix is printed in full
 
 
 def show_scan(rows: Rows) -> None:
-    """Print rows: where each loop is in one column, what hurts it in another.
+    """Print rows, with a column for the place of each loop and one for its boundary.
 
-    Below the table stands at length how the first loops are fixed.
+    Below the table the fixes of the first loops are printed in full.
     """
     records = output.folded(
         {
@@ -388,12 +391,12 @@ def show_scan(rows: Rows) -> None:
             Rows.of(records), _SPARE if all(r["function"] for r in records) else _SPARE[:-1]
         )
         print()
-    said = dict.fromkeys(
+    fixes = dict.fromkeys(
         (row["address"], _where(row["function"], row["into"]), row["how"])
         for row in rows.records()
         if row["how"]
     )
-    for address, where, how in list(said)[:_AT_LENGTH]:
+    for address, where, how in list(fixes)[:_AT_LENGTH]:
         output.say(f"{where or address}: {how}\n")
 
 
@@ -415,7 +418,7 @@ _BUILD_COLUMNS = (
 
 
 def show_builds(rows: Rows) -> None:
-    """Print rows: what is the same in both builds is left out."""
+    """Print the loops that changed between two builds."""
     records = output.folded(
         {
             **{name: row[name] for name in _BUILD_COLUMNS},
