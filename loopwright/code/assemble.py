@@ -1,4 +1,4 @@
-"""Turn a variant into code: assembled and linked by the real toolchain, then read back."""
+"""Machine code of variants: assembled and linked by the toolchain, then read back."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ from loopwright.code.loops import Choice
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 
-# What the kernel compiles with, as far as it bears on the code of a leaf routine.
+# The flags of Linux that affect the code of a leaf routine.
 _C_FLAGS = [
     "-O2", "-std=gnu11", "-ffreestanding", "-fno-strict-aliasing", "-fno-jump-tables",
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fomit-frame-pointer", "-fno-pic",
@@ -31,8 +31,8 @@ _ISA_FLAGS = {
     "arm64": ["-mgeneral-regs-only", "-mcmodel=small"],
 }  # fmt: skip
 _EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
-# The last 32 bits as harness/include writes them. Those of arm64 hold the two registers that the
-# handler sets: wzr, so that none changes.
+# The last 32 bits as in harness/include. Those of arm64 name the two registers that the handler
+# sets: wzr, so that none changes.
 _EX_TYPES = {
     "x86_64": {1: "EX_TYPE_DEFAULT", 3: "EX_TYPE_UACCESS"},
     "arm64": {2 | (31 << 5 | 31) << 16: "EX_TYPE_UACCESS_ERR_ZERO"},
@@ -44,13 +44,13 @@ PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
 
 
 class NotAssembledError(InputError):
-    """Source that compiler or assembler refuses; the message has its first complaint."""
+    """Source that the compiler or assembler rejects; the message is the first error."""
 
 
 def variant_code(
     variant: Variant, without: frozenset[str] = frozenset(), *, with_: frozenset[str] | None = None
 ) -> Code:
-    """Assemble a variant, leaving out some of its alternatives, or with others (feature names).
+    """Assemble a variant, without some of its alternatives, or with others (feature names).
 
     InputError with the assembler's message, file and line.
     """
@@ -63,7 +63,7 @@ def variant_code(
 
 
 def features(variant: Variant) -> tuple[str, ...]:
-    """Return the features that a variant's source, or what it includes, has alternatives for."""
+    """Return the features that a variant's source and its headers have alternatives for."""
     kernel = kernels.load(variant.kernel)
     include = paths.HARNESS / "include" / kernel.isa / "asm"
     texts = [variant.source.read_text()]
@@ -81,22 +81,22 @@ def user_code(variant: Variant) -> Code:
 
 
 def code_hash(variant: Variant) -> str:
-    """Return the hash of the code that user space runs of a variant today."""
+    """Return the hash of the code of a variant that user space runs."""
     return user_code(variant).sha256
 
 
 def main_loop(variant: Variant, code: Code) -> Loop:
-    """Return the loop that a prediction for the variant is about; InputError where none is."""
+    """Return the loop that predictions of a variant are for; InputError without one."""
     return chosen_loop(variant, code).loop
 
 
 def moves_by_string(variant: Variant) -> bool:
-    """Say whether one of a variant's loops is a string instruction."""
+    """True if one of a variant's loops is a string instruction."""
     return any(loop.kind == "string" for loop in variant_code(variant).loops)
 
 
 def chosen_loop(variant: Variant, code: Code) -> Choice:
-    """Return the main loop with why it is that one; InputError where there is none."""
+    """Return the main loop and the rule that chose it; InputError without one."""
     contract = kernels.contract_of(variant)
     try:
         choice = loops.choose(code.loops, contract, code.symbols)
@@ -113,28 +113,28 @@ def chosen_loop(variant: Variant, code: Code) -> Choice:
 def source_code(
     isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
 ) -> Code:
-    """Assemble one source file with the given alternatives taken; folder is its kernel's."""
+    """Assemble one source file with the given alternatives; folder is its kernel's."""
     key = isa, folder, source, symbol, alternatives
-    if (known := _KNOWN.get(key)) and known.read == _contents(known.read):
-        return known.code
-    known = _KNOWN[key] = _assemble(isa, folder, source, symbol, alternatives)
-    return known.code
+    if (assembled := _KNOWN.get(key)) and assembled.read == _contents(assembled.read):
+        return assembled.code
+    assembled = _KNOWN[key] = _assemble(isa, folder, source, symbol, alternatives)
+    return assembled.code
 
 
 @dataclass(frozen=True)
 class _Assembled:
-    """Code, and what each file held that it was made of: a source and what it includes."""
+    """Code, and the contents of the files that it was made from."""
 
     code: Code
     read: dict[Path, bytes]
 
 
-# Files may change while this process lives: what is known is asked for by what they hold.
+# Files may change while this process lives: entries are valid for the recorded contents.
 _KNOWN: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
 
 
 def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
-    """Return the contents of files; a missing one is left out."""
+    """Return the contents of files; missing ones are left out."""
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
@@ -175,7 +175,7 @@ def _assemble(
 
 
 def _included(rule: str) -> list[Path]:
-    """Return the files that a rule for make, as compilers write it, says something is made of."""
+    """Return the prerequisites of a make rule that a compiler wrote."""
     _, _, files = rule.replace("\\\n", " ").partition(": ")
     names = (re.sub(r"\\([ #])|\$(\$)", r"\1\2", n) for n in re.split(r"(?<!\\)\s+", files) if n)
     return [Path(name) for name in names]

@@ -1,7 +1,7 @@
 """The simulator's compiled Python module, and the outlines of code that it gives.
 
-Functions of models/pipeline/loopwright_pipeline.pyi are attributes of this module. Access to one is
-InputError with the fix where the compiled module is missing or of another checkout.
+Functions of models/pipeline/loopwright_pipeline.pyi are attributes of this module. Access to one
+raises InputError with the fix if the compiled module is missing or of another checkout.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ else:
         return getattr(_module(), name)
 
 
-INTERFACE = 9  # of the compiled module, which counts the changes of what it takes and returns
+INTERFACE = 9  # version of the compiled module's interface
 
 
 @cache
@@ -50,11 +50,11 @@ def version() -> str:
 
 
 def file() -> Path:
-    """Return the file that the simulator is in."""
+    """Return the file of the compiled simulator."""
     return Path(str(_module().__file__))
 
 
-# What every core of an ISA has: the first x86-64 CPUs, and their privileged instructions.
+# Features of every core of an ISA: the first x86-64 CPUs, and their privileged instructions.
 _BASE = {
     "x86_64": frozenset(
         {
@@ -65,7 +65,7 @@ _BASE = {
     ),
     "arm64": frozenset({"lor"}),  # mandatory since Armv8.1, and not in /proc/cpuinfo
 }  # fmt: skip
-# Extensions that /proc/cpuinfo does not call as the decoders do, in lower case.
+# Names in /proc/cpuinfo of extensions that the decoders name otherwise, in lower case.
 _CPUINFO = {
     "x86_64": {
         "avx512_ifma": "avx512ifma", "avx512_vbmi": "avx512vbmi", "clfsh": "clflush",
@@ -86,8 +86,8 @@ class Outline(NamedTuple):
     """The end of a piece of code, and its kinds of instructions.
 
     ends_in_branch: by a direct branch. straight: control leaves it by no call, return or indirect
-    jump, and no string instruction repeats. needs: features by the names of /proc/cpuinfo, without
-    those that every core of the ISA has; instructions that other cores run as a nop need nothing.
+    jump, and no string instruction repeats. needs: features by their names in /proc/cpuinfo,
+    without those of every core of the ISA; instructions that other cores run as a nop need nothing.
     """
 
     ends_in_branch: bool
@@ -96,7 +96,7 @@ class Outline(NamedTuple):
 
 
 def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
-    """Return the outline of each code, or the error where it is empty or no code."""
+    """Return the outline of each code, or an error where it is empty or not code."""
     if not codes:
         return []
     rows = _module().outline(isa, codes)
@@ -104,7 +104,7 @@ def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
 
 
 def outline(isa: str, code: bytes) -> Outline:
-    """Return the outline of one code; InputError where it is empty or no code."""
+    """Return the outline of one code; InputError where it is empty or not code."""
     (found,) = outlines(isa, [code])
     if isinstance(found, InputError):
         raise found
@@ -112,13 +112,13 @@ def outline(isa: str, code: bytes) -> Outline:
 
 
 def lacking(isa: str, code: bytes, needs: Iterable[str], features: frozenset[str]) -> str:
-    """Say which instruction of code needs which of its needs beyond these features, or nothing."""
+    """Return the instruction that needs a missing feature and the feature, in words, or ""."""
     if not frozenset(needs) - features:
         return ""
-    with suppress(InputError):  # the disassembler that gives text knows fewer instructions
-        for one in decode(isa, code):
-            if missing := outline(isa, one.code).needs - features:
-                return f"{one.mnemonic} needs {', '.join(sorted(missing))}"
+    with suppress(InputError):  # the disassembler for text knows fewer instructions
+        for ins in decode(isa, code):
+            if missing := outline(isa, ins.code).needs - features:
+                return f"{ins.mnemonic} needs {', '.join(sorted(missing))}"
     return f"it needs {', '.join(sorted(frozenset(needs) - features))}"
 
 

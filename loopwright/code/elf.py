@@ -1,4 +1,4 @@
-"""Code of ELF files (objects, archives, kernel modules, programs), relocated; unwind tables."""
+"""Relocated code of ELF files (objects, archives, kernel modules, programs); unwind tables."""
 
 import bisect
 import struct
@@ -18,17 +18,17 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import files
 from loopwright.errors import InputError
 
-# Of x86-64 (psABI, table 4.9): bytes of the field, whether it counts from its own place.
+# Relocations of x86-64 (psABI, table 4.9): bytes of the field, and whether it is PC-relative.
 _X86 = {1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
         24: (8, True)}  # fmt: skip
-_X86_SLOTS = {9, 22, 41, 42}  # the field names a slot in a table that holds the address
-# Of AArch64 (ELF for the Arm 64-bit architecture, 5.7): lowest bit and width of a branch's field.
+_X86_SLOTS = {9, 22, 41, 42}  # the field refers to a slot (GOT) that holds the address
+# Relocations of AArch64 (ELF for AArch64, 5.7): lowest bit and width of a branch.
 _ARM64 = {279: (5, 14), 280: (5, 19), 282: (0, 26), 283: (0, 26)}
-_APART = 4096 + 64  # so that no two places lie a multiple of 4 KiB apart
+_APART = 4096 + 64  # bytes between addresses, so that none differ by a multiple of 4 KiB
 
 
 class Places:
-    """An object's symbols and the addresses that they are given."""
+    """The addresses assigned to an object's symbols."""
 
     def __init__(self, image: ELFFile) -> None:
         """Lay out the sections of an object."""
@@ -43,7 +43,7 @@ class Places:
                 self._relocations.setdefault(section["sh_info"], []).append(section)
 
     def of_section(self, index: int) -> int:
-        """Return the start of a section."""
+        """Return the start address of a section."""
         if index not in self._sections:
             size = self.image.get_section(index)["sh_size"]
             self._sections[index] = self._next
@@ -61,7 +61,7 @@ class Places:
         return int(symbol["st_value"]) if index == "SHN_ABS" else self.elsewhere(number)
 
     def elsewhere(self, key: object) -> int:
-        """Return a place for what is not defined here."""
+        """Return an address for something that is not defined in this object."""
         if key not in self._elsewhere:
             self._elsewhere[key] = self._next
             self._next += _APART
@@ -70,13 +70,18 @@ class Places:
     def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield kind, offset, symbol and addend of each relocation of a section."""
         for section in self._relocations.get(number, ()):
-            for one in section.iter_relocations():
-                addend = one["r_addend"] if section.is_RELA() else 0
-                yield one["r_info_type"], one["r_offset"], one["r_info_sym"], addend
+            for relocation in section.iter_relocations():
+                addend = relocation["r_addend"] if section.is_RELA() else 0
+                yield (
+                    relocation["r_info_type"],
+                    relocation["r_offset"],
+                    relocation["r_info_sym"],
+                    addend,
+                )
 
 
 def applied(image: ELFFile, places: Places, number: int) -> bytes:
-    """Return the code of the section of that number, with its relocations applied."""
+    """Return the code of a section by its number, with its relocations applied."""
     section = image.get_section(number)
     code = bytearray(section.data())
     base = places.of_section(number)
@@ -97,7 +102,7 @@ def applied(image: ELFFile, places: Places, number: int) -> bytes:
 
 
 def _branch(code: bytearray, offset: int, distance: int, low: int, width: int) -> None:
-    """Write the distance of an AArch64 branch; what is out of reach goes as far as can be."""
+    """Write the distance of an AArch64 branch, limited to its range."""
     most = 1 << (width - 1)
     words = min(max(distance // 4, -most), most - 1)
     word = int.from_bytes(code[offset : offset + 4], "little")
@@ -112,7 +117,7 @@ _TABLE = bytes((0x03, 0x3B))  # a count of 4 bytes; pairs of 4 bytes relative to
 def starts(image: ELFFile) -> tuple[int, ...]:
     """Return the addresses of routines by .eh_frame_hdr (LSB core, 10.6.2), sorted.
 
-    Nothing where there is no such section, or one in another encoding than linkers write.
+    Empty where there is no such section, or one in another encoding than linkers write.
     """
     section = image.get_section_by_name(".eh_frame_hdr")
     if section is None or section["sh_type"] == "SHT_NOBITS":
@@ -129,15 +134,15 @@ def starts(image: ELFFile) -> tuple[int, ...]:
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "arm64"}
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
 
-# What to write over code before it is looked at: for each section by its number, where and what.
+# Bytes to write over code before it is read, by section number: offset and bytes.
 Edits = Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A name of an address; routine where it is a function, or known outside of the file.
+    """A name of an address; routine is True if it is a function, or visible outside of the file.
 
-    local says that nothing outside of the file knows it.
+    local is True if it is not visible outside of the file.
     """
 
     address: int
@@ -149,13 +154,12 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of code: where it lies (0 in an object), its symbols by address.
+    """A section of code: its address (0 in an object), its symbols by address.
 
-    data are the stretches of it that hold no code, as mapping symbols say; starts the addresses
-    of routines (or parts of them) as unwind tables say; entries those where a program begins.
-    alignment is what a linker keeps a section of an object aligned to, 0 in a linked file.
-    constants are the addresses and contents of a linked file's sections that nothing writes, but
-    for those of code.
+    data are the ranges that hold no code, by mapping symbols; starts the addresses of routines (or
+    parts of them) by unwind tables; entries the entry points of a program. alignment is that of a
+    section of an object, 0 in a linked file. constants are the addresses and contents of a linked
+    file's read-only sections without code.
     """
 
     file: str
@@ -172,7 +176,7 @@ class Section:
 
     @property
     def end(self) -> int:
-        """Return the address behind it."""
+        """The address after it."""
         return self.address + len(self.code)
 
     @cached_property
@@ -188,7 +192,7 @@ class Section:
         return found
 
     def routine(self, address: int) -> Symbol | None:
-        """Return the routine that an address lies in or behind."""
+        """Return the routine at an address, or the last one before it."""
         at = bisect.bisect_right(self.routines, address, key=lambda s: s.address)
         return self.routines[at - 1] if at else None
 
@@ -206,17 +210,17 @@ def extent(section: Section, symbol: Symbol) -> range:
 
 
 def read(path: Path) -> list[Section]:
-    """Return all sections of code; InputError where the file is none for our ISAs."""
+    """Return all sections of code; InputError where the file is not for a supported ISA."""
     return sections(files.content(path, regular=True), str(path))
 
 
 def sections(
     content: bytes, name: str, edits: Callable[[ELFFile], Edits] | None = None
 ) -> list[Section]:
-    """Return all sections of code of a file's content; errors call it by name.
+    """Return all sections of code of a file's content; name is the file's name in errors.
 
-    edits says of each ELF file in it what is written over its code first. InputError where it is
-    no ELF file (or archive of some) for our ISAs.
+    edits returns the bytes to write over the code of an ELF file first. InputError where it is no
+    ELF file, or archive of such files, for a supported ISA.
     """
     try:
         if content.startswith(b"!<thin>\n"):
@@ -228,9 +232,9 @@ def sections(
         raise InputError(f"{name} is for {error}; give one for x86-64 or 64-bit Arm") from None
     except InputError:
         raise
-    except Exception as error:  # a damaged file leads its readers to errors of any kind
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{name} is no ELF file that can be read: {said}") from None
+    except Exception as error:  # a damaged file causes errors of any kind in the parsers
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{name} is no ELF file that can be read: {text}") from None
 
 
 class _OtherMachineError(Exception):
@@ -270,14 +274,16 @@ def _sections(
             kept = tuple(s for s in listed if not s.name.startswith("$"))
             data = tuple(_data(listed, start + len(code)))
             end = start + len(code)
-            parts, begins = ([a for a in some if start <= a < end] for some in (unwound, entry))
+            unwound_here, entries_here = (
+                [a for a in addresses if start <= a < end] for addresses in (unwound, entry)
+            )
             alignment = max(section["sh_addralign"], 1) if places else 0
-            own = (kept, data, tuple(parts), tuple(begins), alignment, constants)
-            yield Section(name, isa, section.name, start, code, *own)
+            rest = (kept, data, tuple(unwound_here), tuple(entries_here), alignment, constants)
+            yield Section(name, isa, section.name, start, code, *rest)
 
 
 def _constants(image: ELFFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the address and the bytes of each section that is mapped, never written and no code."""
+    """Yield the address and contents of each section that is mapped, read-only and no code."""
     flags = SH_FLAGS.SHF_ALLOC | SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_EXECINSTR
     for section in image.iter_sections():
         if (
@@ -297,7 +303,7 @@ def _edited(code: bytes, edits: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def stripped(content: bytes) -> bool:
-    """Say whether an ELF file has the names of its dynamic symbols alone."""
+    """True if an ELF file has only dynamic symbols."""
     return (
         content.startswith(b"\x7fELF")
         and ELFFile(BytesIO(content)).get_section_by_name(".symtab") is None
@@ -305,11 +311,11 @@ def stripped(content: bytes) -> bool:
 
 
 def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
-    """Return the symbols of each section, of the dynamic table where there is no other."""
+    """Return the symbols by section, from the dynamic table if there is no other."""
     table = image.get_section_by_name(".symtab") or image.get_section_by_name(".dynsym")
-    found: dict[int, list[Symbol]] = {}
+    by_section: dict[int, list[Symbol]] = {}
     if not isinstance(table, SymbolTableSection):
-        return found
+        return by_section
     content, names = table.data(), image.get_section(table["sh_link"]).data()
     whole = len(content) - len(content) % _SYMBOL.size
     for name, info, _, index, value, size in _SYMBOL.iter_unpack(content[:whole]):
@@ -319,13 +325,13 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
         if text := names[name : names.find(b"\0", name)]:
             local = info >> 4 == _LOCAL
             routine = kind != _NOTYPE or not local
-            one = Symbol(value, size, text.decode(errors="replace"), routine, local)
-            found.setdefault(index, []).append(one)
-    return found
+            symbol = Symbol(value, size, text.decode(errors="replace"), routine, local)
+            by_section.setdefault(index, []).append(symbol)
+    return by_section
 
 
 def _order(symbol: Symbol) -> tuple[int, bool, int]:
-    """Order symbols by address; of one address the longest routine is first."""
+    """Return a sort key for symbols: by address, at one address the longest routine first."""
     return symbol.address, not symbol.routine, -symbol.size
 
 
@@ -335,31 +341,32 @@ _KINDS = {_NOTYPE, 2, 10}  # and STT_FUNC, STT_GNU_IFUNC
 
 
 def _data(symbols: list[Symbol], end: int) -> Iterator[range]:
-    """Yield the stretches between mapping symbols $d and $x (ELF for Arm, 4.5.4)."""
-    began = None
+    """Yield the ranges between mapping symbols $d and $x (ELF for Arm, 4.5.4)."""
+    data_start = None
     for symbol in symbols:
         kind = symbol.name[:2]
-        if kind == "$d" and began is None:
-            began = symbol.address
-        elif kind == "$x" and began is not None:
-            yield range(began, symbol.address)
-            began = None
-    if began is not None:
-        yield range(began, end)
+        if kind == "$d" and data_start is None:
+            data_start = symbol.address
+        elif kind == "$x" and data_start is not None:
+            yield range(data_start, symbol.address)
+            data_start = None
+    if data_start is not None:
+        yield range(data_start, end)
 
 
 SECTION = ".altinstructions"
-PLAIN_BYTES, FLAGGED_BYTES = 12, 14  # of an entry
-X86_BYTES = (FLAGGED_BYTES, PLAIN_BYTES, 13)  # of an entry, newest layout first
-_TOP_BIT = 0x8000  # of a feature: inverse on x86-64 without flags, a callback on arm64
+PLAIN_BYTES, FLAGGED_BYTES = 12, 14  # size of an entry
+X86_BYTES = (FLAGGED_BYTES, PLAIN_BYTES, 13)  # sizes of an entry, newest layout first
+_TOP_BIT = 0x8000  # of a feature's number: inverse on x86-64 without flags, a callback on arm64
 _INVERSE, _DIRECT_CALL = 1, 2  # flags
 
 
 class Entry(NamedTuple):
     """An alternative: addresses of the text and of its replacement, their lengths in bytes.
 
-    It is applied where the feature is there, with inverse where it is not. made: the kernel makes
-    the replacement itself, by a function (at new on arm64) or from a pointer that it calls.
+    It is applied where the CPU has the feature, with inverse where it lacks it. made is True if the
+    kernel generates the replacement, by a function (at new on arm64) or from a pointer that it
+    calls.
     """
 
     at: int
@@ -372,7 +379,7 @@ class Entry(NamedTuple):
 
 
 def x86_entry(table: bytes, at: int, base: int, size: int) -> Entry:
-    """Return the entry of so many bytes at a place of a table whose address is base."""
+    """Return the entry of a size at an offset of a table; base is the table's address."""
     if size == FLAGGED_BYTES:
         feature, flags = _integer(table, at + 8), _integer(table, at + 10)
         inverse, made = bool(flags & _INVERSE), bool(flags & _DIRECT_CALL)
@@ -388,7 +395,7 @@ def x86_entry(table: bytes, at: int, base: int, size: int) -> Entry:
 
 
 def arm64_entry(table: bytes, at: int, base: int) -> Entry:
-    """Return the entry at a place of a table whose address is base."""
+    """Return the entry at an offset of a table; base is the table's address."""
     feature = _integer(table, at + 8)
     length, size = table[at + 10 : at + 12]
     made = bool(feature & _TOP_BIT) or not size
@@ -397,7 +404,7 @@ def arm64_entry(table: bytes, at: int, base: int) -> Entry:
 
 
 def _addresses(table: bytes, at: int, base: int) -> tuple[int, int]:
-    """Return the addresses of text and replacement, each relative to its own field."""
+    """Return the addresses of text and replacement, each stored relative to its field."""
     text, new = (int.from_bytes(table[n : n + 4], "little", signed=True) for n in (at, at + 4))
     return base + at + text, base + at + 4 + new
 

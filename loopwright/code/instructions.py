@@ -34,8 +34,8 @@ class Flow(Enum):
 class Instruction:
     """One decoded instruction.
 
-    address counts from the start of its code; text is GNU syntax (AT&T on x86); target is the
-    address a direct branch goes to; read_bytes and written_bytes are what one execution moves
+    address counts from the start of its code; text is in GNU syntax (AT&T on x86); target is the
+    address of a direct branch's target; read_bytes and written_bytes are those of one execution
     (one element of a string instruction).
     """
 
@@ -51,16 +51,16 @@ class Instruction:
 
     @property
     def end(self) -> int:
-        """Return the address behind the instruction."""
+        """The address after the instruction."""
         return self.address + len(self.code)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop that holds no other: from its head to the end of its backward branch.
+    """An innermost loop: from its head to the end of its backward branch.
 
-    kind is "branch", or "string" for one repeated string instruction, whose bytes are those of
-    one element. nested says that it stands in another loop.
+    kind is "branch", or "string" for one repeated string instruction, whose bytes are those of one
+    element. nested is True if it is inside another loop.
     """
 
     kind: str
@@ -69,36 +69,37 @@ class Loop:
 
     @property
     def start(self) -> int:
-        """Return the address of the head."""
+        """The address of the head."""
         return self.instructions[0].address
 
     @property
     def end(self) -> int:
-        """Return the address behind the last instruction."""
+        """The address after the last instruction."""
         return self.instructions[-1].end
 
     @property
     def code(self) -> bytes:
-        """Return the bytes of the loop."""
+        """The bytes of the loop."""
         return b"".join(i.code for i in self.instructions)
 
     @property
     def read_bytes(self) -> int:
-        """Return the bytes loaded by one iteration."""
+        """The bytes loaded by one iteration."""
         return sum(i.read_bytes for i in self.instructions)
 
     @property
     def written_bytes(self) -> int:
-        """Return the bytes stored by one iteration."""
+        """The bytes stored by one iteration."""
         return sum(i.written_bytes for i in self.instructions)
 
 
 @dataclass(frozen=True)
 class ExceptionEntry:
-    """One entry of an exception table: a fault at insn goes on at fixup (addresses).
+    """One entry of an exception table: after a fault at insn, execution continues at fixup
+    (addresses).
 
-    type is the kernel's name of how it handles the fault ("EX_TYPE_UACCESS"). It is no part of
-    what is executed, and so of no hash that measurements are kept by.
+    type is the kernel's name of the handler ("EX_TYPE_UACCESS"). It is not executed, and so no part
+    of the hashes that measurements are stored by.
     """
 
     insn: int
@@ -108,7 +109,7 @@ class ExceptionEntry:
 
 @dataclass(frozen=True)
 class Code:
-    """A variant's linked code: text starts at address 0, nothing in it needs relocation.
+    """A variant's linked code: text starts at address 0 and needs no relocation.
 
     align is the alignment of its section in bytes: a linker puts text at any multiple of it.
     """
@@ -125,7 +126,7 @@ class Code:
 
     @cached_property
     def sha256(self) -> str:
-        """Return the digest of text, entry and exception table, in hex."""
+        """The digest of text, entry and exception table, in hex."""
         return hashlib.sha256(self.text + repr((self.entry, self.exceptions)).encode()).hexdigest()
 
 
@@ -156,8 +157,8 @@ def parse_hex(text: str) -> bytes:
         if code := bytes.fromhex(text):
             return code
     except ValueError:
-        pass  # it may be written otherwise; else it is said below what is wrong
-    # As listings, debuggers and C have it, too: 0x48, 48:83, "\x48", {0x48}.
+        pass  # it may have another notation; errors are reported below
+    # Also in the notations of listings, debuggers and C: 0x48, 48:83, "\x48", {0x48}.
     bare = re.sub(r"[\s,:;{}\"']+", " ", text)
     digits = re.sub(r"(?:^|(?<= ))0x|\\x| ", "", bare.strip(), flags=re.I).lower()
     if not digits:
@@ -170,10 +171,10 @@ def parse_hex(text: str) -> bytes:
     return bytes.fromhex(digits)
 
 
-# The same code is asked about at up to 64 offsets and on several cores.
+# The same code is decoded for up to 64 offsets and several cores.
 @lru_cache(maxsize=4096)
 def decode(isa: str, code: bytes, address: int = 0) -> tuple[Instruction, ...]:
-    """Decode all of code; InputError at bytes that are no instruction or cut one short."""
+    """Decode all of code; InputError at bytes that are no instruction, or are cut off."""
     if not code:
         raise InputError("there is no code to decode: it is empty")
     return _decode_x86(code, address) if isa == "x86_64" else _decode_arm64(code, address)
@@ -225,19 +226,19 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
 
 
 def repeats(ins: iced.Instruction) -> bool:
-    """Say whether it is a repeated string instruction."""
+    """True if it is a repeated string instruction."""
     return ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
 
 
 def near_target(ins: iced.Instruction) -> int | None:
-    """Return the target of a direct branch, None of other instructions."""
+    """Return the target of a direct branch, None for other instructions."""
     near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
     near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
     return ins.near_branch_target if near else None
 
 
 def _plain(text: str) -> str:
-    """Return text without the size suffix that assemblers do not take on loop instructions."""
+    """Return text without the size suffix that assemblers reject on loop instructions."""
     return re.sub(r"^(loop(?:n?e)?)[lq]\b", r"\1", text)
 
 
@@ -261,11 +262,11 @@ _ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
 
 
 def unknown(isa: str, code: bytes) -> str:
-    """Say where code that has an outline is none for decode, or nothing.
+    """Return an error for code that has an outline but that decode rejects, or "".
 
-    Outlines take some AArch64 encodings that are not allocated, and extensions of later years.
+    Outlines accept some unallocated AArch64 encodings, and extensions of later years.
     """
-    if isa == "x86_64":  # one decoder does both
+    if isa == "x86_64":  # both use the same decoder
         return ""
     done = sum(size for _, size, _, _ in _arm64_disassembler().disasm_lite(code, 0))
     return "" if done == len(code) else str(no_code(isa, code, done))
@@ -339,7 +340,7 @@ _VECTOR = re.compile(r"v\d+\.(\d*)([bhsd])")
 
 
 def _arm64_bytes(ins: "capstone.CsInsn") -> int:
-    """Return the bytes that a load or store moves: by mnemonic suffix, else by its registers."""
+    """Return the bytes of a load or store: by the mnemonic's suffix, else by its registers."""
     from capstone import arm64_const
 
     name = ins.mnemonic
@@ -363,7 +364,7 @@ def _arm64_bytes(ins: "capstone.CsInsn") -> int:
 
 
 class FlowStep(NamedTuple):
-    """One instruction: its address, the address behind it, and where it sends control."""
+    """One instruction: its address, the address after it, and its control flow."""
 
     address: int
     end: int
@@ -373,7 +374,7 @@ class FlowStep(NamedTuple):
 
 
 def steps(isa: str, code: bytes, address: int) -> list[FlowStep]:
-    """Return the instructions of code up to the first byte that starts none."""
+    """Return the instructions of code up to the first byte that begins none."""
     return _x86(code, address) if isa == "x86_64" else _arm64(code, address)
 
 
@@ -389,7 +390,7 @@ def _x86(code: bytes, address: int) -> list[FlowStep]:
 
 
 def _arm64(code: bytes, address: int) -> list[FlowStep]:
-    """Read branches by their fixed bits (Arm ARM, C4.1.65)."""
+    """Return the instructions, branches decoded by their fixed bits (Arm ARM, C4.1.65)."""
     out = []
     for at in range(0, len(code) - 3, 4):
         word = int.from_bytes(code[at : at + 4], "little")
@@ -408,7 +409,7 @@ def _arm64(code: bytes, address: int) -> list[FlowStep]:
     return out
 
 
-# Branches (Arm ARM, C4.1): mask and value that tell them, lowest bit and width of their distance.
+# Branches (Arm ARM, C4.1): mask and value of the encoding, lowest bit and width of the distance.
 ARM64_BRANCHES = (
     (0x7C000000, 0x14000000, 0, 26),  # b, bl
     (0xFF000000, 0x54000000, 5, 19),  # b.cond
@@ -430,7 +431,7 @@ _PAGE = 12
 def moved(isa: str, code: bytes, old: int, new: int) -> bytes:
     """Return code of an address as it has to be at another; branches within it stay the same.
 
-    InputError where a branch out of it is too short to be moved.
+    InputError where a branch out of it is too short.
     """
     return _moved_x86(code, old, new) if isa == "x86_64" else _moved_arm64(code, old, new)
 

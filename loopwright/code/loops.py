@@ -1,4 +1,4 @@
-"""Innermost loops of code, from its backward branches, and the code offsets that they start at."""
+"""Innermost loops of code, found by its backward branches, and their code offsets."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from loopwright.kernels.contracts import EFFECTS, Contract
 if TYPE_CHECKING:
     from loopwright.code.elf import Section
 
-STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
-_BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
+STRING_BYTES = 64  # bytes of a repeated string instruction that a figure is for
+_BIG = 16  # bytes an iteration from which a branch loop goes before a string instruction
 
 
 def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
-    """Return the loops of a routine that hold no other loop, by address, and the string ones.
+    """Return the innermost loops of a routine by address, repeated string instructions included.
 
-    Control enters at the first instruction. Code that it cannot reach from there, such as an
-    alternative not taken, holds no loop.
+    Control enters at the first instruction. Unreachable code, such as an alternative not taken, has
+    no loop.
     """
     closed, strings = _closed(instructions)
     branches = [
@@ -36,9 +36,10 @@ class SectionLoop(NamedTuple):
     """An innermost loop of a section, in bytes from the section's start.
 
     path are the stretches of its likely path, the lowest first; exits the conditional branches on
-    it that may leave it. refused is why it makes no block: "" (it does), "calls", "repeats" (a
-    string instruction), "indirect" (a jump), "elsewhere" (its likely path does not come back) or
-    "doubtful" (nothing leads there, beside bytes that are no instructions).
+    it that may leave it. refused is the reason why it makes no block: "" (it does), "calls",
+    "repeats" (a string instruction), "indirect" (a jump), "elsewhere" (its likely path does not
+    come back) or "doubtful" (nothing leads to it, and there are bytes beside it that are no
+    instructions).
     """
 
     path: Sequence[tuple[int, int]]
@@ -47,7 +48,7 @@ class SectionLoop(NamedTuple):
 
 
 class SectionLoops(NamedTuple):
-    """The innermost loops of a section, how many hold another, and bytes that are no code."""
+    """The innermost loops of a section, the number of outer ones, and of bytes that are no code."""
 
     innermost: Sequence[SectionLoop]
     outer: int
@@ -69,7 +70,7 @@ def in_section(section: "Section") -> SectionLoops:
 
 
 def _starts(section: "Section") -> Iterator[int]:
-    """Yield the offsets where routines begin, or parts of them."""
+    """Yield the offsets of routines, or parts of them."""
     named = (symbol.address for symbol in section.routines)
     for address in (*named, *section.starts, *section.entries):
         if section.address <= address < section.end:
@@ -77,7 +78,7 @@ def _starts(section: "Section") -> Iterator[int]:
 
 
 def _ends(section: "Section") -> Iterator[int]:
-    """Yield the offsets where routines end that have a size."""
+    """Yield the offsets of the ends of routines with a size."""
     for symbol in section.routines:
         end = symbol.address + symbol.size
         if symbol.size and section.address <= symbol.address and end < section.end:
@@ -85,9 +86,9 @@ def _ends(section: "Section") -> Iterator[int]:
 
 
 def _entries(section: "Section") -> Iterator[int]:
-    """Yield the offsets where control comes in from outside.
+    """Yield the offsets where control enters from outside.
 
-    What a compiler moved out of a routine, since it is seldom run, is a part of that one.
+    The cold part that a compiler moved out of a routine belongs to that routine.
     """
     whole = (s.address for s in section.routines if ".cold" not in s.name)
     for address in (*whole, *section.entries):
@@ -107,10 +108,10 @@ def _gaps(section: "Section") -> Iterator[tuple[int, int]]:
 
 
 def _closed(code: Sequence[Instruction]) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
-    """Return all loops by first and last instruction: those of branches, those of strings.
+    """Return all loops by first and last instruction, including string instructions.
 
-    A backward branch closes a loop only if control can come from its target to it without leaving
-    the stretch between; fixups that jump back to an exit close none.
+    A backward branch closes a loop only if control can reach it from its target without leaving the
+    stretch between; fixups that jump back to an exit close none.
     """
     index = {ins.address: n for n, ins in enumerate(code)}
     live = _reached(code, index, 0, range(len(code)))
@@ -128,8 +129,8 @@ def _closed(code: Sequence[Instruction]) -> tuple[set[tuple[int, int]], list[tup
 
 
 def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches that hold no other one."""
-    least = math.inf  # where the first ends of those that begin here or later
+    """Yield the stretches that contain no other one."""
+    least = math.inf  # the first end of the stretches that begin here or later
     for first, last in sorted(closed, key=lambda span: (-span[0], span[1])):
         if last < least:
             yield first, last
@@ -141,7 +142,7 @@ def _inside(closed: Collection[tuple[int, int]], first: int, last: int) -> bool:
 
 
 def reached(code: Code) -> set[int]:
-    """Return the addresses of instructions that control gets to, by a fixup after a fault, too."""
+    """Return the addresses of reachable instructions, including those after a fixup."""
     index = {ins.address: n for n, ins in enumerate(code.instructions)}
     everything = range(len(code.instructions))
     seen = _reached(code.instructions, index, index[code.entry], everything)
@@ -161,7 +162,7 @@ def reached(code: Code) -> set[int]:
 def _reached(
     instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
 ) -> set[int]:
-    """Return the instructions reached from one of them without leaving a stretch."""
+    """Return the instructions reachable from one of them without leaving a stretch."""
     seen: set[int] = set()
     todo = [start]
     while todo:
@@ -178,10 +179,10 @@ def _reached(
 
 
 def moved_bytes(loop: Loop, contract: Contract) -> int:
-    """Return the bytes that one iteration moves: what it reads for a checksum, else writes.
+    """Return the bytes that one iteration moves: those read for a checksum, else those written.
 
-    Of a loop over records it is whole ones, since calls in the loop store out of sight and push. A
-    loop inside of that one moves part of a record; InputError where a call hides how much.
+    For a loop over records they are whole records, since calls in it store elsewhere or push. A
+    loop inside that one moves part of a record; InputError where a call hides how much.
     """
     if contract.fields and loop.nested and any(i.flow is Flow.CALL for i in loop.instructions):
         raise InputError(
@@ -195,13 +196,13 @@ def moved_bytes(loop: Loop, contract: Contract) -> int:
 
 
 def _data(loop: Loop, contract: Contract) -> int:
-    by, sides = EFFECTS[contract.effect].moves
-    return (loop.read_bytes if by == "loads" else loop.written_bytes) // sides
+    access, sides = EFFECTS[contract.effect].moves
+    return (loop.read_bytes if access == "loads" else loop.written_bytes) // sides
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The main loop of a routine, why it is that one, and how many loops it was chosen from."""
+    """The main loop of a routine, the rule that chose it, and the number of loops."""
 
     loop: Loop
     rule: str
@@ -219,10 +220,10 @@ def choose(
     """Return the loop that predictions and slopes are of; None where no loop moves data.
 
     It is the one that the contract names: by a label (labels maps them to addresses), or by its
-    number in the order of addresses. Else it is the one that moves most bytes an iteration, as
-    large sizes run in it, and the first of several that move as many; but a repeated string
-    instruction goes before branch loops that move less than 16 bytes. InputError where the
-    contract names no loop of these.
+    number in the order of addresses. Otherwise it is the one that moves most bytes an iteration, as
+    large sizes run in it, and the first of several with as many; but a repeated string instruction
+    goes before branch loops that move less than 16 bytes. InputError where the contract names a
+    missing loop.
     """
     if contract.loop:
         loop = _named(loops, contract.loop, labels or {})
@@ -259,10 +260,10 @@ def _named(loops: Sequence[Loop], name: str | int, labels: Mapping[str, int]) ->
         raise InputError(f"there is no loop {name}; loops by number: {known}")
     if name not in labels:
         raise InputError(f"there is no label {name}; loops by number: {known}")
-    found = [loop for loop in loops if loop.start <= labels[name] < loop.end]
-    if not found:
+    at_label = [loop for loop in loops if loop.start <= labels[name] < loop.end]
+    if not at_label:
         raise InputError(f"no loop is at {name}, {labels[name]:#x}; loops by number: {known}")
-    return found[0]
+    return at_label[0]
 
 
 LINE = 64  # bytes of a cache line, which code offsets are counted in
@@ -277,7 +278,7 @@ class Placement:
 
     @classmethod
     def of(cls, code: Code, contract: Contract, offset: int | None) -> Self:
-        """Return the placement that brings the main loop, or else the entry, to an offset."""
+        """Return the placement with the main loop, or else the entry, at an offset."""
         choice = choose(code.loops, contract, code.symbols)
         call = choice is None or contract.unit == "call"
         start = code.entry if call or choice is None else choice.loop.start
@@ -291,7 +292,7 @@ class Placement:
 
 
 def offsets(code: Code, contract: Contract, *, inlined: bool = False) -> tuple[int, ...]:
-    """Return the offsets of the main loop, or else of the entry, that a linker may give code.
+    """Return the possible offsets of the main loop, or else of the entry, in linked code.
 
     A function starts at any multiple of its section's alignment; inlined code at any instruction.
     """
@@ -301,7 +302,7 @@ def offsets(code: Code, contract: Contract, *, inlined: bool = False) -> tuple[i
 
 
 def offset_ranges(offsets: Collection[int], between: str = ", ") -> str:
-    """Return offsets as text: 3-7, 35-39; steps of 4 count as neighbours where all are steps."""
+    """Return offsets as text: 3-7, 35-39; if all are multiples of 4, steps of 4 join."""
     step = 4 if len(offsets) > 1 and all(o % 4 == 0 for o in offsets) else 1
     spans: list[list[int]] = []
     for offset in sorted(offsets):

@@ -1,4 +1,4 @@
-"""Pieces of an object to predict: its loops, paths of these, and calls of code without loops."""
+"""Pieces of an object to predict: its loops, their paths, and calls of code without loops."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ _PADDING = b"\0\xcc"
 class Piece:
     """One thing to predict: a loop, or code without one.
 
-    address is where it lies in its section; moved the bytes that an iteration stores, or loads
-    where it stores none (64 of a repeated string instruction); error says why it is no code.
+    address is that in its section; moved the bytes that an iteration stores, or loads where it
+    stores none (64 of a repeated string instruction); error is the reason why it is no code.
     """
 
     id: str
@@ -31,22 +31,22 @@ class Piece:
 
     @property
     def offset(self) -> int:
-        """Return its code offset, with an object's sections at 64-byte boundaries."""
+        """Its code offset, with an object's sections at 64-byte boundaries."""
         return self.address % 64
 
     @property
     def code(self) -> bytes:
-        """Return its machine code."""
+        """Its machine code."""
         return b"".join(i.code for i in self.instructions)
 
 
 def of_loops(section: Section, within: range) -> Iterator[Piece]:
     """Yield the innermost loops of a section between two addresses, by address.
 
-    They are those of `scan`, from the first byte to the last of the likely path, and those that
-    make no block there; a repeated string instruction is a loop of its own. Bytes that are no
-    instructions have a piece with the error, and no string instruction of the routine behind them
-    has one. Ids are left to the caller.
+    They are those of `scan`, from the first byte to the last of the likely path, and also those
+    that make no block there; a repeated string instruction is a loop of its own. Bytes that are no
+    instructions have a piece with the error; the rest of their routine has no string instructions.
+    The caller sets the ids.
     """
     found = [
         of_path(section, loop.path)
@@ -58,8 +58,8 @@ def of_loops(section: Section, within: range) -> Iterator[Piece]:
         found += [_piece(section, s.address, s.end, string=True) for s in routine if s.string]
         reached = routine[-1].end if routine else start
         if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
-            said = str(no_code(section.isa, rest, 0))
-            found.append(Piece("", section.isa, "unrolled", reached, error=said))
+            message = str(no_code(section.isa, rest, 0))
+            found.append(Piece("", section.isa, "unrolled", reached, error=message))
     yield from sorted(found, key=lambda piece: piece.address)
 
 
@@ -75,16 +75,16 @@ def undisturbed(section: Section, within: range) -> Piece:
 
 
 def straight(code: Sequence[Instruction], entry: int) -> tuple[Instruction, ...]:
-    """Return the instructions of one undisturbed call: conditional branches fall through."""
-    at = {ins.address: ins for ins in code}
+    """Return the instructions of one call in which conditional branches fall through."""
+    by_address = {ins.address: ins for ins in code}
     body: list[Instruction] = []
-    ins = at.get(entry)
-    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(at):
+    ins = by_address.get(entry)
+    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(by_address):
         if ins.flow is Flow.JUMP:
-            ins = at.get(ins.target) if ins.target is not None else None
+            ins = by_address.get(ins.target) if ins.target is not None else None
             continue
         body.append(ins)
-        ins = at.get(ins.end)
+        ins = by_address.get(ins.end)
     return tuple(body)
 
 
@@ -106,12 +106,12 @@ def _stretches(section: Section, within: range) -> Iterator[tuple[int, int]]:
 
 
 def _closed(within: range) -> range:
-    """Return the addresses of a range and the one behind it."""
+    """Return the addresses of a range and the one after it."""
     return range(within.start, within.stop + 1)
 
 
 def of_path(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
-    """Return a loop from the first to the last byte of its path, which counts from the section.
+    """Return a loop from the first to the last byte of its path, given as offsets in the section.
 
     Models follow its jumps and let its forward branches fall through; a path that goes another way
     has an error.
@@ -123,8 +123,10 @@ def of_path(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
     forwards = all(stop <= begin for (_, stop), (begin, _) in pairwise(path))
     if piece.error or (forwards and joints <= jumps):
         return piece
-    said = f"its likely path runs through {len(path)} pieces of code: ask `loopwright scan` for it"
-    return Piece("", section.isa, "loop", start, error=said)
+    message = (
+        f"its likely path runs through {len(path)} pieces of code: ask `loopwright scan` for it"
+    )
+    return Piece("", section.isa, "loop", start, error=message)
 
 
 def _piece(section: Section, start: int, end: int, *, string: bool = False) -> Piece:
@@ -141,8 +143,8 @@ def _piece(section: Section, start: int, end: int, *, string: bool = False) -> P
 def of_file(spec: str) -> list[Piece]:
     """Return the loops of FILE or FILE:SYMBOL, named by symbol and offset in it, by address.
 
-    Where there is no loop each routine is one call, of which no conditional branch is taken.
-    InputError where there is no such file or symbol, and for code of another ISA or of both.
+    Without a loop each routine is one call, of which no conditional branch is taken. InputError
+    where there is no such file or symbol, and for code of another ISA or of both.
     """
     places = _meant(spec)
     found = [piece for _, piece in _loops(places)]
@@ -153,7 +155,7 @@ def of_file(spec: str) -> list[Piece]:
 
 
 def loops_of(spec: str) -> list[tuple[Section, Piece]]:
-    """Return the loops of FILE or FILE:SYMBOL, each with the section that it lies in.
+    """Return the loops of FILE or FILE:SYMBOL, each with its section; errors as of of_file.
 
     InputError as of of_file.
     """
@@ -165,7 +167,7 @@ def _loops(places: Sequence[tuple[Section, range]]) -> list[tuple[Section, Piece
 
 
 def _meant(spec: str) -> list[tuple[Section, range]]:
-    """Return the sections of FILE, or where in them its SYMBOL lies; InputError for neither."""
+    """Return the sections of FILE, or the range of its SYMBOL; InputError for neither."""
     path, wanted = _parsed(spec)
     sections = elf.read(path)
     if not sections:
@@ -181,13 +183,13 @@ def _meant(spec: str) -> list[tuple[Section, range]]:
 
 
 def in_routine(section: Section, piece: Piece) -> Piece:
-    """Return a piece with the routine that it lies in, and how far behind its start, as its id."""
+    """Return a piece with its routine and its offset there as its id."""
     where = _where(section, piece.address)
     return replace(piece, id=f"{section.file}:{where}" if section.file else where)
 
 
 def _where(section: Section, address: int) -> str:
-    """Return an address as somebody would look for it: by routine, else as a program has it."""
+    """Return an address by its routine, else as a program has it."""
     routine = section.routine(address)
     if routine is None and section.address:
         return f"{address:#x}"
@@ -196,7 +198,7 @@ def _where(section: Section, address: int) -> str:
 
 
 def _parsed(spec: str) -> tuple[Path, str]:
-    """Return the file and the symbol, where one is named."""
+    """Return the file and the symbol ("" without one)."""
     if Path(spec).exists() or ":" not in spec:
         return Path(spec), ""
     file, _, symbol = spec.rpartition(":")
@@ -215,6 +217,6 @@ def _places(section: Section, wanted: str) -> Iterator[tuple[Section, range]]:
 
 
 def _routines(section: Section, within: range) -> Iterator[range]:
-    """Yield the routines between two addresses; all of it where none begins there."""
+    """Yield the routines between two addresses, or the whole range if none begins there."""
     inside = [elf.extent(section, s) for s in section.routines if s.address in within]
     yield from inside or [within]

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from elftools.dwarf.lineprogram import LineProgram
 
 
-Lines = dict[tuple[str, int], int]  # of a section's name and an address in it
+Lines = dict[tuple[str, int], int]  # source line by section name and address
 
 
 def source_lines(path: Path) -> Lines:
-    """Return the lines of an object that was assembled with -g."""
+    """Return the source lines of an object that was assembled with -g."""
     with path.open("rb") as file:
         image = ELFFile(file)
         return dict(_of_image(image)) if image.has_dwarf_info() else {}
 
 
 def named(image: ELFFile) -> dict[tuple[str, int], str]:
-    """Return "file:line" of the addresses of an object that was built with -g."""
+    """Return "file:line" by address of an object that was built with -g."""
     return {
         where: f"{file_name(program, file)}:{line}" for where, program, file, line in _rows(image)
     }
@@ -58,7 +58,7 @@ def _of_image(image: ELFFile) -> Iterator[tuple[tuple[str, int], int]]:
 def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int, int]]:
     """Yield the lines with their addresses.
 
-    Each sequence of the line table is of one section, in an order.
+    Each sequence of the line table belongs to one section, in order.
     """
     names = _sections(image)
     dwarf = image.get_dwarf_info()
@@ -78,7 +78,7 @@ def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int,
 
 
 def _sections(image: ELFFile) -> Iterator[str]:
-    """Yield the names of the sections of code that the line table's addresses are relative to."""
+    """Yield the names of the code sections that the line table's addresses refer to."""
     symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
     for section in image.iter_sections():
         if isinstance(section, RelocationSection) and section.name == ".rela.debug_line":
@@ -92,7 +92,7 @@ def _sections(image: ELFFile) -> Iterator[str]:
 _QUOTE = re.compile(r"^(?:[>|] ?)+")
 _FENCE = ("```", "~~~")
 
-# Prose of a mail. No instruction has four words of letters alone and one of these among them.
+# Prose of a mail: no instruction has four words of letters with one of these among them.
 _ENGLISH = re.compile(
     r"(?:an?|are|be|but|can|do|does|for|has|have|here|i|is|its?|my|not|of|on|one|that|the|there|they"
     r"|this|to|was|we|what|when|which|with|your?)"
@@ -106,7 +106,7 @@ _NOTES = re.compile(r"[;#]|//|/\*")
 _CLOSING = re.compile(r"--|(?:best |kind |many )?(?:regards|thanks|cheers|greetings)[,.!]?", re.I)
 _HEX = re.compile(r"[\s{\"']*(?:(?:0x|\\x)?[0-9a-f]{2}[\s,:;{}\"']*)+", re.IGNORECASE)
 
-# A line of a listing: what perf puts in front, the address, the code, the instruction.
+# A line of a listing: perf's prefix, the address, the code, the instruction.
 _SHARE = re.compile(r"^\s*(?:\d+\.\d+\s*%?)?\s*(?:[\u2502|]|:(?=\s))\s?")
 _PERF = re.compile(r"^\s*\d+\.\d+\s*%?\s*[\u2502|:]|^\s+\u2502", re.MULTILINE)
 _PLACED = re.compile(r"^(?:=>)?\s*(?:0x)?(?P<at>[0-9a-f]+)(?:\s+<[^>]*>)?:(?P<rest>\s.*|)$", re.I)
@@ -129,7 +129,7 @@ _TARGET = re.compile(
     re.I,
 )
 
-# Names as a compiler's output has them once they are demangled.
+# Demangled names in a compiler's output.
 _LABEL = re.compile(r'^(?P<name>[A-Za-z_~][^#"]*[^\w.$\s"][^#"]*):(?P<rest>\s*(?:[#;/].*)?)$')
 _CALL = re.compile(
     r'^(?P<verb>\s*(?:call|callq|jmp|jmpq|bl?)\s+)(?P<name>[A-Za-z_~][^"]*[(:<, ].*)$'
@@ -146,13 +146,13 @@ _INTEL = re.compile(
     r"|\bptr\s*\[",
     re.I,
 )
-_MOST_LABEL = 15  # numbers up to it are rather local labels than addresses
+_MOST_LABEL = 15  # numbers up to this are local labels rather than addresses
 _NOTE = re.compile(r"\s+;\s.*$")  # a comment of Intel's syntax
 
 
 @dataclass(frozen=True)
 class Pasted:
-    """Text for an assembler; isa is None, and intel False, where the text does not tell."""
+    """Text for an assembler; isa is None, and intel False, where the text does not show them."""
 
     text: str
     isa: str | None = None
@@ -160,7 +160,7 @@ class Pasted:
 
 
 def read_pasted(text: str) -> Pasted:
-    """Return a pasted text as an assembler takes it."""
+    """Return a pasted text in a form that an assembler accepts."""
     plain = text.replace("\r\n", "\n").replace("\u00a0", " ")
     lines = _without_prose([_QUOTE.sub("", line) for line in plain.split("\n")])
     lines = ["" if line.strip().startswith(_FENCE) else line for line in lines]
@@ -176,13 +176,13 @@ def read_pasted(text: str) -> Pasted:
 
 
 def _without_prose(lines: Sequence[str]) -> list[str]:
-    """Return lines with the prose of a mail blank: headers, sentences, what closes it."""
+    """Return lines with the prose of a mail blanked: headers, sentences, the closing."""
     end = next((n for n, line in enumerate(lines) if _CLOSING.fullmatch(line.strip())), len(lines))
     return ["" if n >= end or _is_prose(line.strip()) else line for n, line in enumerate(lines)]
 
 
 def _is_prose(line: str) -> bool:
-    """Say whether a line is a sentence, a mail's header or a greeting; comments do not count."""
+    """True if a line is a sentence, a mail's header or a greeting, apart from comments."""
     plain = _NOTES.split(line)[0]
     words = [word.rstrip(".,:;?!").lower() for word in plain.split() if _LETTERS.fullmatch(word)]
     english = len(words) > 3 and any(map(_ENGLISH.fullmatch, words)) and "%" not in plain
@@ -190,7 +190,7 @@ def _is_prose(line: str) -> bool:
 
 
 def _is_listing(lines: Sequence[str]) -> bool:
-    """Say whether most lines begin with an address, and not with a local label such as 1."""
+    """True if most lines begin with an address, not with a local label such as 1."""
     placed = [found for line in lines if (found := _PLACED.match(line))]
     places = [int(found["at"], 16) for found in placed if found["rest"].strip()]
     if len(places) < 1 or 2 * len(placed) < sum(bool(line.strip()) for line in lines):
@@ -200,7 +200,7 @@ def _is_listing(lines: Sequence[str]) -> bool:
 
 
 def _annotated(lines: Sequence[str]) -> Pasted:
-    """Return the code of perf's listing: with an address on each line, or on some as a label."""
+    """Return the code of a perf listing: with an address on each line, or as a label on some."""
     inside = [_SHARE.sub("", line, count=1) if _SHARE.match(line) else "" for line in lines]
     shares = [n for n, line in enumerate(lines) if re.match(r"\s*\d+\.\d+", line)]
     placed = sum(bool(_PLACED.match(inside[n])) for n in shares)
@@ -219,14 +219,14 @@ class _Line:
 
 
 def _listed(lines: Sequence[str], *, bare: bool) -> Pasted:
-    """Return a listing's code, at its code offset; bare: lines may be without an address."""
+    """Return a listing's code at its code offset; bare: lines may lack an address."""
     found = [_line(line, bare=bare) for line in lines]
     found = _whole_codes(found)
-    texts = [one for one in found if one.text]
-    if texts and all(one.code for one in texts):
-        isa = "arm64" if any(one.word for one in texts) else "x86_64"
+    texts = [line for line in found if line.text]
+    if texts and all(line.code for line in texts):
+        isa = "arm64" if any(line.word for line in texts) else "x86_64"
         return Pasted("\n".join(_as_bytes(found)), isa)
-    intel = _is_intel("\n".join(one.text for one in texts))
+    intel = _is_intel("\n".join(line.text for line in texts))
     return Pasted("\n".join(_as_text(found)), intel=intel)
 
 
@@ -248,7 +248,7 @@ def _line(line: str, *, bare: bool) -> _Line:
 
 
 def _whole_codes(lines: Sequence[_Line]) -> list[_Line]:
-    """Return lines with all bytes of an instruction in one: objdump breaks after the seventh."""
+    """Return lines with all bytes of an instruction in one: objdump splits after seven."""
     out: list[_Line] = []
     owner = -1
     for line in lines:
@@ -265,7 +265,7 @@ def _whole_codes(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _as_bytes(lines: Sequence[_Line]) -> list[str]:
-    """Return the code of a listing as data that lies where it lay, each place with a label."""
+    """Return the code of a listing as data at its addresses, each with a label."""
     out, end, named = [], None, any(line.name for line in lines)
     for line in lines:
         if line.name:
@@ -280,12 +280,12 @@ def _as_bytes(lines: Sequence[_Line]) -> list[str]:
         code = f".inst {int.from_bytes(line.code, 'little'):#x}" if line.word else _data(line.code)
         out.append("; ".join([*filter(None, parts), f".L{line.at:x}: {code}"]))
         end = line.at + len(line.code)
-    # The names of routines stand behind the gap in front of their first instruction.
+    # The name of a routine goes after the gap before its first instruction.
     return _names_last(out)
 
 
 def _names_last(lines: list[str]) -> list[str]:
-    """Move each gap in front of the name of the routine that begins behind it."""
+    """Move each gap before the name of the routine that begins after it."""
     out = list(lines)
     for n, line in enumerate(lines[:-1]):
         if not line.startswith(".globl"):
@@ -298,7 +298,7 @@ def _names_last(lines: list[str]) -> list[str]:
 
 
 def _as_text(lines: Sequence[_Line]) -> list[str]:
-    """Return the instructions of a listing without code, each place with a label."""
+    """Return the instructions of a listing without code, each address with a label."""
     places = {line.at for line in lines if line.at is not None and line.text}
     wanted: set[int] = set()
     out = []
@@ -323,14 +323,14 @@ def _as_text(lines: Sequence[_Line]) -> list[str]:
     if first is not None:
         at = next(n for n, line in enumerate(lines) if line.text)
         out[at] = f".p2align 6; .skip {first % 64}, 0xcc; {out[at]}" if first % 64 else out[at]
-        # What lies outside of the listing is as far away as it was.
+        # Targets outside of the listing keep their distance.
         away = [f".set .L{to:x}, .L{first:x} + {to - first}" for to in sorted(wanted - places)]
         out[-1] = "; ".join(filter(None, [out[-1], *away]))
     return out
 
 
 def _gap(end: int | None, at: int) -> str:
-    """Return the directives that bring the first instruction to its code offset."""
+    """Return the directives that put the first instruction at its code offset."""
     if end is None:
         return f".p2align 6; .skip {at % 64}, 0xcc" if at % 64 else ".p2align 6"
     return f".skip {at - end}, 0xcc" if 0 < at - end < 1 << 16 else ""
@@ -351,14 +351,14 @@ def _quoted(name: str) -> str:
 
 
 def _is_intel(text: str) -> bool:
-    """Say whether x86 assembly is in Intel's syntax, where it says so in no directive."""
+    """True if x86 assembly without a syntax directive is in Intel's syntax."""
     if "_syntax" in text or _AT_AND_T.search(text):
         return False
     return bool(_INTEL.search(text))
 
 
 def _compiled(line: str, *, intel: bool) -> str:
-    """Return a line of a compiler's output, with its demangled names in quotes."""
+    """Return a line of a compiler's output with its demangled names in quotes."""
     if intel:
         line = _NOTE.sub("", line)
     if found := _LABEL.match(line):
@@ -378,23 +378,23 @@ _OF_COMPILER = re.compile(r"\.L(?:F[BE]|LF|VL|B[BE]|BI|M|text|etext|debug|ASF|S?
 
 @dataclass(frozen=True)
 class Assembled:
-    """A text and its code: the sections, and the line of the text that each address is of."""
+    """A text and its code: the sections, and the text's line by address."""
 
     source: tuple[str, ...]
     sections: tuple[Section, ...]
     lines: Lines
 
     def label(self, section: Section, address: int) -> str:
-        """Return the label of an address, else its line, else where it lies."""
-        here = [s for s in section.symbols if s.address == address]
-        if here:
-            return min(here, key=_likeliness).name
+        """Return the label of an address, else its line, else its position."""
+        symbols = [s for s in section.symbols if s.address == address]
+        if symbols:
+            return min(symbols, key=_likeliness).name
         line = self.lines.get((section.name, address))
         if line is None or line > len(self.source):
             return f"{section.name}+{address:#x}"
-        taken = set(self.lines.values()) - {line}
+        other_lines = set(self.lines.values()) - {line}
         for number in range(line, 0, -1):
-            if number in taken:
+            if number in other_lines:
                 break
             if found := _SNIPPET_LABEL.match(self.source[number - 1]):
                 return found.group(1)
@@ -429,7 +429,7 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
 
 
 def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Piece]:
-    """Return the loops of a text, or its code without one; an error calls the text by name.
+    """Return the loops of a text, or its code without one; name is the text's name in errors.
 
     Each innermost loop of any of its routines; without one each routine as one call, of which no
     conditional branch is taken; all of the text where no routine begins in it.
@@ -449,7 +449,7 @@ def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Pi
 def loops_of(
     text: str, isa: str | None = None, name: str = "assembly"
 ) -> list[tuple[Section, Piece]]:
-    """Return the loops of a text, each with the section that it lies in; errors as of pieces."""
+    """Return the loops of a text, each with its section; errors as of pieces."""
     return _loops(assemble(text, isa, name), name)
 
 
@@ -467,7 +467,7 @@ def _loops(assembled: Assembled, name: str) -> list[tuple[Section, Piece]]:
 
 
 def _named(assembled: Assembled, section: Section, piece: Piece, *, several: bool) -> str:
-    """Return the label of a loop; of a text with several routines also the routine."""
+    """Return the label of a loop, with its routine if the text has several."""
     label = assembled.label(section, piece.address)
     routine = section.routine(piece.address)
     if not several or routine is None or routine.name == label:
@@ -476,13 +476,13 @@ def _named(assembled: Assembled, section: Section, piece: Piece, *, several: boo
 
 
 def _likeliness(symbol: Symbol) -> tuple[bool, bool, bool, str]:
-    """Order names of one address: what somebody gave it first, what a compiler notes last."""
+    """Return a sort key for names of one address: the author's first, a compiler's last."""
     of_compiler = bool(_OF_COMPILER.fullmatch(symbol.name))
     return of_compiler, not symbol.routine, symbol.name.startswith(".L"), symbol.name
 
 
 def _apart(found: list[Piece]) -> list[Piece]:
-    """Return pieces whose ids differ: with the address where several have one label."""
+    """Return pieces with distinct ids: the address is added where several share a label."""
     names = [piece.id for piece in found]
     return [
         piece if names.count(piece.id) == 1 else replace(piece, id=f"{piece.id} at {piece.address}")
@@ -496,9 +496,9 @@ def _whole(section: Section, name: str) -> Piece:
 
 
 def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assembled:
-    """Assemble text for an ISA, or for the one that takes it; InputError that names the line.
+    """Assemble text for an ISA, or for the first one that accepts it.
 
-    The text is what read_pasted takes.
+    The text has any form that read_pasted accepts. InputError names the line.
     """
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
@@ -517,7 +517,7 @@ def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assem
 
 
 class _RefusedError(InputError):
-    """The assembler of one ISA refused a text, with so many errors."""
+    """An error of one ISA's assembler for a text, with the number of its errors."""
 
     def __init__(self, message: str, isa: str, count: int) -> None:
         super().__init__(message)
@@ -525,17 +525,17 @@ class _RefusedError(InputError):
 
 
 def _assemblers() -> list[str]:
-    """Return the ISAs that there is an assembler for here, this machine's first."""
-    there = []
+    """Return the ISAs with an assembler here, this machine's first."""
+    available = []
     for isa in sorted(ISAS, key=lambda isa: isa != toolchain.host_isa()):
         try:
             toolchain.find(isa)
         except InputError:
             continue
-        there.append(isa)
-    if not there:
+        available.append(isa)
+    if not available:
         toolchain.find(toolchain.host_isa())
-    return there
+    return available
 
 
 def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
@@ -546,7 +546,7 @@ def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
         source, obj = (Path(scratch, f"text.{end}") for end in ("s", "o"))
         source.write_text(text if text.endswith("\n") else text + "\n")
         done = subprocess.run(
-            # With the names of local labels and with lines, which loops are called by.
+            # With local labels and line numbers, which loops are named by.
             [tools.gcc, "-g", "-Wa,--keep-locals", *syntax, "-c", str(source), "-o", str(obj)],
             capture_output=True,
             text=True,
@@ -562,7 +562,7 @@ def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
 
 
 def _refusal(stderr: str, isa: str, name: str) -> _RefusedError:
-    """Return the error for what the assembler said, with the line of the text."""
+    """Return the assembler's first error, with the line of the text."""
     found = list(_ERROR.finditer(stderr))
     if not found:
         return _RefusedError(f"{name} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
