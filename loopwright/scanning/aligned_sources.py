@@ -1,4 +1,4 @@
-"""Loops aligned in the assembly sources of a kernel tree, objects compared before and after."""
+"""Alignment of loops in a kernel tree's assembly sources, with objects before and after."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from loopwright.scanning.binary_loops import ScannedLoop, find_loops, section_of
 from loopwright.scanning.costs import LINE, CoreCosts, cost
 from loopwright.scanning.fixes import MOST_LOSS, costs_more
 
-# A macro may make the name, as L(loop) does.
+# The name may be that of a macro, such as L(loop).
 _LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")
 _ALIGNED = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
 _NAME = "loopwright_label_{}"
-# Text that is assembled several times, or nowhere: a symbol there would be there twice.
+# Text that is assembled several times, or not at all: a symbol in it would be defined twice.
 _REPEATED = re.compile(
     r"(?ms)^[ \t]*\.(?:macro|rept|irp|irpc)\b.*?^[ \t]*\.(?:endm|endr)\b|^[ \t]*#[ \t]*define\b"
     r"(?:[^\n]*\\\n)*[^\n]*"
@@ -34,7 +34,7 @@ _REPEATED = re.compile(
 
 @dataclass(frozen=True)
 class Label:
-    """A line of a file that begins with a label: where the line begins, and its number."""
+    """A line of a file that begins with a label: its position in the text, and its number."""
 
     at: int
     line: int
@@ -53,14 +53,14 @@ def labels(text: str) -> list[Label]:
 
 
 def marked(text: str, found: Sequence[Label]) -> str:
-    """Return the file with a symbol before each label, so that its object says where that is."""
+    """Return the file with a symbol before each label, which shows its address in the object."""
     for number, label in reversed(list(enumerate(found))):
         text = f"{text[: label.at]}{_NAME.format(number)}:\n{text[label.at :]}"
     return text
 
 
 def at_head(sections: Sequence[Section], found: Sequence[Label], loop: ScannedLoop) -> Label | None:
-    """Return the first of the labels at a loop's first byte, by the symbols of marked text."""
+    """Return the first label at a loop's first byte, by the symbols of marked text."""
     names = {_NAME.format(number): label for number, label in enumerate(found)}
     here = [
         names[symbol.name]
@@ -73,7 +73,7 @@ def at_head(sections: Sequence[Section], found: Sequence[Label], loop: ScannedLo
 
 
 def aligned(text: str, label: Label, alignment: int) -> str:
-    """Return the file with a label aligned, by the directive before it where there is one."""
+    """Return the file with a label aligned, in place of an existing directive before it."""
     before, after = text[: label.at], text[label.at :]
     before = _ALIGNED.sub("", before)
     return f"{before}\t.p2align {alignment.bit_length() - 1}\n{after}"
@@ -83,7 +83,7 @@ _STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s
 
 
 def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
-    """Return the numbers of the loops in a function, by any of the names that it has."""
+    """Return the numbers of the loops in a function, by any of its names."""
     begin = {
         (section.file, section.name, symbol.address)
         for section in sections
@@ -104,20 +104,20 @@ def find_again(
     sections: Sequence[Section],
     loops: Sequence[ScannedLoop],
 ) -> dict[int, int]:
-    """Return by the number of each loop of a function the same one's among loops of another file.
+    """Return by number the loops of a function, and their numbers among the loops of another file.
 
-    A loop that is not there is left out.
+    Missing loops are left out.
     """
     numbers = inside(sections, loops, function)
     a, b = (
-        [replace(loop, file="", section="", function=function) for loop in some]
-        for some in (wanted, [loops[n] for n in numbers])
+        [replace(loop, file="", section="", function=function) for loop in chosen]
+        for chosen in (wanted, [loops[n] for n in numbers])
     )
     return {n: numbers[m] for n, m in builds.common(a, b).items()}
 
 
 def assembly_source(tree: Tree, isa: str, function: str) -> str:
-    """Return the assembly file of a tree that defines a function; InputError where none does."""
+    """Return the assembly file of a tree that defines a function; InputError without one."""
     starts = _STARTS.format(re.escape(function))
     found = [
         file
@@ -136,7 +136,7 @@ def assembly_source(tree: Tree, isa: str, function: str) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """An object of a tree: its code, its loops, and what they cost."""
+    """An object of a tree: its code, its loops, and their costs."""
 
     sections: tuple[Section, ...]
     loops: list[ScannedLoop]
@@ -148,7 +148,7 @@ class Built:
         return costs.shifted_offsets(loop.address, costs.linked(section_of(self.sections, loop)))
 
     def falls_in(self, n: int) -> bool:
-        """Say whether control falls into a loop from what stands before it, nops aside."""
+        """True if control falls into a loop from the code before it, nops aside."""
         loop = self.loops[n]
         section = section_of(self.sections, loop)
         start = loop.address - loop.into
@@ -157,7 +157,7 @@ class Built:
         return last is None or last.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL)
 
     def cycles(self, core: int, n: int) -> list[float]:
-        """Return the loop's cycles at each of them."""
+        """Return the loop's cycles at each of these offsets."""
         return [self.costs[core].table[n][place] for place in self.places(n)]
 
 
@@ -165,11 +165,11 @@ class Built:
 class Work:
     """An assembly file of a tree in which loops of a function are aligned.
 
-    loops are those of the function as they were scanned, choices say what some of them are to be
-    aligned to, by number, the smallest first: taken is the first after which no other loop of the
-    object is slower, and passed_over says why none before it is. new is the file's text then,
-    before and after are its objects; labels are those that got a directive, numbers those of its
-    loop among loops and in before.
+    loops are those of the function as scanned; choices are alignments for some of them, by number,
+    the smallest first: taken is the first with which no other loop of the object is slower, and
+    passed_over has the reasons against those before it. new is the file's changed text, before and
+    after are its objects; labels are those with a directive, numbers those of their loops in loops
+    and in before.
     """
 
     tree: Tree
@@ -192,21 +192,21 @@ class Work:
 
     @property
     def wishes(self) -> Mapping[int, int]:
-        """Return the alignment of loops, by number."""
+        """The alignment of loops, by number."""
         return self.choices[self.taken]
 
     @property
     def matched(self) -> dict[int, int]:
-        """Return the number in after of each loop in before that is still there."""
+        """The number in after of each loop in before that still exists."""
         return builds.common(self.before.loops, self.after.loops)
 
     @property
     def object(self) -> str:
-        """Return the path of the object in a build folder."""
+        """The path of the object in a build folder."""
         return object_tier.object_of(self.file)
 
     def checks(self) -> Tier:
-        """Yield the checks in the order in which they can be run; the first failure ends them."""
+        """Yield the checks in their order; the first failure ends them."""
         for name, run in (
             ("prepare", self._prepare),
             ("find the loop", self._find),
@@ -234,7 +234,7 @@ class Work:
         return Built(image.sections, loops, cost(loops, self.cores))
 
     def _find(self) -> str:
-        """Find the loops asked for in the object, and the label that each has in the file."""
+        """Find the requested loops in the object, and the label of each in the file."""
         text = self.tree.read(self.file)
         found = labels(text)
         sections = self._made(marked(text, found)).sections
@@ -255,7 +255,7 @@ class Work:
         return ", ".join(f"{label.name} in line {label.line}" for label in self.labels)
 
     def _change(self) -> str:
-        """Build the file with the first choice that hurts no other loop, or else the first."""
+        """Build the file with the first choice that slows no other loop, else with the first."""
         for choice in range(len(self.choices)):
             self.taken = choice
             self._align()
@@ -283,49 +283,55 @@ class Work:
         self._rebuild(text)
 
     def _rebuild(self, text: str) -> None:
-        """Build the file with a new text; CheckError where the assembler has a word on it."""
+        """Build the file with a new text; CheckError for new messages of the build."""
         had, self.new = self.objtool, text
         self.after = self._made(text)
         if self.objtool and self.objtool != had:
             raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
 
     def _same(self) -> str:
-        """Hold all instructions to what they were, but for nops and what is aligned behind them."""
+        """Check that all instructions are unchanged, apart from nops and alignment."""
         count = 0
         for a, b in zip(self.before.sections, self.after.sections, strict=True):
-            was, now = (binary_loops.shape_of_code(one.isa, one.code) for one in (a, b))
-            if was != now:
+            shape_before, shape_after = (
+                binary_loops.shape_of_code(section.isa, section.code) for section in (a, b)
+            )
+            if shape_before != shape_after:
                 raise CheckError(f"section {a.name} of {self.object} has other instructions")
-            count += len(was)
+            count += len(shape_before)
         return f"{count} instructions are as they were, but for nops"
 
     def _place(self) -> str:
-        """Hold each loop to the places wished for, to be no slower there, and faster somewhere."""
+        """Check that each loop has its alignment, is nowhere slower, and somewhere faster."""
         numbers = self.matched
-        said: list[str] = []
+        texts: list[str] = []
         for wish, n in self.numbers:
-            to, now = self.wishes[wish], self.after.places(numbers[n])
-            if any(place % to for place in now):
-                raise CheckError(f"{self.before.loops[n].where} is still at {now} mod {LINE}")
+            to, new_places = self.wishes[wish], self.after.places(numbers[n])
+            if any(place % to for place in new_places):
+                raise CheckError(
+                    f"{self.before.loops[n].where} is still at {new_places} mod {LINE}"
+                )
             faster = False
             for number, core in enumerate(self.cores):
-                was = max(self.before.cycles(number, n))
-                then = max(self.after.cycles(number, numbers[n]))
-                if costs_more(then, was):
-                    raise CheckError(f"{core.id}: up to {then:.2f} cycles, {was:.2f} before")
-                faster |= MOST_LOSS * then < was
-                if not isnan(was):
-                    said.append(f"{core.id} {was:.2f} -> {then:.2f}")
+                old_cycles = max(self.before.cycles(number, n))
+                new_cycles = max(self.after.cycles(number, numbers[n]))
+                if costs_more(new_cycles, old_cycles):
+                    raise CheckError(
+                        f"{core.id}: up to {new_cycles:.2f} cycles, {old_cycles:.2f} before"
+                    )
+                faster |= MOST_LOSS * new_cycles < old_cycles
+                if not isnan(old_cycles):
+                    texts.append(f"{core.id} {old_cycles:.2f} -> {new_cycles:.2f}")
             if not faster:
                 where = self.before.loops[n].where
                 raise CheckError(
                     f"{where} of the tree's own object is hurt at no code offset that it may have: "
-                    f"{', '.join(said)}"
+                    f"{', '.join(texts)}"
                 )
-        return f"cycles an iteration at the worst code offset: {', '.join(said)}"
+        return f"cycles an iteration at the worst code offset: {', '.join(texts)}"
 
     def _others(self) -> str:
-        """Hold every other loop of the object to what it takes at its places, worst and mean."""
+        """Check that no other loop of the object is slower, at worst or on average."""
         if worse := self._worse():
             raise CheckError(worse)
         others = len(self.matched) - len(self.numbers)
@@ -335,7 +341,7 @@ class Work:
         return f"{others} other {which} no longer on any core"
 
     def _worse(self) -> str:
-        """Return the other loop that is gone or slower, and its core, "" if none is."""
+        """Return the first other loop that is gone or slower, with its core, or ""."""
         mine = {n for _, n in self.numbers}
         numbers = self.matched
         for n, loop in enumerate(self.before.loops):

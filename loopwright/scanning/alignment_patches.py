@@ -1,4 +1,4 @@
-"""Kernel patches that align loops of assembly, with the proof by object and by boot."""
+"""Kernel patches that align loops of assembly, verified by object and by boot."""
 
 import re
 import shlex
@@ -46,8 +46,8 @@ def patch_body(
 ) -> str:
     """Return the message's paragraphs.
 
-    found_fixes are those of work's loops by their number, scanned is the file in which they are
-    hurt, proven what the checks of the object say.
+    found_fixes are those of work's loops by number, scanned is the file in which they are hurt,
+    proven the results of the checks of the object.
     """
     parts = []
     for label, (a, b) in zip(work.labels, work.numbers, strict=True):
@@ -101,9 +101,9 @@ def _table(work: Work, number: int, fix: Fix) -> str:
     return message.aligned(_HEAD, rows, left=len(_HEAD))
 
 
-# The kernel's own tests of its ciphers and hashes, which are run when it boots.
+# The kernel's own tests of its ciphers and hashes, which run at boot.
 _CRYPTO = ("-e CRYPTO_MANAGER", "-d CRYPTO_MANAGER_DISABLE_TESTS")
-# What those say where one fails, and any part of a kernel that finds something wrong.
+# Messages of a failing test, and of any other problem in a kernel.
 _FAILS = re.compile(
     r"\balg: .*(?:fail|unexpected|wrong|overran|mismatch).*|\bWARNING: .*|\bBUG: .*"
 )
@@ -111,10 +111,10 @@ _FAILS = re.compile(
 
 @dataclass
 class Booted:
-    """The kernel of a patch, as it is built and booted: where its loops lie there, what ran.
+    """The kernel of a patch, built and booted: the addresses and executions of its loops.
 
-    loops are the patch's, in the order of work.labels; ran says by machine how often an iteration
-    of each began with a jump.
+    loops are the patch's, in the order of work.labels; ran has by machine how often an iteration of
+    each began with a jump.
     """
 
     work: Work
@@ -122,7 +122,7 @@ class Booted:
     ran: dict[Machine, Counter[int]] = field(default_factory=dict)
 
     def checks(self) -> Tier:
-        """Yield the checks: a build, the loops' places in it, each machine, and what ran there."""
+        """Yield the checks: the build, the loops' places in it, each machine, the executions."""
         work = self.work
         suites = boot_tier.small(work.tree, work.isa, self._names())
         kernel = Kernel(
@@ -163,7 +163,7 @@ class Booted:
             yield from _CRYPTO
 
     def _place(self, folder: Path) -> str:
-        """Find the loops in the linked kernel, at the places wished for and no slower there."""
+        """Check that the loops in the linked kernel are aligned, and no slower there."""
         work = self.work
         image = images.read_image(folder / "vmlinux")
         loops = find_loops(image).loops
@@ -172,26 +172,31 @@ class Booted:
         if missing := [label.name for n, label in enumerate(work.labels) if n not in at]:
             raise NotProven(f"a small kernel of this tree has no loop at {', '.join(missing)}")
         self.loops = [loops[at[n]] for n in range(len(wanted))]
-        said = []
+        texts = []
         costs = cost(self.loops, work.cores)
         for n, ((wish, before), label) in enumerate(zip(work.numbers, work.labels, strict=True)):
             loop, to = self.loops[n], work.wishes[wish]
             if loop.address % to:
                 raise CheckError(f"{label.name} is at {loop.address:#x}, no multiple of {to}")
             cycles = []
-            for core, one in enumerate(costs):
-                then, most = one.cycles[n], max(work.after.cycles(core, work.matched[before]))
-                if costs_more(then, most):
+            for core, core_costs in enumerate(costs):
+                cycles_there, most = (
+                    core_costs.cycles[n],
+                    max(work.after.cycles(core, work.matched[before])),
+                )
+                if costs_more(cycles_there, most):
                     raise CheckError(
-                        f"{label.name} takes {then:.2f} cycles on {one.core.id} in the linked "
-                        f"kernel, {most:.2f} at most in its object"
+                        f"{label.name} takes {cycles_there:.2f} cycles on {core_costs.core.id} in "
+                        f"the linked kernel, {most:.2f} at most in its object"
                     )
-                cycles += [] if isnan(then) else [f"{one.core.id} {then:.2f}"]
-            said.append(f"{label.name} at {loop.address:#x}: {', '.join(cycles)}")
-        return "; ".join(said)
+                cycles += (
+                    [] if isnan(cycles_there) else [f"{core_costs.core.id} {cycles_there:.2f}"]
+                )
+            texts.append(f"{label.name} at {loop.address:#x}: {', '.join(cycles)}")
+        return "; ".join(texts)
 
     def _ran(self) -> str:
-        """Hold each loop to have been run somewhere."""
+        """Check that each loop was executed on some machine."""
         total = sum(self.ran.values(), Counter())
         idle = [
             label.name
@@ -207,7 +212,7 @@ class Booted:
 
 
 def boot_text(booted: Booted, rows: Sequence[Row]) -> str:
-    """Return the paragraphs: what was built, where the loops lie there, what each machine ran."""
+    """Return the paragraphs on the build, the places of the loops, and each machine's runs."""
     said = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
     work = booted.work
     if not booted.ran:
@@ -244,7 +249,7 @@ def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
 
 
 def _counted(kind: str, machine: Machine, said: Mapping[str, str]) -> int:
-    """Return the sum of the counts that come first in the words of a kind of check on a machine."""
+    """Return the sum of the counts that begin the results of one kind of check on a machine."""
     return sum(
         int(found[1])
         for check, what in said.items()
@@ -254,12 +259,12 @@ def _counted(kind: str, machine: Machine, said: Mapping[str, str]) -> int:
 
 
 OBJECT, BOOT = TIERS = ("object", "boot")
-_PROOF = ("same instructions", "other loops")  # checks whose words stand in the message
+_PROOF = ("same instructions", "other loops")  # checks whose results the message quotes
 
 
 @dataclass(frozen=True)
 class LoopPatch:
-    """A patch that was tried: its file, or None where a check failed.
+    """The result of making a patch: its file, or None where a check failed.
 
     checks are rows of verify.run, notes lines for the user.
     """
@@ -278,17 +283,17 @@ def patch(
     identity: Identity | None = None,
     tier: str = OBJECT,
 ) -> LoopPatch:
-    """Align the loops of an assembly function that a scan calls hurt, in a Linux tree.
+    """Align the loops of an assembly function that a scan found hurt, in a Linux tree.
 
-    tree is a whole one (only read), or debian:6.12. The function's object is built by the tree's
-    own makefiles, as it is and changed: it has to have the same instructions but for nops, its
-    loops at the places wished for and good there on every core of the scan, and every other loop as
-    it was. With tier "boot" a small kernel of the tree is then built with it and booted under QEMU,
-    which has to run the loops. Each check goes to said. The patch is written to the folder out
-    where none of them fails and git am and the tree's checkpatch.pl take it; what a boot leaves
-    unproven is said below its message. InputError where there is nothing to align: no such function
-    or none that is hurt, no alignment that helps, no assembly in the tree; or no such tier, or a
-    tool that it needs is missing.
+    tree is a complete one (only read), or debian:6.12. The function's object is built by the tree's
+    own makefiles, unchanged and changed: it has to have the same instructions except for nops, its
+    loops at their new alignment and not hurt there on any core of the scan, and every other loop as
+    fast as before. With tier "boot" a small kernel of the tree is then built with it and booted
+    under QEMU, which has to execute the loops. Each check is reported to said. The patch is written
+    to the folder out if none of them fails and git am and the tree's checkpatch.pl accept it;
+    points that a boot leaves unproven are listed below its message. InputError where there is
+    nothing to align (no such function, no hurt loop, no alignment that helps, no assembly in the
+    tree), for an unknown tier, and where a tool is missing.
     """
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -337,7 +342,7 @@ def patch(
 def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
     """Return alignments that fix each hurt loop of a function, by its number, the smallest first.
 
-    Where a larger one helps no less it is another choice.
+    A larger alignment with the same effect is a further choice.
     """
     mine = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
     where = scan.image.path
@@ -359,7 +364,7 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
 
 
 def _hurt(scan: Scan, mine: Sequence[int], least: int) -> dict[int, Fix]:
-    """Return the alignment of each hurt loop of some, to so much or to more."""
+    """Return the fix by alignment of each hurt loop among some, of at least an alignment."""
     known = costs.start_alignments(scan.image)
     found = fixes.find_fixes(
         scan.found.loops, scan.costs, known, kinds=("align",), only=set(mine), least=least

@@ -1,4 +1,4 @@
-"""Innermost loops of a binary: found by control flow, with their shape, source line and listing."""
+"""Innermost loops of a binary, with their shape, source line and listing."""
 
 import bisect
 import re
@@ -24,25 +24,24 @@ if TYPE_CHECKING:
     from elftools.dwarf.dwarfinfo import DWARFInfo
 
 
-# Such names may come and go with any change of the source.
+# Suffixes of a compiler's copies, which may come and go with any change of the source.
 _ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
-_APART = 1 << 16  # bytes: no routine as compilers lay them out is as long
+_APART = 1 << 16  # bytes: no contiguous routine is as long
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedLoop:
-    """A loop that holds no other, as its likely path runs.
+    """An innermost loop, by its likely path.
 
     file is the member of an archive, else "". address is that of its first byte, the lowest of its
-    path, which lies at the offset first of text: bytes that many loops share. path are the
-    stretches that an iteration executes, in order, as (start, end) in code: the first begins at 0,
-    the last ends in the branch that goes back there; a loop without jumps in it has one, all of
-    code. function is the routine that it lies in ("" where none is known) and into how many bytes
-    behind its start. line is "file:line" of its first byte, or "". exits are the addresses of the
-    conditional branches on the path, but for the last, that leave the path when they go the other
-    way: forward ones are taken to fall through. kind is "block" (no other branch), "exits" (one
-    stretch with exits) or "path" (several stretches).
+    path, which is at the offset first of text, bytes that many loops share. path are the stretches
+    that an iteration executes, in order, as (start, end) in code: the first begins at 0, the last
+    ends in the branch back there; a loop without jumps has one, all of code. function is its
+    routine ("" where unknown), into the offset in that routine. line is "file:line" of its first
+    byte, or "". exits are the addresses of the conditional branches on the path, except the last,
+    that leave it when they go the other way: forward ones are assumed to fall through. kind is
+    "block" (no other branch), "exits" (one stretch with exits) or "path" (several stretches).
     """
 
     file: str
@@ -60,46 +59,46 @@ class ScannedLoop:
 
     @property
     def length(self) -> int:
-        """Return its bytes from the first to the end of the path's last stretch in memory."""
+        """Its bytes from the first to the last of the path in memory."""
         return max(end for _, end in self.path)
 
     @property
     def code(self) -> bytes:
-        """Return all of these bytes."""
+        """All of these bytes."""
         return self.text[self.first : self.first + self.length]
 
     @property
     def split(self) -> bool:
-        """Say whether its parts lie in regions of the binary that a linker places on their own."""
+        """True if its parts are in regions that a linker places independently."""
         return self.length > _APART
 
     @property
     def offset(self) -> int:
-        """Return its code offset: the address of its first byte, mod 64."""
+        """Its code offset: the address of its first byte mod 64."""
         return self.address % 64
 
     @property
     def executed(self) -> bytes:
-        """Return the instructions of an iteration, one behind another, without what lies between.
+        """The instructions of an iteration, concatenated without the code between them.
 
-        Branches in it keep their distances: of several stretches it shows what runs, not where.
+        Branches keep their distances: the result shows the instructions, not their addresses.
         """
         at = self.first
         return b"".join(self.text[at + start : at + end] for start, end in self.path)
 
     @property
     def end(self) -> int:
-        """Return the address behind its last byte."""
+        """The address after its last byte."""
         return self.address + self.length
 
     @property
     def written(self) -> str:
-        """Return its function as the source names it, without what a compiler adds to copies."""
+        """Its function's name in the source, without a compiler's suffixes."""
         return _ADDED.sub("", self.function)
 
     @property
     def where(self) -> str:
-        """Return function and offset in it, or else the address."""
+        """Function and offset in it, or else the address."""
         if not self.function:
             return f"{self.address:#x}"
         return f"{self.function}+{self.into:#x}" if self.into else self.function
@@ -107,11 +106,10 @@ class ScannedLoop:
 
 @dataclass
 class Found:
-    """The loops of a file, and counts of what was left out.
+    """The loops of a file, and counts of loops left out.
 
-    outer are loops that hold others, calling those whose likely path calls. refused counts the
-    others that no block can be made of, by the reason. lost are bytes of code that are no
-    instructions.
+    outer are loops that contain others, calling those whose likely path calls. refused counts the
+    others without a block, by reason. lost is the number of bytes of code that are no instructions.
     """
 
     loops: list[ScannedLoop] = field(default_factory=list)
@@ -122,11 +120,11 @@ class Found:
 
     @property
     def innermost(self) -> int:
-        """Return the count of loops that hold no other."""
+        """The number of innermost loops."""
         return len(self.loops) + self.calling + self.refused.total()
 
 
-# Why a loop makes no block, as the simulator's crate says it and as a user reads it.
+# The reasons why a loop makes no block: of the simulator's crate, and for the user.
 _REFUSED = {
     "repeats": "a string instruction repeats in it",
     "indirect": "it goes on by an indirect jump",
@@ -139,7 +137,7 @@ _WAITS = "it waits for another CPU (pause, yield, wfe): its cycles are the wait'
 
 
 def find_loops(image: Image) -> Found:
-    """Return all innermost loops of a file that do not call, by address, and what was left out."""
+    """Return all innermost loops of a file without calls, by address, and counts of others."""
     found = Found()
     for section in image.sections:
         _search(found, section)
@@ -166,7 +164,7 @@ def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int
     address = section.address + first
     routine = section.routine(address)
     if routine and routine.size and address >= routine.address + routine.size:
-        routine = None  # it lies behind that one: of a stripped file few names are left
+        routine = None  # it is after that routine: a stripped file has few names
     return ScannedLoop(
         file=section.file,
         section=section.name,
@@ -183,7 +181,7 @@ def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int
 
 
 def section_of(sections: Iterable[Section], loop: ScannedLoop) -> Section:
-    """Return the one of some sections that a loop lies in."""
+    """Return the section that contains a loop."""
     return next(
         section
         for section in sections
@@ -194,7 +192,7 @@ def section_of(sections: Iterable[Section], loop: ScannedLoop) -> Section:
 
 
 def waits(isa: str, loop: ScannedLoop) -> bool:
-    """Say whether a loop spins until another CPU has done something."""
+    """True if a loop spins until another CPU has done something."""
     code = loop.executed
     if isa == "arm64":
         words = (int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4))
@@ -207,13 +205,13 @@ def waits(isa: str, loop: ScannedLoop) -> bool:
         return False
 
 
-_ADDRESS = 1 << 20  # from here on a number may be an address, which a linker chooses
+_ADDRESS = 1 << 20  # least number that may be an address, which a linker chooses
 _BRANCHES = (iced.OpKind.NEAR_BRANCH16, iced.OpKind.NEAR_BRANCH32, iced.OpKind.NEAR_BRANCH64)
 _RELATIVE = (iced.Register.RIP, iced.Register.EIP)
 _OF_THREADS = (iced.Register.FS, iced.Register.GS)
 _ARM64_NOP = 0xD503201F
-# Of AArch64's instructions that name an address (Arm ARM, C4.1): the bits by which they are known,
-# those bits, and the bits of the address.
+# AArch64's instructions with an address (Arm ARM, C4.1): mask and value of the encoding, and the
+# bits of the address.
 _ARM64 = (
     *(
         (mask, value, (1 << width) - 1 << low)
@@ -222,7 +220,7 @@ _ARM64 = (
     (0x1F000000, 0x10000000, 0x60FFFFE0),  # adr, adrp
     (0x3B000000, 0x18000000, 0x00FFFFE0),  # ldr of a literal
 )
-_ARM64_OPCODE = 22  # the bit from which on an instruction says what it does, not with what
+_ARM64_OPCODE = 22  # the lowest bit of the opcode, above the operands
 
 
 def shape(loop: ScannedLoop) -> tuple[object, ...]:
@@ -231,12 +229,12 @@ def shape(loop: ScannedLoop) -> tuple[object, ...]:
 
 
 def shape_of_code(isa: str, code: bytes) -> tuple[object, ...]:
-    """Return the same of any code."""
+    """Return the shape of any code: instructions with registers and numbers."""
     return tuple(_x86(code) if isa == "x86_64" else _arm64(code))
 
 
 def loose_shape(loop: ScannedLoop) -> tuple[object, ...]:
-    """Return the shape of a loop without registers, for builds that chose them anew."""
+    """Return the shape of a loop without registers, for builds that assigned them anew."""
     if loop.isa == "x86_64":
         return tuple(ins.mnemonic for ins in _shape_instructions(loop.executed))
     return tuple(word >> _ARM64_OPCODE for word in _arm64(loop.executed))
@@ -286,7 +284,7 @@ def _arm64(code: bytes) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class ListingLine:
-    """An instruction on the path: bytes behind the loop's first one, its length, and its text."""
+    """An instruction on the path: its offset from the loop's first byte, its length and text."""
 
     at: int
     length: int
@@ -296,7 +294,7 @@ class ListingLine:
 def listing(loop: ScannedLoop) -> list[ListingLine]:
     """Return the instructions of an iteration, in the order of their execution.
 
-    Branches go to addresses; InputError where bytes are no instruction.
+    Branch targets are addresses; InputError where bytes are no instruction.
     """
     lines = []
     code = loop.code
@@ -313,8 +311,8 @@ def timelines(
 ) -> list[list[dict[str, Any]]]:
     """Return the events of every uop of the first iterations of loops at code offsets.
 
-    Rows are those of Core.predict's timeline (models/pipeline/README.md), their instructions those
-    of listing; none where the simulator has no answer. InputError where the core has no figures.
+    Rows are those of Core.predict's timeline (models/pipeline/README.md), with the instructions of
+    listing; empty where the simulator has no answer. InputError where the core has no figures.
     """
     loops = [(loop.code, offset, loop.path) for loop, offset in asked]
     return [
@@ -323,10 +321,10 @@ def timelines(
 
 
 class SourceLines:
-    """The lines of an image, read by compile unit as they are asked for."""
+    """The source lines of an image, read by compile unit when needed."""
 
     def __init__(self, image: Image) -> None:
-        """Open the debug information, where there is any."""
+        """Open the debug information, if any."""
         self._object: dict[str, list[tuple[int, str]]] = {}
         self._dwarf: DWARFInfo | None = None
         self._units: dict[int, list[tuple[int, str]]] = {}
@@ -340,19 +338,19 @@ class SourceLines:
             elif file.has_dwarf_info(strict=True):
                 self._dwarf = file.get_dwarf_info()
                 self._ranges = self._dwarf.get_aranges()
-        except Exception:  # damaged debug information is as good as none
+        except Exception:  # damaged debug information counts as none
             self._dwarf = None
 
     def of(self, loop: ScannedLoop) -> str:
-        """Return "file:line" of a loop's first byte, "" where that is not known."""
+        """Return "file:line" of a loop's first byte, "" where unknown."""
         return self.at(loop, loop.address)
 
     def at(self, loop: ScannedLoop, address: int) -> str:
-        """Return "file:line" of one of a loop's bytes, "" where that is not known."""
+        """Return "file:line" of one of a loop's bytes, "" where unknown."""
         return next(self._within(loop, address, address + 1), "")
 
     def all_of(self, loop: ScannedLoop) -> set[str]:
-        """Return "file:line" of all that a loop's path executes."""
+        """Return "file:line" of everything that a loop's path executes."""
         return {
             line
             for start, end in loop.path
@@ -361,17 +359,17 @@ class SourceLines:
         }
 
     def _within(self, loop: ScannedLoop, start: int, end: int) -> Iterator[str]:
-        """Yield the lines of the bytes between two addresses, that of the first one first."""
-        found = self._table(loop)
-        first = max(bisect.bisect_right(found, (start, "\U0010ffff")) - 1, 0)
-        for address, line in found[first:]:
+        """Yield the lines of the bytes between two addresses, the first byte's first."""
+        table = self._table(loop)
+        first = max(bisect.bisect_right(table, (start, "\U0010ffff")) - 1, 0)
+        for address, line in table[first:]:
             if address >= end:
                 return
             if first or address <= start:
                 yield line
 
     def _table(self, loop: ScannedLoop) -> list[tuple[int, str]]:
-        """Return the lines of what a loop was compiled with, by address."""
+        """Return the lines of a loop's compile unit, by address."""
         if self._object:
             return self._object.get(loop.section, [])
         if self._dwarf is None or self._ranges is None:

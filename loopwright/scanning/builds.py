@@ -1,4 +1,4 @@
-"""Two builds of a binary compared: loops that a change hurt, fixed, added or removed."""
+"""Comparison of two builds of a binary: loops hurt, fixed, added or removed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,26 +24,26 @@ BUILD_TYPES = {
     **dict.fromkeys(("cycles_a", "cycles_b", "percent", "best_a", "best_b"), "float64"),
 }
 
-# From the worst news on, as rows are ordered.
+# In the order of rows, the worst change first.
 HURT, SLOWER, NEW, GONE, FIXED, FASTER, SAME, UNKNOWN = CHANGES = (
     "hurt", "slower", "new", "gone", "fixed", "faster", "same", "unknown",
 )  # fmt: skip
-_SAME = 1.0  # percent: a difference up to here is none
+_SAME = 1.0  # largest difference, in percent, that counts as none
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A loop of A and the same one of B, by their numbers; None where the other has none."""
+    """A loop of A and its counterpart in B, by their numbers; None where one is missing."""
 
     a: int | None
     b: int | None
 
 
 def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
-    """Pair the loops of two builds, by function and instructions, in the order of addresses.
+    """Pair the loops of two builds by function and instructions, in the order of addresses.
 
-    Instructions are compared without the distances of branches and without addresses. What is left
-    of a function with a name is paired by what instructions do, whatever their registers.
+    Instructions are compared without addresses and distances of branches. The remaining loops of a
+    named function are paired by instructions without registers.
     """
     left_a, left_b = set(range(len(a))), set(range(len(b)))
     pairs: list[Pair] = []
@@ -58,7 +58,7 @@ def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
 
 
 def common(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> dict[int, int]:
-    """Return by the number of each loop of A that is in B, too, its number there."""
+    """Return the number in B of each loop of A that B has as well."""
     return {p.a: p.b for p in match(a, b) if p.a is not None and p.b is not None}
 
 
@@ -84,9 +84,9 @@ def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float |
 
 
 def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:
-    """Return a loop's change on a core, one of CHANGES, and by how many percent it is slower.
+    """Return a loop's change on a core, one of CHANGES, and its slowdown in percent.
 
-    No percentage where it is not in both builds, or one of them has no figure for it.
+    The percentage is None where a build lacks the loop or a figure for it.
     """
     if pair.a is None:
         return NEW, None
@@ -112,7 +112,7 @@ def _badness(row: dict[str, Any]) -> tuple[int, float]:
 
 @dataclass
 class Builds:
-    """Two files to compare; loopwright.compare_builds says what each field is."""
+    """Two files to compare; loopwright.compare_builds describes each field."""
 
     file_a: Path | str
     file_b: Path | str
@@ -122,50 +122,50 @@ class Builds:
 
 @dataclass(frozen=True)
 class Between:
-    """Two scans with the same cores, and what became of each loop."""
+    """Two scans with the same cores, and the changes of their loops."""
 
     a: Scan
     b: Scan
 
     @cached_property
     def found(self) -> list[dict[str, Any]]:
-        """Return a row (BUILD_COLUMNS) for each loop and core, the worst news first."""
+        """The rows (BUILD_COLUMNS) of each loop and core, the worst change first."""
         pairs = match(self.a.found.loops, self.b.found.loops)
         cores = zip(self.a.costs, self.b.costs, strict=True)
         return sorted((self._row(pair, *both) for both in cores for pair in pairs), key=_badness)
 
     def _row(self, pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> dict[str, Any]:
-        """Return what changed of a loop on a core; percent is how much slower that of B is."""
-        was = None if pair.a is None else self.a.found.loops[pair.a]
-        now = None if pair.b is None else self.b.found.loops[pair.b]
-        one = now or was
-        assert one is not None
+        """Return a loop's row on a core; percent is the slowdown of B."""
+        loop_a = None if pair.a is None else self.a.found.loops[pair.a]
+        loop_b = None if pair.b is None else self.b.found.loops[pair.b]
+        either = loop_b or loop_a
+        assert either is not None
         cycles_a, best_a = _cycles(in_a, pair.a)
         cycles_b, best_b = _cycles(in_b, pair.b)
         word, percent = change(pair, in_a, in_b)
         sides = ((in_a, pair.a), (in_b, pair.b))
         errors = [costs.errors[n] for costs, n in sides if n is not None and n in costs.errors]
         return {
-            "function": one.where,
+            "function": either.where,
             "change": word,
             "microarch": in_b.core.id,
-            "address_a": f"{was.address:#x}" if was else "",
-            "offset_a": was.offset if was else None,
+            "address_a": f"{loop_a.address:#x}" if loop_a else "",
+            "offset_a": loop_a.offset if loop_a else None,
             "cycles_a": cycles_a,
-            "address_b": f"{now.address:#x}" if now else "",
-            "offset_b": now.offset if now else None,
+            "address_b": f"{loop_b.address:#x}" if loop_b else "",
+            "offset_b": loop_b.offset if loop_b else None,
             "cycles_b": cycles_b,
             "percent": None if percent is None else round(percent, 1),
             "best_a": best_a,
             "best_b": best_b,
-            "file": one.file,
-            "section": one.section,
-            "line": self.b.source.of(now) if now else "",
+            "file": either.file,
+            "section": either.section,
+            "line": self.b.source.of(loop_b) if loop_b else "",
             "error": errors[0] if errors else "",
         }
 
     def rows(self, *, changed: bool = False) -> Rows:
-        """Return all rows, or those of loops whose cycles changed, or that came or went."""
+        """Return all rows, or those of loops that changed, came or went."""
         kept = [row for row in self.found if not changed or row["change"] not in _UNCHANGED]
         values = [tuple(row[column] for column in BUILD_COLUMNS) for row in kept]
         return Rows(tuple(BUILD_COLUMNS), values, BUILD_TYPES)
@@ -175,14 +175,14 @@ class Between:
         return [r for r in self.found if r["percent"] is not None and r["percent"] > percent]
 
     def summary(self) -> Iterator[str]:
-        """Yield sentences that say what was compared, and how many loops changed on each core."""
-        for name, one in (("A", self.a), ("B", self.b)):
-            loops = counted(len(one.found.loops), "innermost loop")
-            yield f"{name}: {one.image.path}, {loops} without calls"
+        """Yield sentences on the files compared, and the changes on each core."""
+        for name, scan in (("A", self.a), ("B", self.b)):
+            loops = counted(len(scan.found.loops), "innermost loop")
+            yield f"{name}: {scan.image.path}, {loops} without calls"
         for core in self.b.costs:
             counts = Counter(r["change"] for r in self.found if r["microarch"] == core.core.id)
-            said = [f"{counts[change]:,} {change}" for change in CHANGES if counts[change]]
-            yield f"{core.core.id}: {', '.join(said) or 'no loops'}"
+            texts = [f"{counts[change]:,} {change}" for change in CHANGES if counts[change]]
+            yield f"{core.core.id}: {', '.join(texts) or 'no loops'}"
 
 
 _UNCHANGED = (SAME, UNKNOWN)
@@ -200,15 +200,15 @@ def scan_both(asked_a: Question, asked_b: Question) -> Between:
 
 
 def answer(asked: Builds) -> Rows:
-    """Scan two builds of a binary, and say of each loop what became of it between them.
+    """Scan two builds of a binary, and compare each loop.
 
     microarch is as for scan. Loops are paired by function and by their instructions, without
-    distances and addresses. Returns a row for each loop and core, the worst news first: function
-    (and bytes behind its start), change ("hurt": its offset in file_b hurts it, that in file_a did
-    not; "fixed"; "slower" or "faster" by more than 1 % otherwise; "same"; "new", "gone"; "unknown"
+    distances and addresses. Returns a row for each loop and core, the worst change first: function
+    (and the offset in it), change ("hurt": its offset in file_b hurts it, that in file_a did not;
+    "fixed"; "slower" or "faster" by more than 1 % otherwise; "same"; "new", "gone"; "unknown"
     without a figure), microarch, address_a, offset_a (bytes mod 64) and cycles_a (an iteration, as
-    predicted) in file_a, the same in file_b, percent (how much slower it is in file_b), best_a,
-    best_b (cycles at its best place), file (in an archive), section, line and error.
+    predicted) in file_a, the same for file_b, percent (its slowdown in file_b), best_a, best_b
+    (cycles at its best offset), file (in an archive), section, line and error.
     """
     one, other = (
         Question(file, microarch=asked.microarch) for file in (asked.file_a, asked.file_b)

@@ -1,4 +1,4 @@
-"""Costs of loops at every code offset, the boundaries that they cross, and where they may lie."""
+"""Costs of loops at every code offset, the boundaries they cross, and their possible offsets."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,41 +13,41 @@ from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.images import Image
 
-LINE = 64  # bytes, after which a place is the same to every boundary of a core
+LINE = 64  # bytes of a line: code offsets repeat after it
 
 # The stretches that an iteration executes, in order, as (start, end) in the loop's code.
 Stretches = tuple[tuple[int, int], ...]
 
-# The cycles an iteration of a loop at each code offset, NaN where none can be.
+# The cycles an iteration of a loop at each code offset, NaN where it cannot be placed.
 Row = Sequence[float]
 
 
 def cycles_by_offset(
     loops: Sequence[tuple[bytes, Stretches]], core: Microarch
 ) -> tuple[list[Row], dict[int, str]]:
-    """Return the cycles an iteration of each loop (code and path), its first byte at each place.
+    """Return the cycles an iteration of each loop (code and path) at each code offset.
 
-    A row a loop, a figure a code offset: NaN where no code can lie, and where the simulator has no
-    answer; the dict says by the loop's number why that is. InputError where the core has no
-    figures.
+    One row a loop, one figure a code offset: NaN where no code can be placed, and where the
+    simulator has no answer; the dict has the reasons by the loop's number. InputError where the
+    core has no figures.
     """
     cycles, errors = Pipeline().places([(code, list(path)) for code, path in loops], core)
     figures = memoryview(cycles).cast("d")
     return [figures[at : at + LINE] for at in range(0, len(figures), LINE)], errors
 
 
-HURT = 1.3  # times the best place, from which on the place of a loop hurts it
-INDIFFERENT = 1.05  # of the worst place to the best, below which no place matters
+HURT = 1.3  # least ratio of cycles to those at the best offset of a loop that is hurt
+INDIFFERENT = 1.05  # ratio of worst to best cycles below which the offset does not matter
 
-_AT_ONCE = 2048  # loops between two words of how far it has got
-_BYTES_AT_ONCE = 1 << 25  # of loops whose parts lie far apart
+_AT_ONCE = 2048  # loops between two reports of progress
+_BYTES_AT_ONCE = 1 << 25  # bytes of one batch: loops may have parts far apart
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class CoreCosts:
-    """Costs of loops on one core: a table row each, and by number the reason where one has none."""
+    """Costs of loops on one core: a row of the table each, or the reason for none by number."""
 
     core: Microarch
     table: Sequence[Row]
@@ -56,27 +56,27 @@ class CoreCosts:
 
     @cached_property
     def cycles(self) -> list[float]:
-        """Return the cycles an iteration of each loop where it lies."""
+        """The cycles an iteration of each loop at its own offset."""
         return [row[at] for row, at in zip(self.table, self.offsets, strict=True)]
 
     @cached_property
     def best(self) -> list[float]:
-        """Return the cycles an iteration of each loop at its best place."""
+        """The cycles an iteration of each loop at its best offset."""
         return [min(known(row), default=nan) for row in self.table]
 
     @cached_property
     def worst(self) -> list[float]:
-        """Return the cycles an iteration of each loop at its worst place."""
+        """The cycles an iteration of each loop at its worst offset."""
         return [max(known(row), default=nan) for row in self.table]
 
     @cached_property
     def hurt(self) -> list[bool]:
-        """Say of each loop whether its place hurts it."""
+        """For each loop, True if its offset hurts it."""
         return _over(self.cycles, self.best, HURT)
 
     @cached_property
     def depends(self) -> list[bool]:
-        """Say of each loop whether its cycles depend on its place."""
+        """For each loop, True if its cycles depend on its offset."""
         return _over(self.worst, self.best, INDIFFERENT)
 
 
@@ -85,18 +85,18 @@ def cost(
 ) -> list[CoreCosts]:
     """Return the cycles of loops on each core at every code offset.
 
-    A loop has no figures on a core that lacks a feature which it needs, or of which an instruction
-    is not known. progress is called with loops done and all of them, over all cores.
+    A loop has no figures on a core that lacks a feature of it, or does not know one of its
+    instructions. progress is called with the number of loops done and of all, over all cores.
     """
     outlined: list[Outline | None] = [None] * len(loops)
     if loops:
         seen = outlines(loops[0].isa, [loop.executed for loop in loops])
         outlined = [one if isinstance(one, Outline) else None for one in seen]
     offsets = [loop.offset for loop in loops]
-    none = [nan] * LINE
+    no_figures = [nan] * LINE
     out = []
     for number, core in enumerate(cores):
-        table: list[Row] = [none] * len(loops)
+        table: list[Row] = [no_figures] * len(loops)
         errors: dict[int, str] = {}
         able = []
         for n, (loop, outline) in enumerate(zip(loops, outlined, strict=True)):
@@ -107,15 +107,15 @@ def cost(
             else:
                 missing = lacking(core.isa, loop.executed, outline.needs, core.features)
                 errors[n] = f"{missing}, which {core.id} lacks"
-        # Loops alike in code are simulated once where they come in one call.
+        # Equal loops are simulated once if they are in one batch.
         able.sort(key=lambda n: (loops[n].executed, loops[n].path))
         done = number * len(loops)
-        for some in _batches(able, loops):
-            rows, why = cycles_by_offset([(loops[n].code, loops[n].path) for n in some], core)
-            for n, row in zip(some, rows, strict=True):
+        for batch in _batches(able, loops):
+            rows, reasons = cycles_by_offset([(loops[n].code, loops[n].path) for n in batch], core)
+            for n, row in zip(batch, rows, strict=True):
                 table[n] = row
-            errors |= {some[n]: said for n, said in why.items()}
-            done += len(some)
+            errors |= {batch[n]: reason for n, reason in reasons.items()}
+            done += len(batch)
             if progress:
                 progress(done, len(cores) * len(loops))
         out.append(CoreCosts(core, table, errors, offsets))
@@ -123,17 +123,17 @@ def cost(
 
 
 def _batches(numbers: Sequence[int], loops: Sequence[ScannedLoop]) -> Iterator[list[int]]:
-    """Yield some loops after the other, as many as one call takes."""
-    some: list[int] = []
+    """Yield loops in batches for one call."""
+    batch: list[int] = []
     size = 0
     for n in numbers:
-        some.append(n)
+        batch.append(n)
         size += loops[n].length
-        if len(some) == _AT_ONCE or size > _BYTES_AT_ONCE:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def known(row: Row) -> list[float]:
@@ -142,7 +142,7 @@ def known(row: Row) -> list[float]:
 
 
 def best_offset(row: Row) -> int:
-    """Return the first code offset at which a loop takes fewest cycles; one has to have figures."""
+    """Return the first code offset with the fewest cycles; one has to have figures."""
     return list(row).index(min(known(row)))
 
 
@@ -151,21 +151,21 @@ def _over(some: Sequence[float], others: Sequence[float], times: float) -> list[
 
 
 BOUNDARY_SIZES = (16, 32, 64)
-_AS_MUCH = 0.5  # of what is lost here, from which on another place counts as one that hurts
+_AS_MUCH = 0.5  # share of the loss at its offset from which another offset counts as slow
 
-# What a branch behind it may be one uop with: boundaries inside of the pair are its own.
+# Instructions that may fuse with a branch: boundaries inside the pair are the branch's.
 _FUSED = ("cmp", "test", "add", "sub", "and", "inc", "dec")
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """A boundary of so many bytes, and what of the loop crosses it.
+    """A boundary of a size in bytes, and the part of the loop that crosses it.
 
-    crossed is "loop" (wherever in it before its last branch), "branch" (the last one, with what
-    fuses with it, crosses it or ends at it), "start" (the loop begins at it), an instruction as
-    "movq+0x12" (how far behind the first byte), a stretch of several as "+0x12..+0x20", or ""
-    where no such boundary lies in the loop: then it is its place between two of them. at is where
-    that boundary lies, in bytes from the loop's first one; None where none does.
+    crossed is "loop" (anywhere before its last branch), "branch" (the last one, with the
+    instruction fused with it, crosses it or ends at it), "start" (the loop begins at it), an
+    instruction as "movq+0x12" (with its offset), a stretch of several as "+0x12..+0x20", or "" if
+    no such boundary is inside the loop: the position between two of them counts then. at is the
+    offset of the boundary in the loop; None without one.
     """
 
     size: int
@@ -174,16 +174,16 @@ class Boundary:
 
 
 def boundary(loop: ScannedLoop, cycles: Row) -> Boundary | None:
-    """Return the boundary that hurts a loop, given its cycles at each place; None where none does.
+    """Return the boundary that slows a loop down, by its cycles at each offset; None without one.
 
-    One does where the loop takes 1.05 times the cycles of its best place or more.
+    The loop has to take at least 1.05 times the cycles of its best offset.
     """
     here = cycles[loop.offset]
     if isnan(here) or here < INDIFFERENT * (best := min(known(cycles))):
         return None
     slow = [one >= best + _AS_MUCH * (here - best) for one in cycles]
     size = next(s for s in BOUNDARY_SIZES if slow == slow[:s] * (LINE // s))
-    # A boundary before byte x of the loop: bytes from its first one, mod the size.
+    # Positions x of a boundary before byte x of the loop, mod the size.
     hurts = {-at % size for at in range(LINE) if slow[at]}
     harmless = {-at % size for at in range(LINE) if not isnan(cycles[at])} - hurts
     return Boundary(size, *_crossed(loop, size, hurts, harmless))
@@ -213,19 +213,19 @@ def _crossed(
 
 
 def _executed(loop: ScannedLoop, at: int) -> bool:
-    """Say whether a place of a loop lies in or at the end of what an iteration executes."""
+    """True if an offset in a loop is inside or at the end of the executed code."""
     return any(start <= at <= end for start, end in loop.path)
 
 
 def _instructions(loop: ScannedLoop) -> Iterator[Instruction]:
-    """Yield the instructions of the path, addresses counted from the loop's first byte."""
+    """Yield the instructions of the path, with addresses from the loop's first byte."""
     code = loop.code
     for start, end in loop.path:
         yield from decode(loop.isa, code[start:end], start)
 
 
 def _branch(code: Sequence[Instruction]) -> range:
-    """Return the place of a boundary in the last branch, or right behind it."""
+    """Return the positions of a boundary inside the last branch, or right after it."""
     *_, before, last = [None, *code]
     assert last is not None
     fuses = before is not None and before.end == last.address and last.flow.value == "branch"
@@ -235,7 +235,7 @@ def _branch(code: Sequence[Instruction]) -> range:
 
 
 def _run(hurts: set[int], at: int, size: int) -> set[int]:
-    """Return the places next to each other, around one of them, that hurt."""
+    """Return the contiguous slow positions around one of them."""
     run = {at}
     for step in (1, -1):
         near = (at + step) % size
@@ -246,9 +246,9 @@ def _run(hurts: set[int], at: int, size: int) -> set[int]:
 
 
 def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> tuple[str, int | None]:
-    """Return the bytes around a boundary in the loop, between which it may lie and hurt as much.
+    """Return the range of positions around a boundary in the loop with as large a loss.
 
-    Behind them is where it lies.
+    The second value is the boundary's position.
     """
     for x in here:
         if 0 < x < length:
@@ -261,17 +261,17 @@ def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> tupl
     return "", None
 
 
-_MOST = 0.9  # of a section's routines that start aligned: others were put where they are by hand
+_MOST = 0.9  # share of a section's routines that start aligned: others were placed by hand
 _STEP = {"x86_64": 1, "arm64": 4}  # bytes: where an instruction may begin
 
-# What routines' starts are multiples of, by archive member and section.
+# The alignment of routines, by archive member and section.
 Alignments = Mapping[tuple[str, str], int]
 
 
 def start_alignments(image: Image) -> Alignments:
-    """Return for each section of a file what its routines' starts are aligned to, 1 to 64.
+    """Return the alignment of routines in each section of a file, 1 to 64.
 
-    A section of an object lies anywhere that its own alignment allows.
+    In an object it is at most the section's own.
     """
     out = {}
     for section in image.sections:
@@ -291,7 +291,7 @@ def common_alignment(starts: Collection[int]) -> int:
 
 
 def linked(section: Section) -> int:
-    """Return the linker's alignment of an object's section, 1 to 64; 64 where it lies fixed.
+    """Return the linker's alignment of an object's section, 1 to 64; 64 at a fixed address.
 
     A damaged file may hold an alignment that is no power of two.
     """
@@ -299,7 +299,7 @@ def linked(section: Section) -> int:
 
 
 def start_alignment(loop: ScannedLoop, known: Alignments) -> int:
-    """Return the alignment of a loop's routine; an instruction's where unknown."""
+    """Return the alignment of a loop's routine; that of instructions where unknown."""
     least = _STEP[loop.isa]
     aligned = max(known.get((loop.file, loop.section), least), least)
     start = loop.address - loop.into
@@ -307,5 +307,5 @@ def start_alignment(loop: ScannedLoop, known: Alignments) -> int:
 
 
 def shifted_offsets(into: int, step: int) -> list[int]:
-    """Return the code offsets of what begins so many bytes behind any multiple of a step."""
+    """Return the code offsets of code at a distance from any multiple of a step."""
     return sorted({(into + start) % LINE for start in range(0, LINE, step)})

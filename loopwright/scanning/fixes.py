@@ -1,4 +1,4 @@
-"""Fixes of loops that their code offset hurts: other encodings, alignments; the smallest first."""
+"""Fixes of loops that their code offset hurts: alignments and encodings, the smallest first."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,9 +36,9 @@ _FORMS = {value: name for name, value in vars(iced.Code).items() if isinstance(v
 
 @dataclass(frozen=True)
 class Encoded:
-    """A loop with one instruction encoded anew: code and path, how many bytes longer, and what.
+    """A loop with one instruction in another encoding: code, path, and the increase in bytes.
 
-    at is where the instruction begins, and how says what it is to be, e.g. "{disp32} mov ...".
+    at is the offset of the instruction, how its text with the encoding, e.g. "{disp32} mov ...".
     """
 
     code: bytes
@@ -51,7 +51,7 @@ class Encoded:
 def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
     """Yield a loop with each of its executed instructions in each other encoding.
 
-    Nothing where bytes of it are no instructions, since what lies behind them cannot be moved.
+    Nothing where bytes of it are no instructions, since the code after them cannot be moved.
     """
     instructions = list(iced.Decoder(64, code))
     if not instructions or any(ins.is_invalid for ins in instructions):
@@ -68,7 +68,7 @@ def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
 
 
 def taking(code: bytes, more: int) -> str:
-    """Name the last instruction of code that another encoding makes so many bytes longer, or ""."""
+    """Return the last instruction of code with an encoding so many bytes longer, or ""."""
     for ins in reversed(list(iced.Decoder(64, code))):
         for new, word in () if ins.is_invalid else others(ins, code[ins.ip : ins.next_ip]):
             if len(new) - ins.len == more and word:
@@ -77,7 +77,7 @@ def taking(code: bytes, more: int) -> str:
 
 
 def others(ins: iced.Instruction, old: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield other bytes of an instruction, and the assembler's word that asks for them."""
+    """Yield other encodings of an instruction, with the assembler's prefix for each."""
     if ins.flow_control != iced.FlowControl.NEXT:
         return
     seen = {old}
@@ -104,7 +104,7 @@ def _tried(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _has_displacement(ins: iced.Instruction) -> bool:
-    """Say whether an operand is memory with a base, whose displacement has two lengths."""
+    """True if an operand is memory with a base, whose displacement has two lengths."""
     base = ins.memory_base
     memory = any(ins.op_kind(n) == iced.OpKind.MEMORY for n in range(ins.op_count))
     return memory and base not in (iced.Register.NONE, iced.Register.RIP, iced.Register.EIP)
@@ -116,26 +116,26 @@ def _signed(ins: iced.Instruction) -> int:
 
 
 def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool = False) -> bytes:
-    """Return an instruction's bytes, b"" where it has none of that form.
+    """Return an instruction's bytes, b"" where it has no such encoding.
 
-    displacement says how many bytes it has at least, None as few as can be.
+    displacement is its least number of bytes, None for as few as possible.
     """
     encoder = iced.Encoder(64)
     encoder.prevent_vex2 = vex3
-    one = ins.copy()
-    if _has_displacement(one):
-        small = _signed(one) in _DISP8
-        least = (1 if _signed(one) else 0) if small else 8
-        one.memory_displ_size = least if displacement is None else displacement
+    copy = ins.copy()
+    if _has_displacement(copy):
+        small = _signed(copy) in _DISP8
+        least = (1 if _signed(copy) else 0) if small else 8
+        copy.memory_displ_size = least if displacement is None else displacement
     try:
-        encoder.encode(one, ins.ip)
+        encoder.encode(copy, ins.ip)
     except ValueError:
         return b""
     return bytes(encoder.take_buffer())
 
 
 def _short_immediate(ins: iced.Instruction) -> bytes:
-    """Return an instruction with its immediate in one byte, b"" where it has no such form."""
+    """Return an instruction with a one-byte immediate, b"" where it has none."""
     last = ins.op_count - 1
     width = _LONG_IMMEDIATES.get(ins.op_kind(last)) if last > 0 else None
     if width is None:
@@ -147,15 +147,15 @@ def _short_immediate(ins: iced.Instruction) -> bytes:
     value = ins.immediate(last)
     if code is None or (value + 128) % (1 << width) >= 256:
         return b""
-    one = ins.copy()
-    one.code = code
-    one.set_op_kind(last, _SHORT_IMMEDIATES[width])
-    one.set_immediate_i32(last, (value + 128) % (1 << width) - 128)
-    return _encode(one)
+    copy = ins.copy()
+    copy.code = code
+    copy.set_op_kind(last, _SHORT_IMMEDIATES[width])
+    copy.set_immediate_i32(last, (value + 128) % (1 << width) - 128)
+    return _encode(copy)
 
 
 def _opcode(old: bytes) -> int | None:
-    """Return the place for a REX prefix, None if there is one."""
+    """Return the offset for a REX prefix, None if there is one."""
     at = 0
     while at < len(old) and old[at] in (0x66, 0xF2, 0xF3, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0):
         at += 1
@@ -163,7 +163,7 @@ def _opcode(old: bytes) -> int | None:
 
 
 def _same(ins: iced.Instruction, new: bytes) -> bool:
-    """Say whether bytes are one instruction that reads as the other does."""
+    """True if bytes are one instruction with the same text as another."""
     if not new or len(new) > 15:
         return False
     decoded = iced.Decoder(64, new, ip=ins.ip).decode()
@@ -182,7 +182,7 @@ def _how(word: str, ins: iced.Instruction) -> str:
 def _moved_branches(
     code: bytes, instructions: list[iced.Instruction], changed: iced.Instruction, new: bytes
 ) -> bytes | None:
-    """Return the code with an instruction in other bytes, None where a branch does not reach."""
+    """Return the code with an instruction replaced; None where a branch cannot reach."""
     at, longer = changed.ip, len(new) - changed.len
     out = bytearray()
     for ins in instructions:
@@ -199,7 +199,7 @@ def _moved_branches(
 
 
 def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
-    """Return a branch whose distance is what it is after all behind `at` has moved."""
+    """Return a branch with its distance after the code behind `at` has moved."""
     target = ins.near_branch_target
     target = target - (1 << 64) if target >> 63 else target
     moved = longer * ((target > at) - (ins.ip > at))
@@ -221,19 +221,19 @@ def _path(path: Stretches, at: int, longer: int) -> Stretches:
     return tuple((start + longer * (start > at), end + longer * (end > at)) for start, end in path)
 
 
-# What may be done; of two that cost as many bytes the first is taken.
+# Kinds of fixes; of two with the same cost in bytes the first is chosen.
 KINDS = ("shorter", "align", "routine", "longer", "pad", "align, pad")
 ALIGNMENTS = (16, 32, 64)
-_PADS = range(1, 32)  # bytes: more than an alignment to 32 would add at most is none that is small
+_PADS = range(1, 32)  # bytes of padding: at most those of an alignment to 32
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A change: at which code offsets the loop may lie after it, and the bytes that it adds.
+    """A change of a loop: its possible code offsets afterwards, and the bytes added.
 
     kind is "shorter" or "longer" (another encoding of an instruction), "align" (of the loop's first
     byte), "routine" (of the routine's start), "pad" (bytes before the loop) or "align, pad". A
-    routine's padding lies outside of it and is never executed.
+    routine's padding is outside of it and never executed.
     """
 
     kind: str
@@ -249,7 +249,7 @@ class Candidate:
 def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     """Yield the fixes that move a loop unchanged; aligned is its routine's alignment.
 
-    Of a loop that a compiler made it is what one can tell the compiler.
+    For a compiled loop they are those that options of the compiler can request.
     """
     now = shifted_offsets(loop.into, aligned)
     step = _step(loop)
@@ -262,7 +262,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         alignment: int,
         pad: int = 0,
     ) -> Candidate:
-        """Return a change that adds as many bytes as one of some, each as likely."""
+        """Return a change that adds one of several numbers of bytes, all equally likely."""
         expected, most = mean(bytes_), max(bytes_)
         said = f"{words}{_cost(expected, most)}"
         return Candidate(kind, tuple(places), expected, most, said, alignment, pad)
@@ -287,7 +287,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
 
 
 def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
-    """Return another encoding as a change of a loop that stays where it is."""
+    """Return another encoding as a change of a loop that is not moved."""
     kind = "longer" if one.longer > 0 else "shorter"
     words = f"{kind} encoding, {one.longer:+d} B"
     places = tuple(shifted_offsets(loop.into, aligned))
@@ -295,7 +295,7 @@ def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
 
 
 def by_hand(loop: ScannedLoop) -> bool:
-    """Say whether someone may write its instructions: not of a loop that a compiler made."""
+    """True if the loop's instructions may be changed: it is not from a compiler."""
     file, _, _ = loop.line.rpartition(":")
     return not file or file.endswith((".S", ".s"))
 
@@ -308,9 +308,9 @@ def _cost(expected: float, most: int) -> str:
     return f", +{most} B" if expected == most else f", +{most} B at most"
 
 
-MOST_LOSS = 1.01  # times what a core takes now: what a fix or a patch may cost it
-_GAIN = 1.1  # times faster on each core that is hurt: what a fix has to bring that is not good
-_NEAR = 1e-9  # cycles are sums of whole ones over iterations
+MOST_LOSS = 1.01  # largest ratio of cycles after a fix to those before, on any core
+_GAIN = 1.1  # least speed-up on each hurt core by a fix that does not reach the best offset
+_NEAR = 1e-9  # rounding error of cycles
 
 NEVER_MIND, NONE = "not needed", "none"
 
@@ -319,7 +319,7 @@ NEVER_MIND, NONE = "not needed", "none"
 class Effect:
     """The effect of a fix on a core: cycles an iteration now, at the best offset, and after it.
 
-    after is the worst of the places where the loop may then lie.
+    after is at the worst of the offsets that are then possible.
     """
 
     now: float
@@ -328,17 +328,17 @@ class Effect:
 
     @property
     def hurt(self) -> bool:
-        """Say whether its place hurts the loop on this core."""
+        """True if its offset hurts the loop on this core."""
         return self.now >= HURT * self.best - _NEAR
 
     @property
     def harmless(self) -> bool:
-        """Say whether the fix leaves the core as it is, or better."""
+        """True if the loop is not slower on this core after the fix."""
         return not costs_more(self.after, self.now)
 
     @property
     def good(self) -> bool:
-        """Say whether every place is as good as the best, where the loop is hurt now."""
+        """True if every possible offset is as good as the best, where the loop is hurt now."""
         return self.harmless and (not self.hurt or self.after <= INDIFFERENT * self.best + _NEAR)
 
 
@@ -346,9 +346,9 @@ class Effect:
 class Fix:
     """A fix of a loop, its cost and its gain.
 
-    candidate is None where there is nothing to do ("not needed"), nothing that helps ("none") or no
-    core with a figure (""). effects are by core; note says what the fix leaves open, or which core
-    stands in the way. aligned is what the start of the routine is known to be a multiple of.
+    candidate is None where a fix is "not needed", where none helps ("none"), or no core has a
+    figure (""). effects are by core; note names the remaining loss, or the core that prevents a
+    fix. aligned is the known alignment of the routine.
     """
 
     words: str
@@ -359,13 +359,13 @@ class Fix:
 
 
 def costs_more(after: float, before: float) -> bool:
-    """Say whether cycles after a change are more than it may cost."""
+    """True if cycles after a change exceed the allowed loss."""
     return after > MOST_LOSS * before + _NEAR
 
 
 _SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
 
-# By core, the cycles at each place.
+# The cycles at each offset, by core.
 _Table = Mapping[str, Row]
 
 
@@ -380,16 +380,18 @@ def find_fixes(
 ) -> list[Fix]:
     """Return for each loop the fix that adds fewest bytes and serves all cores of its costs.
 
-    A fix serves if at every place that it leaves possible the loop is as good as at its best on
+    A fix serves if at every offset that it leaves possible the loop is as good as at its best on
     each core that is hurt now, and no core gets slower by more than 1 %. Where there is none, it is
-    the one that brings the hurt ones nearest to that. Every fix is predicted: moved code at its
-    new places, encoded code as it is then. starts says what routines' starts are aligned to, line
-    where in the source a loop is: what a compiler made is fixed only by what one can tell it.
-    kinds are those of candidates that may be named, and least an alignment that they need to have;
-    only has the numbers of the loops asked about.
+    the one that brings the hurt ones nearest to that. Every fix is predicted: moved code at its new
+    offsets, another encoding by its new code. starts has the alignment of routines, line returns a
+    loop's source line: a compiled loop is fixed only by options of the compiler. kinds are the
+    allowed kinds of candidates, and least their least alignment; only has the numbers of the loops
+    to fix.
     """
-    hurt = {n for one in costs for n, badly in enumerate(one.hurt) if badly}
-    answered = {n for one in costs for n, cycles in enumerate(one.cycles) if not isnan(cycles)}
+    hurt = {n for core_costs in costs for n, badly in enumerate(core_costs.hurt) if badly}
+    answered = {
+        n for core_costs in costs for n, cycles in enumerate(core_costs.cycles) if not isnan(cycles)
+    }
     numbers = sorted(hurt if only is None else hurt & set(only))
     of_code = set(kinds) & {"shorter", "longer"}
     bad = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
@@ -399,11 +401,15 @@ def find_fixes(
         if loop.split:
             out[n] = Fix(NONE, note=_SPLIT)
             continue
-        table = {one.core.id: one.table[n] for one in costs if not isnan(one.cycles[n])}
+        table = {
+            core_costs.core.id: core_costs.table[n]
+            for core_costs in costs
+            if not isnan(core_costs.cycles[n])
+        }
         aligned = start_alignment(loop, starts)
-        moves = [(one, table) for one in realignments(loop, aligned)]
-        every = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
-        tried = [pair for pair in every if pair[0].alignment >= least]
+        moves = [(core_costs, table) for core_costs in realignments(loop, aligned)]
+        candidates_ = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
+        tried = [pair for pair in candidates_ if pair[0].alignment >= least]
         out[n] = _fix(loop, table, aligned, tried)
     return out
 
@@ -411,29 +417,33 @@ def find_fixes(
 def _encoded(
     loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], starts: Alignments
 ) -> list[list[tuple[Candidate, _Table]]]:
-    """Return for each loop its other encodings, and what they take at each place."""
-    found = [
-        (n, reencoded(loop, start_alignment(loop, starts), one))
+    """Return for each loop its other encodings, and their cycles at each offset."""
+    reencodings = [
+        (n, reencoded(loop, start_alignment(loop, starts), encoding))
         for n, loop in enumerate(loops)
         if by_hand(loop) and loop.isa == "x86_64" and not loop.split
-        for one in encodings(loop.code, loop.path)
+        for encoding in encodings(loop.code, loop.path)
     ]
-    shapes = [(c.encoded.code, c.encoded.path) for _, c in found if c.encoded]
-    tables = {one.core.id: cycles_by_offset(shapes, one.core)[0] for one in costs} if shapes else {}
+    shapes = [(c.encoded.code, c.encoded.path) for _, c in reencodings if c.encoded]
+    tables = (
+        {encoding.core.id: cycles_by_offset(shapes, encoding.core)[0] for encoding in costs}
+        if shapes
+        else {}
+    )
     out: list[list[tuple[Candidate, _Table]]] = [[] for _ in loops]
-    for row, (n, candidate) in enumerate(found):
+    for row, (n, candidate) in enumerate(reencodings):
         out[n].append((candidate, {core: table[row] for core, table in tables.items()}))
     return out
 
 
 def _fix(
-    loop: ScannedLoop, now: _Table, aligned: int, what: Sequence[tuple[Candidate, _Table]]
+    loop: ScannedLoop, now: _Table, aligned: int, candidates: Sequence[tuple[Candidate, _Table]]
 ) -> Fix:
-    tried = [(one, _effects(loop, now, one, after)) for one, after in what]
+    tried = [(candidate, _effects(loop, now, candidate, after)) for candidate, after in candidates]
     tried.sort(key=lambda pair: (pair[0].expected, KINDS.index(pair[0].kind)))
-    for one, effects in tried:
+    for candidate, effects in tried:
         if all(effect.good for effect in effects.values()):
-            return Fix(one.words, one, effects, aligned=aligned)
+            return Fix(candidate.words, candidate, effects, aligned=aligned)
     harmless = [pair for pair in tried if all(e.harmless for e in pair[1].values())]
     nearest = min(harmless, key=lambda pair: _distance(pair[1]), default=None)
     if nearest and all(e.now >= _GAIN * e.after for e in _hurt(nearest[1])):
@@ -458,17 +468,19 @@ def _hurt(effects: Mapping[str, Effect]) -> Iterator[Effect]:
 
 
 def _distance(effects: Mapping[str, Effect]) -> float:
-    """Return the worst offset's cycles over the best one's, on the cores that are hurt."""
+    """Return the largest ratio of cycles after a fix to the best, on the hurt cores."""
     return max(effect.after / effect.best for effect in _hurt(effects))
 
 
 def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
-    """Name the smallest fix that would do, but for the cores that it makes worse."""
-    for one, effects in tried:
+    """Return the smallest fix for the hurt cores, with the cores that it slows down."""
+    for candidate, effects in tried:
         if all(effect.after <= INDIFFERENT * effect.best + _NEAR for effect in _hurt(effects)):
             worse = {c: e.after / e.now for c, e in effects.items() if not e.harmless}
-            said = ", ".join(f"{core} {100 * (by - 1):+.0f} %" for core, by in worse.items())
-            return f"{one.words} would do, but for {said}"
+            slower = ", ".join(
+                f"{core} {100 * (ratio - 1):+.0f} %" for core, ratio in worse.items()
+            )
+            return f"{candidate.words} would do, but for {slower}"
     return "no code offset that it can be moved to is good"
 
 
@@ -480,8 +492,8 @@ _INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
     """Describe the fix of a loop that needs one, its bytes and its gain.
 
-    alike is how many loops its routine has, which a compiler aligns together; before is the code of
-    the routine up to the loop, whose instructions may be made longer in the place of padding.
+    alike is the number of loops in its routine, which a compiler aligns together; before is the
+    code of the routine up to the loop, whose instructions may be lengthened in place of padding.
     """
     if fix.candidate is None:
         return f"no fix: {fix.note}"
@@ -546,7 +558,7 @@ def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
 
 
 def _told_rustc(one: Candidate) -> str:
-    """Name the option of rustc, which aligns all of a crate alike."""
+    """Return the option of rustc, which aligns all of a crate."""
     if one.kind == "routine":
         flag = f"-Zmin-function-alignment={one.alignment}"
         every = "which pads every function there"
@@ -556,7 +568,7 @@ def _told_rustc(one: Candidate) -> str:
 
 
 def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
-    """Name the cost of the function's other loops, aligned with one."""
+    """Return the cost of aligning the function's other loops as well."""
     most = one.alignment - 1
     if not loop.function:
         return f" for this loop, and up to {most} B for each other one of that function"
@@ -572,11 +584,11 @@ def _bytes(one: Candidate) -> str:
 
 
 def _brings(fix: Fix) -> str:
-    said = [
+    texts = [
         f"{core} {effect.now:.2f} -> {effect.after:.2f}"
         for core, effect in fix.effects.items()
         if abs(effect.after - effect.now) > 0.01 * effect.now
     ]
-    others = len(fix.effects) - len(said)
+    others = len(fix.effects) - len(texts)
     rest = f", {others} other{'s' * (others > 1)} within 1 %" if others else ""
-    return f"predicted cycles an iteration: {', '.join(said)}{rest}"
+    return f"predicted cycles an iteration: {', '.join(texts)}{rest}"

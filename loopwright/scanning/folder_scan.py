@@ -1,4 +1,4 @@
-"""Scan a folder of files, one after another or on a Dask cluster, into one table."""
+"""Scan of a folder's files, one after another or on a Dask cluster, into one table."""
 
 import csv
 import hashlib
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):\d{1,5}")
-_ANSWER = 10  # s that a scheduler has to answer in
-_ARRIVE = 30  # s that the first worker has to come in
+_ANSWER = 10  # s to wait for a scheduler's answer
+_ARRIVE = 30  # s to wait for the first worker
 
 
 @contextmanager
 def connected(where: str) -> Iterator["Client"]:
     """Yield a client of the Dask scheduler at HOST:PORT, or of workers here where it is "local".
 
-    InputError where Dask is not installed, where no scheduler answers or none of its workers comes,
-    and where a worker has no loopwright, or another one, or other cores.
+    InputError where Dask is not installed, no scheduler answers or has a worker, and where a worker
+    lacks loopwright, or has another version or other cores.
     """
     try:
         from distributed import Client, LocalCluster
@@ -47,7 +47,7 @@ def connected(where: str) -> Iterator["Client"]:
         raise InputError(
             "dask.distributed is not here: pip install 'loopwright[cluster]', or leave --dask out"
         ) from None
-    # What workers were lost the rows say; a warning each is noise.
+    # The rows name the lost workers; Dask's warnings would repeat them.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if where == LOCAL:
         with (
@@ -63,10 +63,10 @@ def connected(where: str) -> Iterator["Client"]:
     try:
         client = Client(where, timeout=_ANSWER)
     except (OSError, ValueError) as error:
-        said = str(error).splitlines()[0] if str(error) else "no answer"
+        reason = str(error).splitlines()[0] if str(error) else "no answer"
         raise InputError(
-            f"no Dask scheduler at {where}: {said}; start one with `dask scheduler`, or say --dask "
-            "local"
+            f"no Dask scheduler at {where}: {reason}; start one with `dask scheduler`, or "
+            "say --dask local"
         ) from None
     with client:
         _wait_for_one(client, where)
@@ -99,24 +99,24 @@ def _wait_for_one(client: "Client", where: str) -> None:
 
 
 def _hold_to_one_loopwright(client: "Client") -> None:
-    """Raise InputError unless all workers have what this machine has."""
+    """Raise InputError unless all workers have this machine's loopwright and cores."""
     ours = identity()
-    for worker, said in client.run(identity, on_error="return").items():
-        if isinstance(said, ModuleNotFoundError):
+    for worker, theirs in client.run(identity, on_error="return").items():
+        if isinstance(theirs, ModuleNotFoundError):
             raise InputError(f"worker {worker} has no loopwright; install {ours} there")
-        if isinstance(said, Exception):
-            raise InputError(f"worker {worker} does not answer: {type(said).__name__}: {said}")
-        if said != ours:
-            raise InputError(f"worker {worker} has {said}, and here is {ours}; install the same")
+        if isinstance(theirs, Exception):
+            raise InputError(f"worker {worker} does not answer: {type(theirs).__name__}: {theirs}")
+        if theirs != ours:
+            raise InputError(f"worker {worker} has {theirs}, and here is {ours}; install the same")
 
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AHEAD = 4  # tasks for each thread of a worker: memory stays flat, and nobody waits
-_LOOK = 2.0  # s between looks at whether anybody is left
-_FETCH = 10.0  # s that a result has to come in
-_ALONE = 60.0  # s without a worker after which nobody is waited for
+_AHEAD = 4  # tasks for each thread of a worker: bounds memory, and keeps workers busy
+_LOOK = 2.0  # s between checks for workers
+_FETCH = 10.0  # s to wait for a result
+_ALONE = 60.0  # s to wait for a new worker after the last one is lost
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,8 @@ def each(
 ) -> Iterator[Done[R]]:
     """Yield the function's result for each item once, in the order of completion.
 
-    What a worker had when it was lost goes to another one. An item that takes four workers with it
-    is lost; an error that the function raises is raised here. InputError where no worker is left
-    for so many seconds.
+    The items of a lost worker go to another one. An item that ends four workers is lost; an error
+    of the function is raised here. InputError after so many seconds without a worker.
     """
     from distributed.scheduler import KilledWorker
 
@@ -162,7 +161,7 @@ def each(
             number = running.pop(future)
             try:
                 yield Done(number, future.result(timeout=_FETCH))
-            except TimeoutError:  # its worker was lost with what it had made
+            except TimeoutError:  # its worker was lost together with the result
                 running[future] = number
             except KilledWorker:
                 yield Done(number, lost="it took every worker with it that tried it")
@@ -173,7 +172,7 @@ def each(
 
 
 def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
-    """Return those that have ended as soon as one has; none where none does for a while."""
+    """Return the futures that have ended, as soon as one has; none after a while."""
     from distributed import wait
 
     try:
@@ -186,7 +185,7 @@ def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
 
 
 def _workers(client: "Client") -> dict[str, int]:
-    """Return the workers' addresses and threads; none where the scheduler does not answer."""
+    """Return the workers' addresses and threads; none if the scheduler does not answer."""
     try:
         found: dict[str, int] = client.nthreads()
     except OSError:
@@ -195,7 +194,7 @@ def _workers(client: "Client") -> dict[str, int]:
 
 
 def _checked(expected: str, function: Callable[[T], R], item: T) -> R:
-    """Run a task; a worker that came late may have another loopwright."""
+    """Run a task; a worker that joined late may have another loopwright."""
     if (here := identity()) != expected:
         raise InputError(f"a worker has {here}, and {expected} is asked for; install the same")
     return function(item)
@@ -206,7 +205,7 @@ Write = Callable[[Sequence[Sequence[Any]]], None]
 
 @contextmanager
 def written_table(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
-    """Yield a writer of rows for a file of these columns; it appears when all are there.
+    """Yield a writer of rows for a file of these columns; the file appears when it is complete.
 
     path ends in .csv or .parquet; columns have their Arrow types, "string", "int64", "uint64" or
     "float64". InputError where it ends otherwise, cannot be written, or pyarrow is missing.
@@ -259,7 +258,7 @@ COLUMNS = {name: _TYPES.get(name, "string") for name in scan.COLUMNS}
 class Scanned:
     """The result of a folder's scan: files scanned, rows written, files left out with the reason.
 
-    same are files with the content of another one, whose rows stand for both.
+    same are files with the content of another one, whose rows count for both.
     """
 
     files: int = 0
@@ -277,14 +276,14 @@ def scan_folder(
     dask: str | None = None,
     progress: Progress | None = None,
 ) -> Scanned:
-    """Scan every file with code below a folder into out, a CSV or Parquet file, as they are done.
+    """Scan every file with code below a folder into out, a CSV or Parquet file.
 
     Rows are those of scan of each file, with its path in the folder before them (binary), in the
-    order of paths whoever is done first; microarch left out are the targets, which are the same on
-    every worker. A file that cannot be scanned has no rows, and one with the content of another is
-    not scanned again. With dask, HOST:PORT or "local", workers scan; the folder has to be theirs by
-    the same name. progress is called with files done and all of them. InputError where the folder
-    holds no code or out cannot be written.
+    order of paths; microarch left out are the targets, which are the same on every worker. A file
+    that cannot be scanned has no rows, and one with the content of another is not scanned again.
+    With dask, HOST:PORT or "local", workers scan; the folder has to have the same name there.
+    progress is called with the number of files done and of all. InputError where the folder holds
+    no code or out cannot be written.
     """
     scan = partial(_scan, microarch or hosts.TARGETS, features)
     return gather(Path(folder), Path(out), scan, COLUMNS, dask, progress)
@@ -302,29 +301,29 @@ def gather(
     dask: str | None = None,
     progress: Progress | None = None,
 ) -> Scanned:
-    """Write what scan says of each file of a folder; columns are its, with their Arrow types."""
+    """Write the rows of scan for each file of a folder; columns have their Arrow types."""
     files, same = images.listed_files(folder)
-    found = Scanned(same=same)
-    one = partial(_one, scan)
+    scanned = Scanned(same=same)
+    scan_one = partial(_one, scan)
     with ExitStack() as stack:
         write = stack.enter_context(written_table(out, {"binary": "string", **columns}))
         if dask is None:
-            results: Iterable[tuple[int, Rows | str]] = enumerate(map(one, files))
+            results: Iterable[tuple[int, Rows | str]] = enumerate(map(scan_one, files))
         else:
             client = stack.enter_context(connected(dask))
-            done = each(client, one, [path.absolute() for path in files])
+            done = each(client, scan_one, [path.absolute() for path in files])
             results = ((x.number, x.lost if x.result is None else x.result) for x in done)
         for number, result in _in_order(results):
             name = files[number].relative_to(folder)
             if isinstance(result, str):
-                found.refused[name] = result
+                scanned.refused[name] = result
             else:
                 write([(str(name), *row) for row in result.only(columns).values])
-                found.files += 1
-                found.rows += len(result.values)
+                scanned.files += 1
+                scanned.rows += len(result.values)
             if progress:
                 progress(number + 1, len(files))
-    return found
+    return scanned
 
 
 def _one(scan: Scan, path: Path) -> Rows | str:
@@ -335,7 +334,7 @@ def _one(scan: Scan, path: Path) -> Rows | str:
 
 
 def _in_order(results: Iterable[tuple[int, Rows | str]]) -> Iterator[tuple[int, Rows | str]]:
-    """Yield results by number, each as soon as all before it are there."""
+    """Yield results by number, each as soon as all before it are complete."""
     waiting: list[tuple[int, Rows | str]] = []
     following = 0
     for result in results:

@@ -1,4 +1,4 @@
-"""Files to scan: those below a folder that hold code, unpacked down to kernels and programs."""
+"""Files to scan: those below a folder that contain code, unpacked to kernels and programs."""
 
 import bz2
 import hashlib
@@ -17,19 +17,19 @@ from loopwright.errors import InputError
 from loopwright.scanning import vmlinux
 from loopwright.scanning.vmlinux import Alternatives, Names
 
-_MOST = 1 << 30  # bytes that a packed file may become; a kernel with debug information has less
-_UNPACK_STEP = 1 << 20  # bytes that are unpacked at once
-_WINDOW = 1 << 29  # memory that a decompressor may take; the kernel's xz takes up to 128 MiB
-_LZ4_BLOCK = 8 << 20  # what each block of the legacy frame but the last unpacks to
+_MOST = 1 << 30  # largest unpacked size in bytes; kernels with debug information have less
+_UNPACK_STEP = 1 << 20  # bytes unpacked in one step
+_WINDOW = 1 << 29  # memory limit of a decompressor; the kernel's xz needs up to 128 MiB
+_LZ4_BLOCK = 8 << 20  # unpacked bytes of each block of the legacy frame except the last
 
-# How each format begins: magic bytes, as the kernel's scripts/extract-vmlinux tells them apart.
+# Magic bytes at the beginning of each format, as in the kernel's scripts/extract-vmlinux.
 _PACKED_MAGIC = {
     b"\x1f\x8b\x08": "gzip",
     b"\xfd7zXZ\0": "xz",
     b"BZh": "bzip2",
     b"\x5d\0\0": "lzma",
     b"\x28\xb5\x2f\xfd": "zstd",
-    b"\x02\x21\x4c\x18": "lz4",  # the legacy frame, which the kernel's makefiles ask lz4 for
+    b"\x02\x21\x4c\x18": "lz4",  # the legacy frame, which the kernel's makefiles use
     b"\x04\x22\x4d\x18": "lz4 frame",
     b"\x89LZO": "lzo",
 }
@@ -37,29 +37,29 @@ _UNKNOWN = {"lzo"}
 
 
 def format_of(content: bytes) -> str:
-    """Return the name of the format that content is packed in, "" where it is in none."""
+    """Return the name of the format that content is packed in, or ""."""
     return next((name for magic, name in _PACKED_MAGIC.items() if content.startswith(magic)), "")
 
 
 def unpack(content: bytes, name: str) -> bytes:
-    """Return the unpacked content, whatever stands behind it; errors call it by name.
+    """Return the unpacked content, without any data after it; name is the file's name in errors.
 
-    InputError where the format is not known, or the content is damaged or too large.
+    InputError where the format is unknown, or the content is damaged or too large.
     """
-    how = format_of(content)
-    if how in _UNKNOWN:
-        raise InputError(f"{name} is packed with {how}, which is not read: unpack it first")
+    format_ = format_of(content)
+    if format_ in _UNKNOWN:
+        raise InputError(f"{name} is packed with {format_}, which is not read: unpack it first")
     try:
-        return _joined(_CHUNKS[how](content), f"{name} ({how})")
+        return _joined(_CHUNKS[format_](content), f"{name} ({format_})")
     except InputError:
         raise
-    except Exception as error:  # each library has errors of its own for what is damaged
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{name} cannot be unpacked as {how}: {said}") from None
+    except Exception as error:  # each library has its own errors for damaged content
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{name} cannot be unpacked as {format_}: {text}") from None
 
 
 def _joined(chunks: Iterator[bytes], name: str) -> bytes:
-    """Return all chunks as one, unless a few bytes become very many."""
+    """Return the concatenated chunks; InputError beyond the largest size."""
     out: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -71,7 +71,7 @@ def _joined(chunks: Iterator[bytes], name: str) -> bytes:
 
 
 class _CutShortError(Exception):
-    """A packed file ends before what is in it does."""
+    """A packed file ends before its content is complete."""
 
     def __init__(self) -> None:
         super().__init__("it is cut short")
@@ -112,7 +112,7 @@ def _zstd(content: bytes) -> Iterator[bytes]:
     import zstandard
 
     stream = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-    step = 4096  # of what is packed: a block of 128 KiB may come from four bytes
+    step = 4096  # packed bytes: four of them may expand to a block of 128 KiB
     for at in range(0, len(content), step):
         yield stream.decompress(content[at : at + step])
         if stream.eof:
@@ -127,18 +127,18 @@ def _lz4(content: bytes) -> Iterator[bytes]:
 
 
 def _legacy_lz4(content: bytes) -> Iterator[bytes]:
-    """Yield blocks of lz4 behind the legacy frame's magic number, each with its size before it."""
+    """Yield the blocks after the legacy frame's magic number, each preceded by its size."""
     import lz4.block
 
     at = 4
     while len(content) - at >= 4:
         size = int.from_bytes(content[at : at + 4], "little")
         if size > _LZ4_BLOCK + _LZ4_BLOCK // 255 + 16 or size == 0:
-            return  # no block: the kernel puts the size of it all there
+            return  # no block: the kernel stores its total size here
         block = content[at + 4 : at + 4 + size]
         if len(block) < size:
             if at + 8 >= len(content):
-                return  # the same, of a small one
+                return  # the total size of a small kernel
             raise _CutShortError
         yield (chunk := lz4.block.decompress(block, uncompressed_size=_LZ4_BLOCK))
         at += 4 + size
@@ -161,16 +161,16 @@ _X86_MAGIC = b"HdrS"  # at 0x202 (Documentation/arch/x86/boot.rst)
 _ARM64_MAGIC = b"ARM\x64"  # at 56 (Documentation/arch/arm64/booting.rst)
 _ZBOOT_MAGIC = b"zimg"  # at 4 (drivers/firmware/efi/libstub/zboot-header.S)
 _SECTOR = 512
-_PAYLOAD_SINCE = 0x208  # the boot protocol that says where the payload is
+_PAYLOAD_SINCE = 0x208  # first boot protocol with the payload's position
 
 
 def is_image(content: bytes) -> bool:
-    """Say whether content is an unpacked arm64 kernel, which is no ELF file."""
+    """True if content is an unpacked arm64 kernel, which is no ELF file."""
     return content[56:60] == _ARM64_MAGIC
 
 
 def payload(content: bytes, name: str) -> bytes:
-    """Return the ELF file that a bzImage unpacks; InputError where there is none."""
+    """Return the ELF file that a bzImage contains; InputError where there is none."""
     protocol = _number(content, 0x206, 2)
     if protocol < _PAYLOAD_SINCE:
         raise InputError(
@@ -200,9 +200,9 @@ def _unpacked_payload(content: bytes, start: int, size: int, name: str) -> bytes
 
 
 def image_text(content: bytes) -> bytes:
-    """Return the code of an arm64 Image by its PE header, else all of it.
+    """Return the code of an arm64 Image by its PE header, or all of it without one.
 
-    Without EFI there is no such header. The section .text of the header holds read-only data, too.
+    Only an Image with EFI has that header. Its section .text includes read-only data.
     """
     pe = _number(content, 60, 4)
     if content[:2] != b"MZ" or content[pe : pe + 4] != b"PE\0\0":
@@ -219,16 +219,16 @@ def _number(content: bytes, at: int, size: int) -> int:
     return int.from_bytes(content[at : at + size], "little")
 
 
-_NESTED = 4  # formats within each other, such as a gzip of a zboot of a gzip of an Image
+_NESTED = 4  # nested formats, at most, such as a gzip of a zboot of a gzip of an Image
 
 
 @dataclass(frozen=True)
 class Image:
     """The code of a file by sections, all of one ISA.
 
-    content is the ELF file (or archive, or arm64 Image) that was in it, named by where symbols come
-    from: "the file", "the file's kallsyms", a path, or "" where there are none. alternatives is
-    what was done about text that a kernel patches when it boots.
+    content is the ELF file (or archive, or arm64 Image) in the file; named is the origin of its
+    symbols: "the file", "the file's kallsyms", a path, or "" where there are none. alternatives has
+    the treatment of text that a kernel patches at boot.
     """
 
     path: Path
@@ -242,11 +242,11 @@ class Image:
 def read_image(
     path: Path, symbols: Path | None = None, features: frozenset[str] | None = None
 ) -> Image:
-    """Return the code of a file; InputError where it holds none that can be read.
+    """Return the code of a file; InputError where it has none that can be read.
 
-    symbols is a System.map, or what /proc/kallsyms shows, of the same kernel. features have their
-    alternatives applied, by the names of /proc/cpuinfo, or of arm64_features; without them text is
-    as it was linked.
+    symbols is a System.map, or the text of /proc/kallsyms, of the same kernel. features have their
+    alternatives applied, by their names in /proc/cpuinfo, or in arm64_features; without them text
+    is as linked.
     """
     content = _unpacked(files.content(path, regular=True), str(path))
     alternatives = Alternatives(features)
@@ -279,14 +279,14 @@ def _unpacked(content: bytes, name: str) -> bytes:
 
 
 def _arm64_text(content: bytes) -> Section:
-    """Return an arm64 Image as a section: it lies at a multiple of 64 KiB."""
+    """Return an arm64 Image as a section; its address is a multiple of 64 KiB."""
     return Section("", "arm64", "Image", 0, image_text(content), (), (), entries=(0,))
 
 
 def _named(
     sections: list[Section], content: bytes, symbols: Path | None
 ) -> tuple[list[Section], str]:
-    """Return the sections with the names asked for, their own, or those that a kernel carries."""
+    """Return the sections with the requested names, their own, or those in the kernel itself."""
     if symbols is not None:
         return Names.read(symbols).given(sections, str(symbols)), str(symbols)
     if any(section.symbols for section in sections):
@@ -304,14 +304,14 @@ def _named(
 _MAGIC = (b"\x7fELF", b"!<arch>\n")
 _BOOT = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
 _PACKED = (".gz", ".xz", ".zst", ".lz4", ".lzma", ".bz2")
-_KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # how packed kernels are called
+_KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # beginnings of packed kernels' names
 
 
 def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
-    """Return the files to scan, by path, and which others have the same content as one of them.
+    """Return the files to scan, by path, and those with the same content as one of them.
 
-    They are objects, archives, libraries, programs, kernels and modules, packed ones as well, told
-    by how they begin; links are not followed. InputError where the folder holds none.
+    They are objects, archives, libraries, programs, kernels and modules, also packed, recognised by
+    their first bytes; links are not followed. InputError where the folder has none.
     """
     found = sorted(path for path in _files(folder) if _holds_code(path))
     if not found:
@@ -324,9 +324,9 @@ def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
     for path in found:
         size = path.stat().st_size
         if len(by_size[size]) > 1:
-            one = first.setdefault((size, _digest(path)), path)
-            if one != path:
-                same[path] = one
+            earlier = first.setdefault((size, _digest(path)), path)
+            if earlier != path:
+                same[path] = earlier
     return [path for path in found if path not in same], same
 
 
@@ -346,7 +346,7 @@ def _holds_code(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError:
-        return True  # which the scan of it says
+        return True  # the scan of the file reports the error
     if head.startswith(_MAGIC):
         return True
     if any(head[at : at + len(magic)] == magic for at, magic in _BOOT.items()):

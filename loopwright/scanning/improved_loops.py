@@ -1,4 +1,4 @@
-"""Loops of a scan improved: those that are hot, or slow where they lie, with a diff for each."""
+"""Faster code for loops of a scan that are hot or hurt by their offset, with a diff for each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -27,11 +27,11 @@ _SEARCH = Settings(depth=4, tried=160)
 
 @dataclass
 class ImprovedLoops:
-    """The loops that were looked at: rows of candidates, and of the others why there is none.
+    """The loops searched: rows of candidates, and the reasons for loops without one.
 
     A row is a candidate on a core: cycles of an iteration before (cycles) and after (improved), the
     gain, and with a profile the percent of all its cycles that it saves. status is "proven",
-    "measured" or "withdrawn", as of improve. diff is one of the loop's assembly, with the source
+    "measured" or "withdrawn", as in improve. diff is one of the loop's assembly, with the source
     line of each instruction, or the new assembly alone where no line is known.
     """
 
@@ -42,7 +42,7 @@ class ImprovedLoops:
     interrupted: bool = False
 
     def summary(self) -> Iterator[str]:
-        """Yield in words what was found, and why of other loops nothing is."""
+        """Yield the number of improved loops, and the reasons for the others, in words."""
         looked = counted(self.looked_at, "loop")
         more = "; interrupted: the others were not looked at" if self.interrupted else ""
         yield f"{looked} looked at, {self.found} with a faster candidate{more}"
@@ -52,12 +52,12 @@ class ImprovedLoops:
 def improve_suspects(
     scan: Scan, count: int, *, measured: bool = True, progress: Progress | None = None
 ) -> ImprovedLoops:
-    """Search faster code for the loops that a profile calls hot, else for those that rank first.
+    """Search faster code for the hottest loops of a profile, else for the first of the rank.
 
-    The two best candidates of each are shown. With measured they are measured in turns with the
-    loop, where this machine's core is one of those that the scan is of.
+    The two best candidates of each are shown. With measured they are measured alternately with the
+    loop, if the scan includes this machine's core.
     """
-    here = any(one.core.id == hosts.microarch() for one in scan.costs)
+    here = any(improved.core.id == hosts.microarch() for improved in scan.costs)
     asked = LoopsQuestion(measured=measured and here, settings=_SEARCH, shown=_SHOWN)
     out = ImprovedLoops(Rows(COLUMNS, [], _TYPES))
     suspects = _suspects(scan)[:count]
@@ -70,19 +70,21 @@ def improve_suspects(
 
         out.looked_at += 1
         try:
-            one = _improved(scan, n, asked, step)
-            if asked.measured and not one.search.interrupted:
-                one.measure(step)
+            improved = _improved(scan, n, asked, step)
+            if asked.measured and not improved.search.interrupted:
+                improved.measure(step)
         except InputError as error:
             out.said.append(f"{loop.where}: left alone: {_without(str(error), loop.where)}")
             continue
-        kept = [label for label in one.named if one.status[label] != "withdrawn"]
+        kept = [label for label in improved.named if improved.status[label] != "withdrawn"]
         out.found += bool(kept)
-        out.rows.values.extend(_rows(scan, n, one))
-        out.said += [f"{loop.where}: withdrawn: {one.notes[x]}" for x in one.named if x not in kept]
-        if not one.named:
-            out.said.append(f"{loop.where}: {_nothing(one)}")
-        out.interrupted = one.search.interrupted
+        out.rows.values.extend(_rows(scan, n, improved))
+        out.said += [
+            f"{loop.where}: withdrawn: {improved.notes[x]}" for x in improved.named if x not in kept
+        ]
+        if not improved.named:
+            out.said.append(f"{loop.where}: {_nothing(improved)}")
+        out.interrupted = improved.search.interrupted
         if out.interrupted:
             break
     return out
@@ -97,7 +99,7 @@ def _suspects(scan: Scan) -> list[int]:
 
 
 def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress) -> Improved:
-    """Return what is found for a loop on the cores that have figures for it."""
+    """Return the candidates for a loop on the cores that have figures for it."""
     loop = scan.found.loops[number]
     cores = [costs.core for costs in scan.costs if number not in costs.errors]
     if not cores:
@@ -116,24 +118,26 @@ def _without(text: str, where: str) -> str:
     return text.removeprefix(f"{where}: ").removeprefix(where).strip()
 
 
-def _nothing(one: Improved) -> str:
-    """Say what became of a loop without a candidate."""
-    if one.refused:
-        return f"no candidate: {one.refused[0]}"
-    core = one.question.cores[0]
-    return f"nothing better found; on {core.id} bound by {one.bound(one.search.base, core)}"
+def _nothing(improved: Improved) -> str:
+    """Return the reason why a loop has no candidate."""
+    if improved.refused:
+        return f"no candidate: {improved.refused[0]}"
+    core = improved.question.cores[0]
+    return (
+        f"nothing better found; on {core.id} bound by {improved.bound(improved.search.base, core)}"
+    )
 
 
-def _rows(scan: Scan, number: int, one: Improved) -> Iterator[tuple[Any, ...]]:
+def _rows(scan: Scan, number: int, improved: Improved) -> Iterator[tuple[Any, ...]]:
     loop = scan.found.loops[number]
     share = scan.weights.shares[number] if scan.weights else None
     line = scan.source.of(loop)
-    before = one.search.base
-    for n, (label, made) in enumerate(one.named.items(), 1):
-        ratio, error = one.measured.get(label, (None, None))
-        diff = _diff(scan, loop, one, label)
-        for core in one.question.cores:
-            old, new = before.costs[core.id].mean, made.costs[core.id].mean
+    before = improved.search.base
+    for n, (label, candidate) in enumerate(improved.named.items(), 1):
+        ratio, error = improved.measured.get(label, (None, None))
+        diff = _diff(scan, loop, improved, label)
+        for core in improved.question.cores:
+            old, new = before.costs[core.id].mean, candidate.costs[core.id].mean
             yield (
                 loop.file,
                 f"{loop.address:#x}",
@@ -142,27 +146,27 @@ def _rows(scan: Scan, number: int, one: Improved) -> Iterator[tuple[Any, ...]]:
                 line,
                 None if share is None else round(share, 4),
                 n,
-                "; ".join(made.listing.steps),
+                "; ".join(candidate.listing.steps),
                 core.id,
                 round(old, 3),
                 round(new, 3),
                 round(old / new, 3),
                 None if share is None else round(share * (1 - new / old), 4),
-                made.bytes,
+                candidate.bytes,
                 before.bytes,
-                one.status[label],
-                str(one.proofs[label]),
+                improved.status[label],
+                str(improved.proofs[label]),
                 ratio,
                 error,
-                one.notes[label],
+                improved.notes[label],
                 diff,
             )
 
 
-def _diff(scan: Scan, loop: ScannedLoop, one: Improved, label: str) -> str:
-    """Return a candidate as a diff where the source lines of the loop are known, else as text."""
-    code = decode(loop.isa, one.question.bare.code, loop.address)
+def _diff(scan: Scan, loop: ScannedLoop, improved: Improved, label: str) -> str:
+    """Return a candidate as a diff where the loop's source lines are known, else as text."""
+    code = decode(loop.isa, improved.question.bare.code, loop.address)
     lines = [scan.source.at(loop, ins.address) for ins in code]
     if not any(lines):
-        return one.text(label)
-    return one.diff(label, f"a/{lines[0]} {loop.where}", f"b/{lines[0]}", lines)
+        return improved.text(label)
+    return improved.diff(label, f"a/{lines[0]} {loop.where}", f"b/{lines[0]}", lines)

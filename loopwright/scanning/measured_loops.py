@@ -1,4 +1,4 @@
-"""Loops of a scan measured on this host, where they lie and where they would run best."""
+"""Measurements of a scan's loops on this host, at their own and at their best offset."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -30,13 +30,13 @@ def measure_loops(
     processes: int = measure_blocks.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Measure each loop at its places (code offsets, 0 to 63): a row for each of both.
+    """Measure each loop at its places (code offsets, 0 to 63): a row for each pair.
 
     loop is the number of the loop. cycles are those of an iteration on its likely path, with their
-    uncertainty; a row with status "refused" has a reason instead, such as the exit that is taken
-    however registers and memory are set. note says what was replaced so that the loop ends, and
-    what else a reader of the figure must know. progress is called with what is done and all of it.
-    InputError where there is not a list of places for each loop, or a place is no offset.
+    uncertainty; a row with status "refused" has a reason instead, such as an exit that is taken
+    whatever the initial registers and memory. note names the instructions replaced to end the loop,
+    and other caveats of the figure. progress is called with the number of measurements done and of
+    all. InputError where there is not a list of places for each loop, or a place is no offset.
     """
     if len(loops) != len(places):
         raise InputError(
@@ -63,9 +63,7 @@ def _block(number: int, loop: ScannedLoop, place: int) -> Block:
     return block.of_code(str(number), loop.code, place, loop.isa, "loop", loop.path)
 
 
-CONFIRMED = (
-    1.2  # times as long as at the best code offset, from which on a measurement calls a loop hurt
-)
+CONFIRMED = 1.2  # least measured ratio of cycles to those at the best offset of a hurt loop
 
 COLUMNS = [
     "address", "function", "offset", "best_offset", "microarch", "cycles", "best", "times",
@@ -74,12 +72,12 @@ COLUMNS = [
 
 
 def measure_suspects(scan: Scan, count: int, *, progress: Progress | None = None) -> pd.DataFrame:
-    """Measure the loops of a scan that lose most on this host, where they lie and at their best.
+    """Measure the loops of a scan that lose most on this host, at their own and their best offset.
 
     A row each, in the order of the rank: cycles, best and times as predicted for this host's core;
     measured and measured_best (cycles an iteration), measured_times with its uncertainty; status
-    "ok", "bimodal" or "refused" with a reason; note says what was replaced so that the loop ends.
-    InputError where this host cannot run the code, or its core is none that is known.
+    "ok", "bimodal" or "refused" with a reason; note names the instructions replaced to end the
+    loop. InputError where this host cannot run the code, or its core is unknown.
     """
     if scan.image.isa != toolchain.host_isa():
         host = toolchain.host_isa()
@@ -138,18 +136,18 @@ def _costs(scan: Scan) -> CoreCosts:
     return cost(scan.found.loops, [microarchs.load(host)])[0]
 
 
-def _both(here: Mapping[Any, Any], there: Mapping[Any, Any]) -> dict[str, Any]:
-    """Join what was measured at both places."""
-    both = (here, there)
-    times = here["cycles"] / there["cycles"]
-    share = sum(one["uncertainty"] / one["cycles"] for one in both)
-    states = [one["status"] for one in both]
+def _both(own: Mapping[Any, Any], best: Mapping[Any, Any]) -> dict[str, Any]:
+    """Join the measurements at both offsets."""
+    pair = (own, best)
+    times = own["cycles"] / best["cycles"]
+    share = sum(one["uncertainty"] / one["cycles"] for one in pair)
+    states = [one["status"] for one in pair]
     return {
-        "measured": here["cycles"],
-        "measured_best": there["cycles"],
+        "measured": own["cycles"],
+        "measured_best": best["cycles"],
         "measured_times": times,
         "uncertainty": times * share,
         "status": next((s for s in ("refused", "bimodal") if s in states), "ok"),
-        "reason": here["reason"] or there["reason"],
-        "note": here["note"] or there["note"],
+        "reason": own["reason"] or best["reason"],
+        "note": own["note"] or best["note"],
     }

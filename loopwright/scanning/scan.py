@@ -1,4 +1,4 @@
-"""Scan a binary: its loops ranked by what their code offset costs on each core."""
+"""Scan of a binary: its loops, ranked by the cost of their code offset on each core."""
 
 import bisect
 import itertools
@@ -34,9 +34,9 @@ _PERF_DATA = (b"PERFILE2", b"2ELIFREP")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Cycles spent at one place: an address, and where names are known a routine and how far in.
+    """Cycles spent at one place: an address, or a routine with an offset in it.
 
-    line is "file:line" where that is known and an address is not; dso what the sample lies in.
+    line is "file:line" where known instead of an address; dso is the sample's file.
     """
 
     weight: float
@@ -48,18 +48,18 @@ class Sample:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Return the samples of a profile; InputError where it is none that is known.
+    """Return the samples of a profile; InputError for an unknown format.
 
     perf script (the innermost frame of each call chain), perf report --sort symbol[,srcline],
-    bpftrace maps of stacks, of routines or of addresses, and perf.data by way of perf.
+    bpftrace maps of stacks, of routines or of addresses, and perf.data by means of perf.
     """
     content = files.content(path)
     if content.startswith(_PERF_DATA):
         content = _of_perf(path)
     lines = content.decode(errors="replace").splitlines()
     for reader in (_bpftrace, _report, _script):
-        if found := list(reader(lines)):
-            return found
+        if samples := list(reader(lines)):
+            return samples
     raise InputError(
         f"{path} holds no samples: give what `perf script`, `perf report --stdio --sort "
         "symbol,srcline` or bpftrace print, or a perf.data"
@@ -78,13 +78,13 @@ def _of_perf(path: Path) -> bytes:
     return done.stdout
 
 
-# A frame: address, routine with how far in, and what it lies in.
+# A frame: address, routine with an offset, and the file.
 _FRAME = re.compile(r"\s*([0-9a-f]{4,16})\s+(\S.*?)\s+\((\S+)\)\s*$")
-# What was mapped where: start, size and offset in a file, and the file.
+# A mapping: start, size and offset in a file, and the file.
 _MAPPED = re.compile(
     r".*PERF_RECORD_MMAP2? .*?\[0x([0-9a-f]+)\(0x([0-9a-f]+)\) @ (?:0x)?([0-9a-f]+).*\]: \S+ (.+)$"
 )
-# What stands before it, or alone above a chain: the period of the event, and the event.
+# The text before a frame, or on a line above a chain: the event's period, and the event.
 _EVENT = re.compile(r".*?(?:^|\s)(\d+)\s+[A-Za-z_{][\w:/.\-=,{}]*:(?=\s|$)")
 
 
@@ -102,7 +102,7 @@ def _script(lines: Iterable[str]) -> Iterator[Sample]:
             continue
         head = _EVENT.match(line)
         if head is None and not line[:1].isspace():
-            # Without its period an event counts once.
+            # An event without a period counts once.
             weight = 1.0 if line.rstrip().endswith(":") else weight
         rest = line[head.end() :] if head else line
         if head:
@@ -111,11 +111,11 @@ def _script(lines: Iterable[str]) -> Iterator[Sample]:
         if frame and weight is not None:
             address = _in_file(int(frame[1], 16), mapped.get(frame[3], ()))
             yield _of_frame(weight, address, frame[2], frame[3])
-            weight = None  # what follows are its callers
+            weight = None  # the next frames are its callers
 
 
 def _in_file(address: int, mapped: Iterable[tuple[int, int, int]]) -> int:
-    """Return the place in a file of a mapped address, else the address itself."""
+    """Return the file offset of a mapped address, else the address itself."""
     for start, size, offset in mapped:
         if start <= address < start + size:
             return address - start + offset
@@ -124,13 +124,13 @@ def _in_file(address: int, mapped: Iterable[tuple[int, int, int]]) -> int:
 
 def _of_frame(weight: float, address: int, routine: str, dso: str) -> Sample:
     name, plus, into = routine.rpartition("+0x")
-    known = bool(plus) and re.fullmatch(r"[0-9a-f]+", into) is not None
-    name = name if known else routine
+    has_offset = bool(plus) and re.fullmatch(r"[0-9a-f]+", into) is not None
+    name = name if has_offset else routine
     named = "" if name == "[unknown]" else name
-    return Sample(weight, address, named, int(into, 16) if known else None, dso=dso)
+    return Sample(weight, address, named, int(into, 16) if has_offset else None, dso=dso)
 
 
-# A share, columns of commands and the like, [k] or [.], the routine, and perhaps its line.
+# A share, further columns, [k] or [.], the routine, and possibly its line.
 _SHARE = re.compile(r"\s*(\d+\.\d+)%\s+(.*?\s)?\[[.kguH]\]\s+(\S+)(?:\s+(\S+))?")
 
 
@@ -159,7 +159,7 @@ _COUNT = re.compile(r"^(.*?)\s*\]\s*:\s*(\d+)\s*$")
 
 
 def _bpftrace(lines: Iterable[str]) -> Iterator[Sample]:
-    """Read maps: of a key on one line, or of a stack on several, the innermost frame first."""
+    """Yield the samples of maps: a key on one line, or a stack on several, innermost first."""
     key: list[str] | None = None
     for line in lines:
         rest = line
@@ -194,25 +194,25 @@ _KERNEL = ("[kernel", "vmlinux", "[guest.kernel", "[unknown]")
 class Weights:
     """Shares of all cycles that loops take, in percent.
 
-    whole holds the loops whose share is that of their routine, since the profile does not say where
-    in it: at most so much.
+    whole holds the loops with the share of their whole routine, an upper bound, since the profile
+    has no position in it.
     """
 
     shares: list[float]
     whole: frozenset[int]
 
     def of(self, number: int) -> str:
-        """Return the scope of a loop's share: "loop", "routine", or nothing where it is 0."""
+        """Return the scope of a loop's share: "loop", "routine", or "" where it is 0."""
         if number in self.whole:
             return "routine"
         return "loop" if self.shares[number] else ""
 
 
 def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weights:
-    """Return the loops' shares of a profile; InputError if it has nothing of this file."""
-    given = read_samples(path)
-    total = sum(sample.weight for sample in given)
-    known = [sample for sample in given if _of(sample, image)]
+    """Return the loops' shares of a profile; InputError if it has no sample in this file."""
+    samples = read_samples(path)
+    total = sum(sample.weight for sample in samples)
+    known = [sample for sample in samples if _of(sample, image)]
     starts = {s.name: s.address for part in image.sections for s in part.symbols}
     at: dict[int, float] = defaultdict(float)
     lines: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -236,7 +236,7 @@ def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weig
 
 
 def _of(sample: Sample, image: Image) -> bool:
-    """Say whether a sample may lie in this file, by what it says of where it lies."""
+    """True if a sample may be in this file, by its own file's name."""
     if not sample.dso:
         return True
     kernel = image.content[:4] != b"\x7fELF" or image.path.name.startswith(("vmlin", "Image"))
@@ -256,10 +256,10 @@ def _shares(
     lines: Mapping[str, Mapping[str, float]],
     routines: Mapping[str, float],
 ) -> tuple[list[float], set[int]]:
-    """Return the weight of each loop, and which of them have that of all of their routine.
+    """Return the weight of each loop, and the loops with the weight of their whole routine.
 
-    at are weights by address, routines by routine; lines by routine and by its source lines, which
-    are shared out to the loops of these lines.
+    at are weights by address, routines by routine; lines by routine and source line, which count
+    for the loops of these lines.
     """
     places = sorted(at)
     sums = [0.0, *itertools.accumulate(at[place] for place in places)]
@@ -298,7 +298,7 @@ TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "sav
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """One loop on one core, by the numbers of both."""
+    """A loop on a core, by the numbers of both."""
 
     loop: int
     core: int
@@ -307,11 +307,11 @@ class Place:
 def ranked(
     costs: Sequence[CoreCosts], weights: Weights | None = None, *, hurt_first: bool = True
 ) -> list[Place]:
-    """Return all loops on all cores, those first that lose most cycles an iteration.
+    """Return all loops on all cores, those with the largest loss of cycles an iteration first.
 
-    With hurt_first those that their place hurts go before all others. With weights, the order is by
-    what the best place would save of all cycles, then by share. Of those that lose as much, the
-    ones that lose the larger share are first; loops without a figure are last.
+    With hurt_first loops that their offset hurts go before all others. With weights, the order is
+    by the share of all cycles that the best offset would save, then by share. Among equal losses
+    the larger relative loss is first; loops without a figure are last.
     """
     places = []
     for number, core in enumerate(costs):
@@ -321,7 +321,7 @@ def ranked(
             saved = share * lost / cycles
             after = hurt_first and not weights and not core.hurt[n]
             losses = (-saved, -share, -lost, -lost / best)
-            order = tuple(inf if isnan(one) else one for one in losses)
+            order = tuple(inf if isnan(loss) else loss for loss in losses)
             places.append((after, order, Place(n, number)))
     return [place for *_, place in sorted(places)]
 
@@ -335,7 +335,7 @@ def limits(
 ) -> dict[Place, str]:
     """Return the limits of loops on cores, at their own offset.
 
-    A dependency chain names instructions by their number in what an iteration executes.
+    A dependency chain names instructions by their number in the order of execution.
     """
     out = {}
     for number, core in enumerate(costs):
@@ -347,7 +347,7 @@ def limits(
 
 
 def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
-    """Return of each core how many loops it has figures for, how many depend on place, are hurt."""
+    """Return for each core the number of loops with figures, dependent on offset, and hurt."""
     return [
         {
             "loops": sum(not isnan(best) for best in core.best),
@@ -375,7 +375,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Scan:
-    """A file, the loops in it, and what they cost on each core."""
+    """A file, its loops, and their costs on each core."""
 
     image: Image
     found: Found
@@ -386,33 +386,33 @@ class Scan:
 
     @cached_property
     def places(self) -> list[Place]:
-        """Return each loop on each core, ranked."""
+        """Each loop on each core, ranked."""
         return ranked(self.costs, self.weights, hurt_first=self.hurt_first)
 
     @cached_property
     def source(self) -> SourceLines:
-        """Return the source lines of the file."""
+        """The source lines of the file."""
         return SourceLines(self.image)
 
     @cached_property
     def found_fixes(self) -> list[Fix]:
-        """Return the fix of each loop, for all cores together."""
+        """The fix of each loop, for all cores together."""
         numbers = range(len(self.found.loops))
-        made = self._fixes_of(numbers)
-        return [made[n] for n in numbers]
+        by_number = self._fixes_of(numbers)
+        return [by_number[n] for n in numbers]
 
     def _fixes_of(self, numbers: Collection[int]) -> Mapping[int, Fix]:
-        """Return by their numbers at least those of some loops."""
+        """Return the fixes of at least these loops, by their numbers."""
         if missing := frozenset(numbers) - self._fixes.keys():
-            known = costs.start_alignments(self.image)
-            found = fixes.find_fixes(
-                self.found.loops, self.costs, known, self.source.of, only=missing
+            alignments = costs.start_alignments(self.image)
+            all_fixes = fixes.find_fixes(
+                self.found.loops, self.costs, alignments, self.source.of, only=missing
             )
-            self._fixes.update((n, found[n]) for n in missing)
+            self._fixes.update((n, all_fixes[n]) for n in missing)
         return self._fixes
 
     def how(self, number: int, fix: Fix) -> str:
-        """Say at length what is to be done about a loop by its fix, "" where nothing is."""
+        """Return a description of a loop's fix, "" where it needs none."""
         loop = self.found.loops[number]
         if fix.words in ("", NEVER_MIND):
             return ""
@@ -422,24 +422,25 @@ class Scan:
 
     @cached_property
     def _routines(self) -> Counter[tuple[str, str, int]]:
-        """Count the loops of each routine, by where it begins."""
+        """The number of loops of each routine, by the routine's address."""
         return Counter((x.file, x.section, x.address - x.into) for x in self.found.loops)
 
     def _before(self, loop: ScannedLoop) -> bytes:
-        """Return the code of a loop's routine that stands before it."""
+        """Return the code of a loop's routine before the loop."""
         section = section_of(self.image.sections, loop)
         return section.bytes_of(max(loop.address - loop.into, section.address), loop.address)
 
     def rows(self, top: int | None = None) -> Rows:
         """Return the first rows of the rank, or all of them.
 
-        What limits a loop is named where only some are asked for, and else of those that are hurt.
+        Limits are named for all of the first rows, but where all rows are asked for, only for hurt
+        loops.
         """
         chosen = self.places[:top]
-        named = [p for p in chosen if top is not None or self.costs[p.core].hurt[p.loop]]
-        limited_by = limits(self.found.loops, self.costs, named)
-        made = self._fixes_of({place.loop for place in chosen})
-        values = [self._row(p, limited_by.get(p, ""), made[p.loop]) for p in chosen]
+        limited = [p for p in chosen if top is not None or self.costs[p.core].hurt[p.loop]]
+        limited_by = limits(self.found.loops, self.costs, limited)
+        fixes_by_loop = self._fixes_of({place.loop for place in chosen})
+        values = [self._row(p, limited_by.get(p, ""), fixes_by_loop[p.loop]) for p in chosen]
         return Rows(COLUMNS, values, TYPES)
 
     def _row(self, place: Place, limit: str, fix: Fix) -> tuple[object, ...]:
@@ -447,7 +448,7 @@ class Scan:
         loop, core = self.found.loops[place.loop], self.costs[place.core]
         cycles = core.cycles, core.best, core.worst
         here, least, most = (_figure(figures[place.loop]) for figures in cycles)
-        found = boundary(loop, core.table[place.loop]) if here is not None else None
+        crossed_boundary = boundary(loop, core.table[place.loop]) if here is not None else None
         lost = None if here is None or least is None else round(here - least, 3)
         share = self.weights.shares[place.loop] if self.weights else None
         saved = None if share is None or lost is None or not here else share * lost / here
@@ -469,8 +470,8 @@ class Scan:
             None if saved is None else round(saved, 4),
             self.weights.of(place.loop) if self.weights else "",
             limit,
-            found.size if found else None,
-            found.crossed if found else "",
+            crossed_boundary.size if crossed_boundary else None,
+            crossed_boundary.crossed if crossed_boundary else "",
             fix.words,
             self.how(place.loop, fix),
             loop.length,
@@ -480,7 +481,7 @@ class Scan:
         )
 
     def summary(self) -> Iterator[str]:
-        """Yield sentences that say what was found and what was left out."""
+        """Yield sentences on the loops found and those left out."""
         found, image = self.found, self.image
         code = sum(len(section.code) for section in image.sections)
         names = f"names from {image.named}" if image.named else "no names: it has no symbols"
@@ -524,7 +525,7 @@ def _refused(core: CoreCosts) -> Iterator[str]:
 
 
 def scanned(asked: Question) -> Scan:
-    """Return the scan that answer makes rows of."""
+    """Return the scan of a question."""
     chosen = _features(asked.features)
     symbols = Path(asked.symbols) if asked.symbols is not None else None
     image = images.read_image(Path(asked.file), symbols, chosen)
@@ -537,31 +538,31 @@ def scanned(asked: Question) -> Scan:
 
 
 def answer(asked: Question) -> Rows:
-    """Find all innermost loops of a binary, and predict each at its code offset and at all others.
+    """Find all innermost loops of a binary, and predict each at every code offset.
 
     file is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or an archive of them,
-    a shared library or a program, also packed; symbols a System.map or what /proc/kallsyms shows,
+    a shared library or a program, also packed; symbols a System.map or the text of /proc/kallsyms,
     for its names. features, "erms,smap", have those alternatives of a kernel applied that it would
-    patch into its text on a CPU with just these; left out, text is as it was linked. microarch is
+    patch into its text on a CPU with just these; left out, text is as linked. microarch is
     "ID[,ID]" or "all", with "host" for this machine's core; left out, the targets of the code's ISA
-    and this machine's core. profile is what perf script, perf report --sort symbol,srcline or
-    bpftrace print of this build, or a perf.data: rows are then ranked by the share of all cycles
-    that the best offset would save. top is how many rows; left out, all. hurt puts loops that their
+    and this machine's core. profile is the output of perf script, perf report --sort symbol,srcline
+    or bpftrace for this build, or a perf.data: rows are then ranked by the share of all cycles that
+    the best offset would save. top is the number of rows; left out, all. hurt puts loops that their
     offset hurts first, else the order is by lost cycles alone.
 
-    Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
-    an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod
-    64), microarch, cycles (an iteration along the likely path, data in the L1 cache), best and
-    worst (at any other offset in a line), lost (cycles - best), times (cycles / best); share (of
-    all cycles of a profile, in percent), saved (at its best offset, in percent of all cycles) and
-    share_of ("loop", or "routine" where the profile knows no more: at most so much); limit (what
-    limits it here, named of hurt loops, and of all where top is given), boundary (bytes, where one
-    hurts it) and crossed (what of the loop crosses it), fix (the smallest change that helps on all
-    cores asked for and costs none of them more than 1 %: "not needed" where none is hurt, "none"
-    where none helps), how (that at length: what to write, or to tell a compiler, and what it costs
-    and brings), bytes (from its first to its last), path
-    (the stretches of it that an iteration executes), exits (addresses of conditional branches that
-    are taken to stay on it) and error (why there is no figure).
+    Returns a row for each loop and core, those with the largest loss of cycles first: file (in an
+    archive), section, address, function, into (offset in it), line, offset (bytes mod 64),
+    microarch, cycles (an iteration along the likely path, data in the L1 cache), best and worst
+    (over all offsets in a line), lost (cycles - best), times (cycles / best); share (of all cycles
+    of a profile, in percent), saved (at its best offset, in percent of all cycles) and share_of
+    ("loop", or "routine" where the profile has only the routine: an upper bound); limit (its limit
+    at its own offset, for hurt loops, and for all where top is given), boundary (bytes, if one
+    hurts it) and crossed (the part of the loop that crosses it), fix (the smallest change that
+    helps on all cores and slows none of them by more than 1 %: "not needed" where none is hurt,
+    "none" where none helps), how (the fix in full: the text to write, or the compiler's option,
+    with its cost and gain), bytes (from its first to its last), path (the stretches of it that an
+    iteration executes), exits (addresses of conditional branches that stay on the path) and error
+    (the reason for no figure).
 
     >>> import sys
     >>> import loopwright as lw

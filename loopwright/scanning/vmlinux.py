@@ -1,4 +1,4 @@
-"""A vmlinux by itself: its symbols, its functions, and its alternatives as a CPU has them."""
+"""A vmlinux: its own symbols, and its alternatives as applied on a CPU."""
 
 import struct
 from collections import Counter
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 _DIGITS = b"".join(bytes((digit, 0)) for digit in b"0123456789")
 _TOKENS = 256
 _EVERY = 256  # names between two markers
-_FARTHEST = 1 << 26  # bytes between the number of names and the tokens
-_MOST = 1 << 24  # names
-_KINDS = {bytes((c,)) for c in b"aAbBcCdDgGiInNrRsStTuUvVwW"}  # as nm has them
+_FARTHEST = 1 << 26  # bytes between the number of names and the tokens, at most
+_MOST = 1 << 24  # names, at most
+_KINDS = {bytes((c,)) for c in b"aAbBcCdDgGiInNrRsStTuUvVwW"}  # letters of nm
 
 
 def kallsyms_symbols(content: bytes) -> list[tuple[int, str, str]]:
-    """Return address, kind (a letter as nm has it) and name of each symbol, none if not found."""
+    """Return address, kind (a letter of nm) and name of each symbol, [] if not found."""
     at = content.find(_DIGITS)
     while at >= 0:
         if tokens := _tokens(content, at):
@@ -59,7 +59,7 @@ def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
         start = content.rfind(b"\0", 0, start - 1) + 1
         if start <= 0:
             return None
-    # What stands before the first token need not end in a zero; the tokens begin at 8 bytes.
+    # The data before the first token need not end in a zero; the tokens are aligned to 8 bytes.
     for first in (start, *range(start + (-start) % 8, content.find(b"\0", start), 8)):
         if found := _indexed(content, first):
             return found
@@ -67,7 +67,7 @@ def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
 
 
 def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
-    """Return the same of tokens that begin here, None where no index agrees with them."""
+    """Return the tokens that begin here, as _tokens does; None without a matching index."""
     texts: list[bytes] = []
     offsets: list[int] = []
     at = start
@@ -81,8 +81,8 @@ def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
     if offsets[-1] > 0xFFFF:
         return None
     index = struct.pack(f"<{_TOKENS}H", *offsets)
-    found = content.find(index, at, at + 16 + len(index))
-    return (start, found + len(index), texts) if found >= 0 else None
+    index_at = content.find(index, at, at + 16 + len(index))
+    return (start, index_at + len(index), texts) if index_at >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Names:
 
 
 def _names(content: bytes, tokens: int, texts: list[bytes]) -> _Names | None:
-    """Find the names before the tokens: their number, themselves, then the markers."""
+    """Find the names before the tokens: their number, the names, then the markers."""
     import numpy as np
 
     first = max(tokens - _FARTHEST, 0) & ~7
@@ -107,14 +107,14 @@ def _names(content: bytes, tokens: int, texts: list[bytes]) -> _Names | None:
         if second < 0 or start + 2 * count > tokens:
             continue
         end = _skipped(content, second, count - _EVERY, texts)
-        marks = end + (-end) % 8  # from where every 256th name is counted
+        marks = end + (-end) % 8  # offsets of every 256th name
         if end > 0 and content[marks : marks + 8] == struct.pack("<II", 0, second - start):
             return _Names(start - 8, start, count)
     return None
 
 
 def _length(content: bytes, at: int) -> tuple[int, int]:
-    """Return the length of a packed name, of one byte or (since 6.1) two, and where it begins."""
+    """Return the length of a packed name, of one byte or (since 6.1) two, and its first byte."""
     size = content[at]
     if size & 0x80:
         return size & 0x7F | content[at + 1] << 7, at + 2
@@ -122,7 +122,7 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _skipped(content: bytes, at: int, count: int, texts: list[bytes]) -> int:
-    """Return the place behind so many names, -1 if one of them is none."""
+    """Return the position after so many names, -1 if one of them is invalid."""
     for _ in range(count):
         if at + 3 > len(content):
             return -1
@@ -138,7 +138,7 @@ def _read(
 ) -> list[tuple[int, str, str]]:
     texts = list(_texts(content, names, tokens))
     size = 4 * names.count + (-4 * names.count) % 8
-    # The offsets and their base stand before the number of names, since Linux 6.4 behind it all.
+    # The offsets and their base are before the number of names, since Linux 6.4 at the end.
     early, late = names.number - 8 - size, behind + (-behind) % 8
     for start, base_at in ((early, names.number - 8), (late, late + size)):
         if start < 0 or base_at + 8 > len(content):
@@ -162,9 +162,9 @@ def _texts(content: bytes, names: _Names, tokens: list[bytes]) -> Iterator[str]:
 
 
 def _addresses(offsets: tuple[int, ...], base: int) -> list[int]:
-    """Return the addresses, or nothing where these are no offsets: addresses never fall.
+    """Return the addresses, or [] where these are no offsets: addresses never fall.
 
-    With per-CPU symbols that are absolute, others are negative, counted from the base less one.
+    With absolute per-CPU symbols, other offsets are negative, counted from the base less one.
     """
     if sum(offset < 0 for offset in offsets) > len(offsets) // 2:
         found = [base - 1 - offset if offset < 0 else offset for offset in offsets]
@@ -174,8 +174,8 @@ def _addresses(offsets: tuple[int, ...], base: int) -> list[int]:
     return found if falls <= 1 and any(offsets) else []
 
 
-_ROUTINES = frozenset("tTwW")  # letters of nm for what lies in text
-_STEP = 1 << 21  # a kernel that is moved about when it boots moves by multiples of 2 MiB
+_ROUTINES = frozenset("tTwW")  # letters of nm for symbols in text
+_STEP = 1 << 21  # a kernel relocated at boot (KASLR) moves by multiples of 2 MiB
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Names:
 
     @classmethod
     def of(cls, symbols: Iterable[tuple[int, str, str]]) -> Self:
-        """Take the routines of symbols given as address, letter of nm and name."""
+        """Return the routines among symbols given as address, letter of nm and name."""
         base, routines = None, []
         for address, kind, name in symbols:
             if name == "_text":
@@ -198,7 +198,7 @@ class Names:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a System.map, or what /proc/kallsyms shows; InputError where it is neither."""
+        """Read a System.map, or the text of /proc/kallsyms; InputError for another format."""
         try:
             text = files.finite(path).read_text(errors="replace")
         except OSError as error:
@@ -214,24 +214,24 @@ class Names:
                 raise InputError(
                     f"{path}:{number}: {line[:60]!r} is not ADDRESS TYPE NAME as in System.map"
                 ) from None
-            if len(words) == 3:  # a fourth names a module, which lies elsewhere
+            if len(words) == 3:  # a fourth word names a module, whose code is elsewhere
                 symbols.append((address, kind, name))
-        found = cls.of(symbols)
-        if found.routines and not found.routines[-1][0]:
+        names = cls.of(symbols)
+        if names.routines and not names.routines[-1][0]:
             raise InputError(
                 f"{path} has all addresses 0: read /proc/kallsyms as root, or give System.map"
             )
-        return found
+        return names
 
     def given(self, sections: Iterable[Section], source: str) -> list[Section]:
         """Return sections with these names instead of their own.
 
-        Names of a running kernel are moved to where it is linked, by where _text is. InputError,
-        which calls them by their source, where no name lies in the code.
+        Names of a running kernel are shifted to its linked addresses, by the address of _text.
+        InputError, with the names' source, where no name is in the code.
         """
-        given = list(sections)
-        shift = self._shift(given)
-        named = [self._upon(section, shift) for section in given]
+        own_sections = list(sections)
+        shift = self._shift(own_sections)
+        named = [self._upon(section, shift) for section in own_sections]
         if not any(section.symbols for section in named):
             stub = "the real System.map" if not self.routines else "one of this very kernel"
             raise InputError(f"none of {source}'s names lies in the code: give {stub}")
@@ -254,9 +254,10 @@ class Names:
         return replace(section, symbols=tuple(own))
 
 
-# Of each word of 32: the bits of features by their names in /proc/cpuinfo. Words 0 to 18 but for 3,
-# 7, 8 and 11 are registers of CPUID (leaf 1, 7, 0xd, 0x80000001, 0x80000008: Intel SDM volume 2A,
-# AMD APM volume 3); those four are Linux's own, and here are bits that 6.1 and 6.12 agree on.
+# The bits of features in each 32-bit word, by their names in /proc/cpuinfo. Words 0 to 18, except
+# 3, 7, 8 and 11, are registers of CPUID (leaf 1, 7, 0xd, 0x80000001, 0x80000008: Intel SDM volume
+# 2A, AMD APM volume 3); those four are Linux's own, of which the bits common to 6.1 and 6.12 are
+# here.
 _X86_WORDS = {
     0: {"fpu": 0, "tsc": 4, "cx8": 8, "cmov": 15, "mmx": 23, "fxsr": 24, "sse": 25, "sse2": 26},
     1: {"syscall": 11, "nx": 20, "pdpe1gb": 26, "rdtscp": 27, "lm": 29},
@@ -284,19 +285,19 @@ _X86_WORDS = {
 X86_FEATURES = {
     name: 32 * word + bit for word, bits in _X86_WORDS.items() for name, bit in bits.items()
 }
-X86_ALWAYS = X86_FEATURES["always"]  # what every CPU is patched for
+X86_ALWAYS = X86_FEATURES["always"]  # applied on every CPU
 
 
 _SHORT_JUMP = 0xEB
 
-# What one instruction that does nothing looks like, by its length (Intel SDM, NOP, table 4-12).
+# Nops of one instruction, by their length (Intel SDM, NOP, table 4-12).
 _X86_NOPS = [bytes.fromhex(h) for h in (
     "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
     "0f1f840000000000")]  # fmt: skip
 
 
 def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
-    """Yield the entries of the table, in the layout by which all of them name code."""
+    """Yield the entries of the table, in the layout in which all of them refer to code."""
     content, base = bytes(layout.content(layout.table)), layout.bases[layout.table]
     for size in X86_BYTES:
         if len(content) % size:
@@ -311,7 +312,7 @@ def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
 
 
 def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
-    """Return the replacement, moved to where it is to stand, or None where it is not taken."""
+    """Return the replacement, adjusted to its new address, or None where it is not applied."""
     known = entry.feature in X86_FEATURES.values()
     if (entry.feature in taken) == entry.inverse or (entry.inverse and not known):
         return None
@@ -319,13 +320,13 @@ def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes 
     if entry.made or place is None:
         return None
     new = bytes(layout.content(place[0])[place[1] : place[1] + entry.size])
-    with suppress(InputError):  # what a short branch out of it becomes
+    with suppress(InputError):  # a short branch out of it stays as it is
         new = instructions.moved("x86_64", new, entry.new, entry.at)
     return new
 
 
 def _filled(text: bytes, length: int) -> bytes:
-    """Return text filled up with nops, its own single ones at its end joined to longer ones."""
+    """Return text padded with nops; single nops at its end are joined to longer ones."""
     bare = text[:length].rstrip(b"\x90")
     if len(bare) > 1 and len(bare) < len(text) and bare[-1] != _SHORT_JUMP:
         text = bare
@@ -340,7 +341,7 @@ def _filled(text: bytes, length: int) -> bytes:
 
 
 class X86Layout:
-    """Sections of an ELF file at their addresses; those of an object one behind another."""
+    """Sections of an ELF file at their addresses; those of an object one after another."""
 
     def __init__(self, image: ELFFile) -> None:
         self._image = image
@@ -357,7 +358,7 @@ class X86Layout:
         self._ends = {n: b + image.get_section(n)["sh_size"] for n, b in self.bases.items()}
 
     def content(self, number: int) -> bytearray:
-        """Return the bytes of a section, and those written there."""
+        """Return the bytes of a section, with the edits so far."""
         if number not in self._contents:
             section = self._image.get_section(number)
             places = self._places
@@ -366,19 +367,19 @@ class X86Layout:
         return self._contents[number]
 
     def place(self, address: int) -> tuple[int, int] | None:
-        """Return the section of code that an address lies in, and where in it."""
+        """Return the section of code at an address, and the offset in it."""
         for number, base in self.bases.items():
             if base <= address < self._ends[number]:
                 return number, address - base
         return None
 
     def fits(self, entry: Entry) -> bool:
-        """Say whether a replacement lies in code, where there is one, and is no longer."""
+        """True if a replacement, if any, is in code and is no longer than the text."""
         room = entry.size <= entry.length
         return room and (not entry.size or self.place(entry.new) is not None)
 
 
-# By the words: the name in /proc/cpuinfo, or of what that does not have, the architecture's.
+# Names in /proc/cpuinfo, or else the architecture's, by the kernel's descriptions of features.
 _ARM64_WORDS = {
     "LSE atomic instructions": "atomics", "CRC32 instructions": "crc32",
     "Scalable Vector Extension": "sve", "Scalable Matrix Extension": "sme",
@@ -404,16 +405,16 @@ _ARM64_WORDS = {
 }  # fmt: skip
 ARM64_FEATURES = frozenset(_ARM64_WORDS.values())
 
-_RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: where, this, what
-_KERNEL = 0xFFFF << 48  # addresses of kernels are not below
-_ALIGNED = 0x10000  # where a kernel is linked
-ARM64_MOST_FEATURES = 1024  # numbers
+_RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: offset, type, addend
+_KERNEL = 0xFFFF << 48  # the lowest address of a kernel
+_ALIGNED = 0x10000  # the alignment of a kernel's base address
+ARM64_MOST_FEATURES = 1024  # numbers of features, at most
 
 
 def arm64_features(content: bytes) -> dict[str, int]:
-    """Return the numbers of features in a kernel's memory as it was linked, by their names.
+    """Return the numbers of features in the memory of a linked kernel, by their names.
 
-    content begins where the kernel does. Empty where it has no such table.
+    content begins at the kernel's base. Empty where it has no such table.
     """
     import numpy as np
 
@@ -436,7 +437,7 @@ def _text(content: bytes, text: str) -> int:
 
 
 def _base(values: "np.ndarray", places: list[int]) -> int:
-    """Return the address that a kernel was linked for: the one by which most texts are named."""
+    """Return the address that a kernel was linked for, on which most pointers to texts agree."""
     import numpy as np
 
     votes: Counter[int] = Counter()
@@ -448,9 +449,9 @@ def _base(values: "np.ndarray", places: list[int]) -> int:
 
 
 def _number(content: bytes, words: "np.ndarray", hit: int, base: int) -> Iterator[int]:
-    """Yield the number that stands behind a pointer, where a word that is one belongs to a table.
+    """Yield the number after a pointer, if the pointer belongs to a table of features.
 
-    The pointer is in the table itself, or in a relocation that says where in it.
+    The pointer is in the table itself, or in a relocation with its position in the table.
     """
     relocated = hit >= 2 and words[hit - 1] == _RELATIVE
     at = int(words[hit - 2]) - base if relocated else 8 * hit
@@ -461,12 +462,12 @@ def _number(content: bytes, words: "np.ndarray", hit: int, base: int) -> Iterato
 
 
 ARM64_NOPS = "alt_cb_patch_nops"
-_FEWEST = 16  # entries of a table that is found by what they look like
+_FEWEST = 16  # least entries of a table that is recognised by its content
 _NOP = bytes.fromhex("1f2003d5")
 
 
 def arm64_entries(content: bytes) -> list[Entry]:
-    """Return the alternatives of a kernel as it lies in memory, by what its table looks like."""
+    """Return the alternatives in a kernel's memory; the table is recognised by its content."""
     import numpy as np
 
     words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
@@ -486,7 +487,7 @@ def arm64_entries(content: bytes) -> list[Entry]:
 
 
 def _longest(good: "np.ndarray") -> tuple[int, int]:
-    """Return the start of the longest run of every third place, and its length."""
+    """Return the start of the longest run of every third position, and its length."""
     import numpy as np
 
     best = (0, 0)
@@ -501,19 +502,21 @@ def _longest(good: "np.ndarray") -> tuple[int, int]:
     return best
 
 
-def arm64_replacement(content: bytes, one: Entry) -> bytes:
+def arm64_replacement(content: bytes, entry: Entry) -> bytes:
     """Return the replacement of an alternative: nops if a function makes it."""
-    if one.made:
-        return _NOP * (one.length // 4)
-    return instructions.moved("arm64", content[one.new : one.new + one.length], one.new, one.at)
+    if entry.made:
+        return _NOP * (entry.length // 4)
+    return instructions.moved(
+        "arm64", content[entry.new : entry.new + entry.length], entry.new, entry.at
+    )
 
 
 @dataclass
 class Alternatives:
-    """The alternatives of a file: how many there are, and how many were applied.
+    """The alternatives of a file: their number, and the number of applied ones.
 
-    unknown counts those whose feature has no name here, or whose replacement the kernel makes as it
-    boots: they are left as linked.
+    unknown counts those whose feature has no name here, or whose replacement the kernel makes at
+    boot: they are left as linked.
     """
 
     features: frozenset[str] | None = None
@@ -522,13 +525,13 @@ class Alternatives:
     unknown: int = 0
 
     def __post_init__(self) -> None:
-        """Raise InputError where a feature's name is not known."""
+        """Raise InputError for an unknown feature's name."""
         for name in self.features or ():
             if name not in X86_FEATURES and name not in ARM64_FEATURES:
                 raise unknown("feature", name, [*X86_FEATURES, *ARM64_FEATURES])
 
     def check(self, name: str) -> None:
-        """Raise InputError where features were asked for and the file has no alternatives."""
+        """Raise InputError where features are given and the file has no alternatives."""
         if self.features is not None and not self.total:
             raise InputError(
                 f"{name} has no alternatives of a kernel that --features could choose by: "
@@ -537,7 +540,7 @@ class Alternatives:
 
     @property
     def said(self) -> str:
-        """Return a sentence on what text was scanned."""
+        """A sentence on the text that was scanned."""
         if not self.total:
             return "text as linked"
         if self.features is None:
@@ -569,7 +572,7 @@ class Alternatives:
         return self._arm64_elf(image)
 
     def patched(self, content: bytes) -> bytes:
-        """Return an arm64 Image as it patches itself."""
+        """Return an arm64 Image with its own patches applied."""
         named = {name: address for address, _, name in kallsyms_symbols(content)}
         nops = {named[ARM64_NOPS] - named["_text"]} if {ARM64_NOPS, "_text"} <= {*named} else set()
         out = bytearray(content)
@@ -592,7 +595,7 @@ class Alternatives:
                 number, at = place
                 code = layout.content(number)
                 old, new = bytes(code[at : at + entry.length]), _chosen(entry, layout, taken)
-                # Code that is left as it was gets its nops joined as the kernel does it.
+                # In unchanged code nops are joined, as the kernel does.
                 text = _filled(old if new is None else new, len(old))
                 code[at : at + len(text)] = text
                 self.applied += new is not None
@@ -600,7 +603,7 @@ class Alternatives:
         return out
 
     def _arm64_elf(self, image: ELFFile) -> Edits:
-        """Return the same of a linked arm64 kernel, whose table lies in its memory as it starts."""
+        """Return the edits of a linked arm64 kernel, whose table is in its initial memory."""
         parts = [s for s in image.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
         base = min(part["p_vaddr"] for part in parts)
         memory = bytearray(max(p["p_vaddr"] + p["p_filesz"] for p in parts) - base)
@@ -627,7 +630,7 @@ class Alternatives:
         return out
 
     def _arm64(self, content: bytes, nops: Collection[int]) -> Iterator[tuple[int, bytes]]:
-        """Yield the edits of a kernel's memory; nops are places of that function."""
+        """Yield the edits of a kernel's memory; nops are addresses of that function."""
         found = arm64_entries(content)
         self.total += len(found)
         if self.features is None or not found:
