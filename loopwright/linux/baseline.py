@@ -29,7 +29,7 @@ def own_name(kernel: Kernel, routine: Routine, tree: Tree) -> str:
 
 
 def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None:
-    """Return the variant whose code the tree's own function is, or None.
+    """Return the variant with the same code as the tree's own function, or None.
 
     InputError where the tree lacks the function, or it cannot be assembled outside of the kernel.
     """
@@ -45,8 +45,8 @@ def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None
 def with_own_code(kernel_id: str, tree: Tree) -> Iterator[Kernel]:
     """Yield a kernel with the tree's own functions as further variants and as baselines.
 
-    Until the context ends, every verb sees the kernel so. InputError where the tree has none of
-    its functions, or none that assembles outside of the kernel.
+    Until the context ends, every verb sees this kernel. InputError where the tree has none of its
+    functions, or none that assembles outside of the kernel.
     """
     kernel = kernels.load(kernel_id)
     with tempfile.TemporaryDirectory(prefix="loopwright-kernels-") as root:
@@ -73,10 +73,10 @@ def with_own_code(kernel_id: str, tree: Tree) -> Iterator[Kernel]:
 
 
 def _candidates(kernel: Kernel, routine: Routine) -> list[Variant]:
-    """Return the variants in whose surroundings the tree's text may stand, baseline first."""
+    """Return the variants whose source file the tree's text may be put in, baseline first."""
     first = kernel.variants[routine.baseline]
     every = [first, *(v for v in kernel.of_routine(routine.name) if v != first)]
-    # Where Linux keeps a routine does not depend on whether a patch can be made of a variant.
+    # The place of a routine in Linux does not depend on whether a variant is patchable.
     return [replace(v, unpatchable="") for v in every if not (v.needs or v.switched_off)]
 
 
@@ -121,12 +121,12 @@ def _write(path: Path, kernel: Kernel, added: dict[str, str], tree: Tree) -> Non
 
 @contextmanager
 def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]]]:
-    """Yield a kernel to study against a tree, and by routine what its baseline is, as a sentence.
+    """Yield a kernel to study against a tree, and a sentence on each routine's baseline.
 
-    Where the tree's functions are other code than the kernel's baselines, they are variants of
-    it (tree:VERSION) and its baselines until the context ends.
+    Where the tree's functions are other code than the kernel's baselines, they are variants of it
+    (tree:VERSION) and its baselines until the context ends.
     """
-    notes, other = {}, False
+    notes, differs = {}, False
     for name, routine in kernel.routines.items():
         try:
             own = same_variant(kernel, routine, tree)
@@ -142,8 +142,8 @@ def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]
         if own and own.name == routine.baseline:
             notes[name] = f"{own.name} assembles to the code that Linux {tree.version} has."
         else:
-            notes[name], other = f"The baseline is the code of Linux {tree.version} itself.", True
-    if not other:
+            notes[name], differs = f"The baseline is the code of Linux {tree.version} itself.", True
+    if not differs:
         yield kernel, notes
         return
     with with_own_code(kernel.id, tree) as with_own:
@@ -154,7 +154,7 @@ def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]
 class Compared:
     """A kernel's variants and the tree's own functions: the table of compare, and of check.
 
-    notes says for each routine which variant the tree's function is, or why it is left out.
+    notes name for each routine the variant with the tree's code, or the reason why it is left out.
     """
 
     rows: pd.DataFrame

@@ -1,6 +1,6 @@
 """Tier boot: a small kernel of the patched tree, booted under QEMU, with faults in its copies.
 
-QEMU interprets: it proves what code does, never how fast it does it.
+QEMU emulates: it shows the behaviour of code, never its speed.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from loopwright.linux.verification import (
     Tier,
 )
 
-TIMEOUT = 300  # seconds; a boot takes 2 to 10, beside other work many times that
+TIMEOUT = 300  # seconds; a boot takes 2 to 10, on a loaded machine many times that
 _PROGRAMS = {
     "x86_64": ("qemu-system-x86_64", "qemu-system-x86"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm"),
@@ -41,7 +41,11 @@ _COMMON = ("-accel", "tcg", "-m", "256", "-nodefaults", "-no-reboot", "-display"
 
 @dataclass(frozen=True)
 class Machine:
-    """One CPU to boot on: with and without are words of its feature list, and of its console."""
+    """One CPU to boot on.
+
+    flags and no_flags are features that its kernel has to list or not, console and no_console texts
+    that have to be on its console or not.
+    """
 
     name: str
     isa: str
@@ -52,7 +56,7 @@ class Machine:
     console: str = ""
     no_console: str = ""
     cpus: int = 1
-    needs: str = ""  # a word that the patched kernel's command line must know
+    needs: str = ""  # a command-line option that the patched kernel must support
 
 
 _PAN = "detected: Privileged Access Never"
@@ -74,7 +78,7 @@ MACHINES = (
 
 
 def qemu_program(isa: str) -> str:
-    """Return QEMU for an ISA; InputError that names its package where it is missing."""
+    """Return QEMU for an ISA; InputError with the package's name where it is missing."""
     name, package = _PROGRAMS[isa]
     found = shutil.which(name)
     if not found:
@@ -92,7 +96,7 @@ def qemu_version(isa: str) -> str:
 
 
 def qemu_command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> list[str]:
-    """Return the command that boots a kernel; words go to it, and on to its first program."""
+    """Return the command that boots a kernel; words are for its command line."""
     board = ["-M", "virt"] if machine.isa == "arm64" else []
     console = "ttyAMA0" if machine.isa == "arm64" else "ttyS0"
     line = ["console=" + console, "panic=-1", "nokaslr", *words, machine.append]
@@ -126,10 +130,10 @@ def boot(given: list[str], timeout: float = TIMEOUT) -> str:
 
 
 def _last(console: str) -> str:
-    """Return the line of a console that says best why it ended."""
+    """Return the console's line that best explains its end."""
     lines = [x.strip() for x in console.splitlines() if x.strip()] or ["nothing on the console"]
-    told = [x for x in lines if re.search(r"BUG:|Oops|Kernel panic|general protection|rror", x)]
-    return (told or lines[-1:])[0]
+    errors = [x for x in lines if re.search(r"BUG:|Oops|Kernel panic|general protection|rror", x)]
+    return (errors or lines[-1:])[0]
 
 
 _SOURCE = paths.HARNESS / "guest" / "init.c"
@@ -140,9 +144,9 @@ _FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
 def initrd(
     isa: str, source: Path = _SOURCE, given: Mapping[str, bytes] = MappingProxyType({})
 ) -> Path:
-    """Return the ramdisk for an ISA, made now if it is not there yet.
+    """Return the ramdisk for an ISA, made now if it does not exist yet.
 
-    source is the C program that the kernel runs; given (name to content) lie beside it.
+    source is the C program that the kernel runs; given are further files (name to content).
     """
     tools = toolchain.find(isa)
     parts = (source.read_bytes(), repr(_FLAGS).encode(), *(repr(x).encode() for x in given.items()))
@@ -165,10 +169,10 @@ def initrd(
 
 
 def _newc(files: list[tuple[str, int, bytes]]) -> bytes:
-    """Return a cpio archive of files (name, mode, content), in the form that the kernel reads.
+    """Return a cpio archive of files (name, mode, content) in the kernel's format.
 
     See Documentation/driver-api/early-userspace/buffer-format.rst. The console is a device node,
-    which takes no root to make this way.
+    which needs no root in this format.
     """
     out = b""
     entries = [(name, mode, content, (0, 0)) for name, mode, content in files]
@@ -184,15 +188,15 @@ def _newc(files: list[tuple[str, int, bytes]]) -> bytes:
     return out
 
 
-# Blocks must not be chained to each other, or one would be entered without a word.
+# Blocks must not be chained to each other, or entries would not be logged.
 _LOGGED = "nochain,exec"
 _ENTERED = re.compile(r"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/")
 
 
 def log_options(log: Path, addresses: Iterable[int]) -> list[str]:
-    """Return options of QEMU that log each time one of the addresses is jumped to.
+    """Return options of QEMU that log each jump to one of the addresses.
 
-    A block begins at what a jump leads to, and nowhere else in code that falls through to it.
+    A block begins at the target of a jump, and nowhere else in code that falls through to it.
     """
     ranges = ",".join(f"{address:#x}+1" for address in sorted(addresses))
     return ["-d", _LOGGED, "-dfilter", ranges, "-D", str(log)]
@@ -209,12 +213,12 @@ def entered_counts(log: Path) -> Counter[int]:
     return counts
 
 
-_ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # of a kernel that runs them
+_ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # options of every kernel with KUnit
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite of KUnit: its name, its source, and the option that has it built."""
+    """A suite of KUnit: its name, its source, and its configuration option."""
 
     name: str
     file: str
@@ -222,7 +226,7 @@ class Suite:
 
 
 def suites_touching(subject: PatchedVariant) -> list[Suite]:
-    """Return the suites whose sources call what the subject's routines are used by, or them."""
+    """Return the suites whose sources call the subject's routines or their interfaces."""
     names = set()
     for variant in subject.variants:
         names |= {*EFFECTS[kernels.contract_of(variant).effect].interfaces}
@@ -231,9 +235,9 @@ def suites_touching(subject: PatchedVariant) -> list[Suite]:
 
 
 def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
-    """Return the suites whose sources call one of the functions named, or copy to or from a user.
+    """Return the suites whose sources call one of the functions, or copy to or from a user.
 
-    Those any kernel that boots has to keep.
+    The latter apply to any kernel that boots.
     """
     wanted = sorted({*names, "copy_to_user", "copy_from_user"})
     called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
@@ -249,7 +253,7 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
 
 
 def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
-    """Return those of the same that any small kernel can have: they need nothing but KUnit."""
+    """Return the suites of suites_calling that any small kernel can have: they need only KUnit."""
     return [
         suite
         for suite in suites_calling(tree, isa, names)
@@ -259,7 +263,7 @@ def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
 
 
 def judge_suite(suite: Suite, config: str, command: list[str], console: str) -> str:
-    """Say how a suite ended on a console; CheckError where it failed or was not run.
+    """Return the result of a suite on a console; CheckError where it failed or did not run.
 
     NotProven where the configuration (the text of a .config) cannot have it.
     """
@@ -292,10 +296,10 @@ _SWEEPS = ("write", "read", "zero", "epoll")
 
 @dataclass
 class Kernel:
-    """A small kernel of a tree with changed files: what is built, and what its guests are asked.
+    """A small kernel of a tree with changed files, and the tests of its guests.
 
-    options are set beside those that a guest needs, as scripts/config takes them ("-e CRYPTO");
-    suites are KUnit's. A line of a console that fails matches says that the kernel found an error.
+    options are set in addition to those that a guest needs, as for scripts/config ("-e CRYPTO");
+    suites are KUnit's. A line of a console that matches fails is an error of the kernel.
     """
 
     overlay: Overlay
@@ -309,16 +313,16 @@ class Kernel:
 
     @property
     def config(self) -> str:
-        """Return the text of its configuration."""
+        """The text of its configuration."""
         return (self.folder / ".config").read_text()
 
     @property
     def machines(self) -> list[Machine]:
-        """Return the machines that it is booted on."""
+        """The machines that it is booted on."""
         return [machine for machine in MACHINES if machine.isa == self.isa]
 
     def build(self) -> str:
-        """Build it; what earlier builds left is brought up to date."""
+        """Build it; files of earlier builds are updated."""
         self.overlay.put(self.files)
         tests = sorted({suite.option for suite in self.suites if suite.option})
         names = dict.fromkeys((*_BOOT_TIER_COMMON, *_OPTIONS[self.isa], *tests))
@@ -336,7 +340,7 @@ class Kernel:
     def boot(self, machine: Machine, watched: Sequence[str] = ()) -> Tier:
         """Yield the checks on a machine: its features, KUnit, the sweeps.
 
-        watched are options of QEMU that have it log what ran.
+        watched are options of QEMU that log executed code.
         """
         image = self.folder / _IMAGES[self.isa][1]
         command = qemu_command(machine, image, initrd(self.isa), _counts(self))
@@ -373,10 +377,10 @@ def checks(subject: PatchedVariant) -> Tier:
 
 
 def _counts(kernel: Kernel) -> list[str]:
-    """Return for the guest whose counts are exact and whose may lack progress.
+    """Return the command-line words for the counts that are exact and those in whole words.
 
-    arm64 counts as not copied what it had not confirmed, and __clear_user() on 6.1 and arm64
-    whole words.
+    arm64 counts unconfirmed bytes as not copied, and __clear_user() on 6.1 and arm64 counts whole
+    words.
     """
     major, minor = (int(n) for n in re.findall(r"\d+", kernel.overlay.tree.version)[:2])
     if kernel.isa == "arm64":
@@ -401,9 +405,9 @@ def _as_meant(machine: Machine, said: str, command: list[str]) -> None:
 
 
 def judge_sweep(sweep: str, command: list[str], console: str) -> str:
-    """Return the count of cases of a sweep over sizes and fault positions that held.
+    """Return the number of cases of a sweep over sizes and fault positions that held.
 
-    CheckError with the first that did not.
+    CheckError with the first one that did not.
     """
     found = re.search(rf"loopwright: {sweep} cases (\d+) failed (\d+) ?(.*)", console)
     if "loopwright: setup failed" in console or found is None:

@@ -1,4 +1,4 @@
-"""A Linux tree built outside of itself: an overlay of links, its configuration, make."""
+"""Out-of-tree builds of a Linux tree: an overlay of links, its configuration, make."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from loopwright.errors import InputError
 from loopwright.linux import trees
 from loopwright.linux.trees import ARCH, Tree
 
-# What a build inside the user's tree leaves there: it would make kbuild refuse the overlay.
+# Files of a build inside the user's tree, which would make kbuild refuse the overlay.
 _BUILT_FILES = {".config", ".config.old", ".git", "vmlinux", "Module.symvers", "System.map"}
 _BUILT_FOLDERS = {"include/config", "include/generated"}
 _BUILT_SUFFIXES = (".o", ".ko", ".a", ".cmd", ".d", ".mod", ".order")
@@ -55,7 +55,7 @@ class Overlay:
                     path.chmod(0o755)
 
     def _link(self) -> None:
-        """Link what the tree holds; a listing kept beside it says whether that is done already."""
+        """Link the tree's files; a listing kept beside the links shows whether that is done."""
         listing = sorted(_files(self.tree.root))
         digest = hashlib.sha256("\n".join(listing).encode()).hexdigest()
         mark = self.folder / "linked"
@@ -75,7 +75,7 @@ class Overlay:
 
 
 def _files(root: Path) -> Iterator[str]:
-    """Yield the paths of a tree's files and links below it, without what builds left there."""
+    """Yield the paths of a tree's files and links, without the products of builds."""
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -91,10 +91,10 @@ def _files(root: Path) -> Iterator[str]:
 
 @contextmanager
 def hold(tree: Tree) -> Iterator[Overlay]:
-    """Yield the overlay of a whole tree, waiting while another process holds it.
+    """Yield the overlay of a complete tree, waiting while another process holds it.
 
-    Programs started with the lock's descriptor passed on keep it until they end, too.
-    InputError where the tree is a part of the sources.
+    Programs that inherit the lock's descriptor hold it until they end, too. InputError where the
+    tree has only a part of the sources.
     """
     if tree.has(trees.SUBSET) or not tree.has("scripts/Makefile.build"):
         raise InputError(
@@ -120,14 +120,14 @@ class Build:
     folder: Path
 
     def command(self, *targets: str, jobs: int = 1) -> list[str]:
-        """Return the make command of targets, as one would type it."""
+        """Return the make command for targets, as typed in a shell."""
         return [
             "make", "-s", f"-j{jobs}", "-C", str(self.overlay.source), f"O={self.folder}",
             f"ARCH={ARCH[self.isa]}", f"CROSS_COMPILE={_prefix(self.isa)}", *targets,
         ]  # fmt: skip
 
     def make(self, *targets: str, jobs: int = 1) -> subprocess.CompletedProcess[str]:
-        """Run make; while it runs a mark says that the folder may be half-written."""
+        """Run make; a mark exists meanwhile, since the folder may be half-written."""
         mark = self.folder / ".loopwright-building"
         mark.touch()
         done = self.run(self.command(*targets, jobs=jobs))
@@ -135,7 +135,7 @@ class Build:
         return done
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Run a program politely; stdout and stderr come together."""
+        """Run a program at low priority; stdout and stderr are merged."""
         kept = {
             k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
         }
@@ -153,7 +153,7 @@ class Build:
 
 
 class BuildError(Exception):
-    """make failed: what it was to make, its command and its output."""
+    """A failure of make: its target, its command and its output."""
 
     def __init__(self, what: str, command: Sequence[str], output: str) -> None:
         super().__init__(what)
@@ -161,7 +161,7 @@ class BuildError(Exception):
 
 
 def require_tools(isa: str) -> None:
-    """InputError that names the package of the first tool missing for a kernel build."""
+    """Raise InputError with the package of the first tool missing for a kernel build."""
     toolchain.find(isa)
     for tool, package in _TOOLS.items():
         if not shutil.which(tool):
@@ -177,9 +177,9 @@ def configured(
 ) -> Build:
     """Return the build folder `name`, configured from base (a make target) with options.
 
-    options are as scripts/config takes them: "-e KUNIT", "-d X86_KERNEL_IBT". targets are made
-    once after that. A build with other options is configured anew where it lies: make knows what
-    hangs on an option. BuildError where make fails; nothing is kept then.
+    options are as for scripts/config: "-e KUNIT", "-d X86_KERNEL_IBT". targets are made once after
+    that. A folder with other options is configured again in place: make rebuilds what depends on an
+    option. BuildError where make fails; the folder is then removed.
     """
     require_tools(isa)
     build = Build(overlay, isa, overlay.folder / name)
@@ -217,12 +217,12 @@ def _prefix(isa: str) -> str:
 
 
 _LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")
-# What is set against an option: its absence cannot be asked for by setting it.
+# Terms that require the absence of an option, which cannot be set.
 _ABSENT = re.compile(r"!\s*\w+|\b\w+\s*=\s*n\b")
 
 
 def is_built(tree: Tree, file: str, config: str) -> bool:
-    """Say whether a configuration (the text of a .config) builds a source, by its makefile."""
+    """True if a configuration (the text of a .config) builds a source, by its makefile."""
     return PurePosixPath(file).suffix in (".S", ".c") and any(
         all(re.search(rf"(?m)^CONFIG_{option}=[ym]$", config) for option in way)
         for way in ways_to_build(tree, file)
@@ -230,10 +230,10 @@ def is_built(tree: Tree, file: str, config: str) -> bool:
 
 
 def options_of_source(tree: Tree, isa: str, file: str) -> list[str]:
-    """Return the options that kbuild wants set to build a source, and those that they depend on.
+    """Return the options that kbuild needs to build a source, and those that they depend on.
 
-    Of a source that is always built there are none. Whether they can be set together only kconfig
-    knows: a configuration has to be asked for them once it is made.
+    A source that is always built has none. Only kconfig knows whether they can be set together: the
+    resulting configuration has to be checked.
     """
     ways = list(ways_to_build(tree, file))
     for folder in PurePosixPath(file).parents:
@@ -251,13 +251,13 @@ def options_of_source(tree: Tree, isa: str, file: str) -> list[str]:
 
 
 def ways_to_build(tree: Tree, file: str) -> Iterator[tuple[str, ...]]:
-    """Yield for each way in which its folder's makefile builds a source the options it takes."""
+    """Yield the options of each way in which a makefile builds a source."""
     path = PurePosixPath(file)
     return _ways(tree, str(path.parent), f"{path.stem}.o")
 
 
 def _ways(tree: Tree, folder: str, name: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the same of an object, alone or as a part of others, or of a folder to enter."""
+    """Yield the options of each way to build an object, alone or in others, or enter a folder."""
     stem, dot, suffix = name.partition(".o")
     also = r"(?:\.pi)?" if dot else ""  # of arm64, code that runs before it is relocated
     named = re.compile(rf"(?<![\w/-]){re.escape(stem)}{also}{re.escape(dot + suffix)}(?![\w-])")
@@ -294,7 +294,7 @@ def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
         text = tree.read(file).replace("\\\n", " ").replace("$(SRCARCH)", ARCH[isa])
         blocks, name = [around], ""
         for line in text.splitlines():
-            # Indented are the parts of a block, and text that helps.
+            # The parts of a block, and help texts, are indented.
             word, rest = [*("" if line[:1].isspace() else line).split(maxsplit=1), "", ""][:2]
             if word in ("config", "menuconfig"):
                 name = rest.strip()
@@ -317,6 +317,6 @@ def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
 
 
 def _names(expression: str) -> frozenset[str]:
-    """Return the options that an expression wants set; of alternatives all of them."""
+    """Return the options that an expression requires to be set, with all alternatives."""
     text = _ABSENT.sub(" ", expression.split("#")[0])
     return frozenset(re.findall(r"\b[A-Z0-9][A-Z0-9_]{2,}\b", text))

@@ -1,4 +1,4 @@
-"""Code of a built routine: linked image, alternatives of CPU features, registers that it writes."""
+"""Code of a built routine: linked image, alternatives of CPU features, written registers."""
 
 import re
 import subprocess
@@ -21,21 +21,21 @@ from loopwright.errors import InputError
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import CheckError, NotProven
 
-# What the linked kernel has elsewhere and leaf routines jump to.
+# Stubs for code elsewhere in the kernel that leaf routines jump to.
 _STUBS = {
     "x86_64": ".globl __x86_return_thunk\n__x86_return_thunk:\tret\n",
     "arm64": ".globl loopwright_stub\nloopwright_stub:\tret\n",
 }
 _PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_UACCESS"}
 _ERR_ZERO = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
-# What x86-64 kernels write into code at boot: where user space ends, with 4-level page tables.
+# Constants that x86-64 kernels write into code at boot: the end of user space, 4-level paging.
 _AT_BOOT = {"runtime_ptr_USER_PTR_MAX": (0x7FFFFFFFF000).to_bytes(8, "little")}
 _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program counter
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One place that is patched at boot where feature is there (inverse: where it is not)."""
+    """A site that is patched at boot if the CPU has feature (inverse: if it lacks it)."""
 
     site: int
     length: int
@@ -62,14 +62,14 @@ class Image:
     handled: frozenset[str] = frozenset()
 
 
-# Functions that must not be traced, memset() among them, are in a section of their own in Linux.
+# Functions that must not be traced, such as memset(), have their own section in Linux.
 _LAYOUT = "SECTIONS { .text 0 : { *(.text .text.* .noinstr.text) } }\n"
 
 
 def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
-    """Link objects with stubs for what the kernel has elsewhere, and read them.
+    """Link objects with stubs for code elsewhere in the kernel, and read them.
 
-    NotProven where they call what is not there, or use what is only known at boot. Feature names
+    NotProven where they call missing functions, or use values known only at boot. Feature names
     come from the tree's headers, or those generated in its build folder.
     """
     tools = toolchain.find(isa)
@@ -124,7 +124,7 @@ def _booted(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
         value = _AT_BOOT[name]
         for at in range(0, len(data), 4):
             place = address + at + _signed(data, at)
-            if 0 <= place < len(out):  # else in code that is built beside it
+            if 0 <= place < len(out):  # otherwise it is in another section
                 out[place : place + len(value)] = value
     return bytes(out)
 
@@ -136,7 +136,7 @@ def _signed(data: bytes, at: int) -> int:
 def _entries(
     isa: str, address: int, data: bytes, types: dict[int, str]
 ) -> tuple[tuple[ExceptionEntry, ...], frozenset[str]]:
-    """Return the exception table, and the types of those that do more than jump to their fixup."""
+    """Return the exception table, and the types of entries that do more than jump to the fixup."""
     out, handled = [], set()
     for at in range(0, len(data), 12):
         number = int.from_bytes(data[at + 8 : at + (9 if isa == "x86_64" else 10)], "little")
@@ -181,16 +181,16 @@ def _alternatives(
     size = FLAGGED_BYTES if flagged else PLAIN_BYTES
     out = []
     for at in range(0, len(data), size):
-        one = x86_entry(data, at, address, size) if x86 else arm64_entry(data, at, address)
+        entry = x86_entry(data, at, address, size) if x86 else arm64_entry(data, at, address)
         out.append(
             Alternative(
-                site=one.at,
-                length=one.length,
-                replacement=b"" if one.made else _at(sections, one.new, one.size),
-                replacement_address=one.new,
-                feature=names.get(one.feature, f"feature {one.feature}"),
-                inverse=one.inverse,
-                callback=one.made,
+                site=entry.at,
+                length=entry.length,
+                replacement=b"" if entry.made else _at(sections, entry.new, entry.size),
+                replacement_address=entry.new,
+                feature=names.get(entry.feature, f"feature {entry.feature}"),
+                inverse=entry.inverse,
+                callback=entry.made,
             )
         )
     return tuple(out)
@@ -206,14 +206,14 @@ def _at(sections: dict[str, tuple[int, bytes]], address: int, size: int) -> byte
     raise CheckError(f"an alternative's replacement at {address:#x} lies in no code section")
 
 
-_MOST_IN_FULL = 3  # features of which every subset is tried
-# User space ends elsewhere with it than where the cases of a check are.
+_MOST_IN_FULL = 3  # features up to which every subset is tried
+# With it user space has another end than the one that the cases of a check assume.
 FIVE_LEVEL_PAGING = "X86_FEATURE_LA57"
 _ARM64_NOP = bytes.fromhex("1f2003d5")
 
 
 def feature_sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
-    """Return the sets of features under which code is to be tried: all subsets, where few.
+    """Return the sets of features to try code under: all subsets of few features.
 
     Five-level paging is in none of them.
     """
@@ -226,20 +226,27 @@ def feature_sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
 def with_features(image: Image, taken: frozenset[str]) -> bytes:
     """Return the image's code with the alternatives of some features in place."""
     text = bytearray(image.text)
-    for one in image.alternatives:
-        if (one.feature in taken) == one.inverse:
+    for alternative in image.alternatives:
+        if (alternative.feature in taken) == alternative.inverse:
             continue
-        if one.callback:
-            raise NotProven(f"the alternative of {one.feature} is made by a function of the kernel")
-        if one.site + one.length > len(text):
+        if alternative.callback:
+            raise NotProven(
+                f"the alternative of {alternative.feature} is made by a function of the kernel"
+            )
+        if alternative.site + alternative.length > len(text):
             continue  # of code in another section
         try:
-            new = instructions.moved(image.isa, one.replacement, one.replacement_address, one.site)
+            new = instructions.moved(
+                image.isa,
+                alternative.replacement,
+                alternative.replacement_address,
+                alternative.site,
+            )
         except InputError as error:
             raise NotProven(str(error)) from None
         nop = b"\x90" if image.isa == "x86_64" else _ARM64_NOP
-        new += nop * ((one.length - len(new)) // len(nop))
-        text[one.site : one.site + one.length] = new
+        new += nop * ((alternative.length - len(new)) // len(nop))
+        text[alternative.site : alternative.site + alternative.length] = new
     return bytes(text)
 
 
@@ -249,16 +256,16 @@ _READS = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
 
 
 def written_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
-    """Return the general registers that code writes, as 64-bit names; saved ones left out.
+    """Return the general registers that code writes, as 64-bit names, without saved ones.
 
     A register counts as saved where it is pushed (stored below the frame) and popped again; the
-    stack pointer where only pushes, pops, calls and returns move it.
+    stack pointer where only pushes, pops, calls and returns change it.
     """
     return set(_x86(code, address)) if isa == "x86_64" else set(_arm64(code, address))
 
 
 def vector_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
-    """Return the vector, floating-point and mask registers that code names at all."""
+    """Return the vector, floating-point and mask registers that code uses."""
     if isa == "arm64":
         return {
             name for ins in _arm64_decoded(code, address) for name in _named(ins)
@@ -273,19 +280,19 @@ def vector_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
 
 
 def direction_flag(code: bytes) -> int:
-    """Count instructions that set the direction flag, less those that clear it (x86)."""
+    """Return the number of instructions that set the direction flag, less that of clears (x86)."""
     names = [i.mnemonic for i in iced.Decoder(64, code)]
     return names.count(iced.Mnemonic.STD) - names.count(iced.Mnemonic.CLD)
 
 
 def indirect_branches(code: bytes, address: int = 0) -> list[str]:
-    """Return the branches through registers that are no returns (arm64; objtool sees x86's)."""
+    """Return the branches through registers other than returns (arm64; objtool checks x86)."""
     found = _arm64_decoded(code, address)
     return [f"{i.mnemonic} {i.op_str}" for i in found if i.mnemonic in ("br", "braa", "brab")]
 
 
 def wide_name(register: str) -> str:
-    """Return the 64-bit name of a register that may be called by its 32-bit name, or by its use."""
+    """Return the 64-bit name of a register given by its 32-bit name or its role."""
     if re.fullmatch(r"e\w\w", register):
         return f"r{register[1:]}"
     if re.fullmatch(r"w\d+", register):

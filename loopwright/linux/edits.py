@@ -1,7 +1,7 @@
 """Changes that put a variant into a tree: its edits, the tree's wording, its callers' clobbers.
 
-Inline assembly that calls a routine tells the compiler which registers go in, come out and are
-clobbered. A variant that changes another register would corrupt its caller, so that the caller's
+Inline assembly that calls a routine lists for the compiler its inputs, outputs and clobbered
+registers. A variant that changes another register would corrupt its caller, so that the caller's
 list has to name it.
 """
 
@@ -23,7 +23,7 @@ from loopwright.linux import routines, trees
 from loopwright.linux.routines import Span, Target, blank_comments, function, place, squeeze, symbol
 from loopwright.linux.trees import Tree
 
-# Spellings that assemble to the same bytes: AT&T suffixes that the operands imply, and aliases.
+# Spellings of the same bytes: AT&T suffixes implied by the operands, and aliases.
 _SUFFIXED = re.compile(
     r"\b(mov|add|sub|adc|cmp|test|and|or|xor|inc|dec|neg|shl|shr|lea|push|pop)[bwlq]\b"
 )
@@ -34,7 +34,7 @@ _IMPLIED = re.compile(r"%[a-z]\w*(?![\w(])")
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of lines as the tree has them and as the variant has them; same: they agree."""
+    """A stretch of lines of the tree and of the variant; same: they agree."""
 
     theirs: str
     ours: str
@@ -44,8 +44,8 @@ class Stretch:
 def stretches(old: str, new: str, *, asm: bool) -> list[Stretch]:
     """Split a tree's text and a variant's into stretches that agree and stretches that do not.
 
-    Lines agree whatever their comments and blanks, in assembly also whatever suffix or alias of
-    an instruction they spell. Comments and blank lines go with the line of code below them.
+    Comments and blanks are ignored, in assembly also suffixes and aliases of instructions. Comments
+    and blank lines belong to the line of code below them.
     """
     ours, theirs = _units(new, asm), _units(old, asm)
     matcher = SequenceMatcher(
@@ -53,22 +53,22 @@ def stretches(old: str, new: str, *, asm: bool) -> list[Stretch]:
     )
     out: list[Stretch] = []
     for kind, first, last, begin, end in matcher.get_opcodes():
-        was = "".join(text for _, text in theirs[first:last])
-        now = "".join(text for _, text in ours[begin:end])
+        their_text = "".join(text for _, text in theirs[first:last])
+        our_text = "".join(text for _, text in ours[begin:end])
         if kind == "equal" and out and not out[-1].ours and not out[-1].theirs.startswith("\n"):
-            was = was.lstrip("\n")
-        out.append(Stretch(was, now, kind == "equal"))
+            their_text = their_text.lstrip("\n")
+        out.append(Stretch(their_text, our_text, kind == "equal"))
     return out
 
 
 def keep_tree_lines(
     old: str, new: str, *, asm: bool, same_code: Callable[[str], bool] | None = None
 ) -> str:
-    """Return new with the tree's spelling of each stretch that means the same.
+    """Return new with the tree's spelling of each stretch of equal meaning.
 
-    same_code says whether a text still gives the code meant; where it is given, stretches that
-    differ are tried in the tree's spelling too. Operand constraints of inline assembly are left
-    alone then: another compiler may make of them what this one did not.
+    same_code is True for a text that still gives the intended code; with it, stretches that differ
+    are tried in the tree's spelling as well. Operand constraints of inline assembly are then left
+    alone: another compiler may treat them differently.
     """
     parts = stretches(old, new, asm=asm)
     chosen = [part.theirs if part.same else part.ours for part in parts]
@@ -84,9 +84,9 @@ def keep_tree_lines(
 
 
 def _retold(part: Stretch, asm: bool) -> str:
-    """Return the tree's lines; one that opens a block which changes has our comment above it.
+    """Return the tree's lines; a line that opens a changed block gets our comment above it.
 
-    What the tree's own says of the block may not hold any more.
+    The tree's own comment may not be true of the block any more.
     """
     theirs, ours = _units(part.theirs, asm), _units(part.ours, asm)
     comment, line = _parted(ours[-1][1])
@@ -103,7 +103,7 @@ def _parted(unit: str) -> tuple[str, str]:
 
 
 def _spelled(text: str, old: str) -> str:
-    """Return assembly with each instruction spelled as the tree spells it somewhere."""
+    """Return assembly with each instruction in a spelling that the tree uses."""
     spellings: dict[str, str] = {}
     for line in blank_comments(old).splitlines():
         spellings.setdefault(_meaning(line), squeeze(line))
@@ -143,11 +143,11 @@ def _meaning(line: str) -> str:
 
 
 def _has_register_operand(code: str) -> bool:
-    """Say whether an operand outside of brackets is a register, so that it gives the size."""
+    """True if an operand outside of brackets is a register, which implies the size."""
     return bool(_IMPLIED.search(re.sub(r"\([^)]*\)", "", code)))
 
 
-# Where EXPORT_SYMBOL comes from differs between kernels: its line stays the tree's own.
+# The header of EXPORT_SYMBOL differs between kernels: the tree's own line stays.
 _EXPORT_HEADERS = {"<linux/export.h>", "<asm/export.h>"}
 
 
@@ -163,8 +163,8 @@ class Change:
 def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list[str]]:
     """Return the changes that put a variant into a tree, and notes on edits left out.
 
-    Where the tree spells the same code in other words, its words stay. InputError where a place
-    that an edit names is not in the tree.
+    Where the tree spells the same code otherwise, its spelling stays. InputError where an edit's
+    place is not in the tree.
     """
     editor = _Editor(variant, aim, tree)
     for edit in variant.edits or (Edit("function", aim.file, name=aim.name),):
@@ -173,7 +173,7 @@ def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list
 
 
 class _Editor:
-    """The files of a tree as the edits so far have left them."""
+    """The files of a tree after the edits so far."""
 
     def __init__(self, variant: Variant, aim: Target, tree: Tree) -> None:
         self.variant, self.aim, self.tree = variant, aim, tree
@@ -239,7 +239,7 @@ class _Editor:
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
 
     def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
-        """Refuse a function that includes a file which the tree lacks."""
+        """Raise InputError for a function that includes a file missing in the tree."""
         for header in routines.includes(new):
             beside = str(Path(edit.file).parent / header.strip('"'))
             if header.startswith('"') and not self.tree.has(beside):
@@ -249,7 +249,7 @@ class _Editor:
                 )
 
     def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
-        """Return the place of a macro: its namesake's, else behind the macro named by `after`."""
+        """Return the place of a macro: its namesake's, else after the macro named by `after`."""
         span = routines.macro(content, edit.name)
         if span is None and edit.after:
             behind = routines.macro(content, edit.after)
@@ -267,7 +267,7 @@ class _Editor:
         return span
 
     def _apart(self, new: str, span: Span, content: str) -> str:
-        """Rename labels of the new text that the rest of the file has too."""
+        """Rename labels of the new text that also exist in the rest of the file."""
         taken = {*routines.labels(content[: span.start]), *routines.labels(content[span.end :])}
         family = self.variant.kernel.rpartition("/")[2]
         for label in dict.fromkeys(routines.labels(new)):
@@ -281,7 +281,7 @@ class _Editor:
 
 
 def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
-    """Refuse a function with lines of the exception table where a replacement cannot see them."""
+    """Raise InputError for exception-table lines where a replacement cannot see them."""
     for line in routines.entries_outside(text, span):
         raise InputError(
             f"{name} has `{routines.squeeze(line)}` apart from {edit.name}, whose label it names: "
@@ -290,9 +290,10 @@ def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
 
 
 def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str:
-    """Return a file with a function in its place, and with all that the function needs beside it.
+    """Return a file with a function in its place, and everything that the function needs.
 
-    Static functions that only the old one used go; a header's may have users elsewhere and stay.
+    Static functions that only the old one used are removed; those of a header may have other users
+    and stay.
     """
     changed = span.replaced(content, piece)
     if not file.endswith(".S"):
@@ -324,7 +325,7 @@ def _what(edit: Edit) -> str:
 
 
 _LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
-# A prototype, or what makes the routine known to modules: it calls nothing.
+# A prototype, or the export to modules, neither of which is a call.
 _DECLARED = re.compile(
     r"(?:EXPORT_SYMBOL|SYM_)\w*\([^)]*\)|^[^\n#\"=;{}]*\b\w+\([^()\"]*\);", re.MULTILINE
 )
@@ -332,10 +333,10 @@ _STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
 def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) -> list[Change]:
-    """Return changes to the callers' lists of lost registers, so that the variant may be called.
+    """Return changes to the callers' clobber lists, so that they may call the variant.
 
-    InputError where a caller keeps to another convention, or needs a register that the variant
-    changes, or where one is found that kernel.toml does not name: in assembly, or in a macro.
+    InputError where a caller uses another convention, or needs a register that the variant changes,
+    or where kernel.toml does not name a caller that is found: in assembly, or in a macro.
     """
     out = []
     already = {change.file: change.new for change in changes}
@@ -352,9 +353,9 @@ def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) 
 
 
 def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, str]) -> None:
-    """Refuse a routine that is used where nobody has looked at what is kept across the call.
+    """Raise InputError for a use of a routine whose kept registers are not known.
 
-    texts has the files that change. In the callers that are known inline assembly calls it.
+    texts has the files that change. In the known callers, inline assembly calls it.
     """
     isa, known = kernels.load(variant.kernel).isa, place(variant).callers
     word = re.compile(rf"\b{re.escape(name)}\b")
@@ -362,7 +363,7 @@ def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, 
         content = texts.get(file) or tree.read(file)
         code = _DECLARED.sub("", blank_comments(content))
         if file == place(variant).file:
-            # A jump passes on what the same callers said of the routine beside it.
+            # A jump inherits the clobbers that callers list for the routine beside it.
             code = re.sub(rf"\bj\w+\s+{re.escape(name)}\b", "", code)
         calls = _calls(content, name) if file in known else []
         if len(word.findall(code)) > len(calls):
@@ -375,7 +376,7 @@ def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, 
 def changed_registers(variant: Variant) -> set[str]:
     """Return the general registers that differ after a call: written, and allowed to change.
 
-    What the contract does not allow to change is put back by the variant, which `check` holds.
+    The variant restores those that the contract does not allow to change, which `check` proves.
     """
     contract = kernels.load(variant.kernel).routines[variant.routine].contract
     roles = {*contract.inputs.values(), *contract.returns.values()}
@@ -403,7 +404,7 @@ def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) ->
             f"{file} in {tree} has no inline assembly with `call {name}`: how it is called is "
             "not known, so that no variant can take its place"
         )
-    # From the last on, so that what is put in moves no other.
+    # From the last one on, so that insertions move no other.
     for start, end in reversed(statements):
         content = _with_statement_fitted(variant, name, f"{file} in {tree}", content, start, end)
     return content
@@ -439,7 +440,7 @@ def _by_number(register: str) -> tuple[int, str]:
 
 
 def _calls(content: str, name: str) -> list[tuple[int, int]]:
-    """Return for each `call name` in an asm statement where the operands of that begin and end."""
+    """Return the start and end of the operands of each asm statement with `call name`."""
     code = blank_comments(content)
     calls = re.finditer(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
     return [span for call in calls if (span := _around(code, call.start()))]
@@ -455,7 +456,7 @@ def _around(code: str, call: int) -> tuple[int, int] | None:
 
 
 def _sections(content: str, start: int, end: int) -> list[str]:
-    """Split an asm statement at its colons: template, outputs, inputs, lost registers."""
+    """Split an asm statement at its colons: template, outputs, inputs, clobbers."""
     code = blank_comments(content)[:end]
     colons = [at for sign, at, depth in _signs(code, start) if sign == ":" and depth == 0]
     begins = [start, *(at + 1 for at in colons)]
@@ -463,7 +464,7 @@ def _sections(content: str, start: int, end: int) -> list[str]:
 
 
 def _signs(code: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the brackets and colons outside of strings, where they are and how deep behind them."""
+    """Yield the brackets and colons outside of strings, their offsets and the depth after them."""
     depth = 0
     for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start):
         depth += {"(": 1, ")": -1}.get(match.group(), 0)
@@ -471,7 +472,7 @@ def _signs(code: str, start: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _with_lost(content: str, end: int, lost: str, extra: list[str]) -> str:
-    """Name more registers in the list that ends at `end`, which is lost or absent."""
+    """Add registers to the clobber list that ends at `end`, which is lost or absent."""
     if not extra:
         return content
     names = ", ".join(f'"{register}"' for register in extra)

@@ -1,4 +1,4 @@
-"""A patch as a mail: formatted by git, held to the tree's checkpatch.pl, kept only if it passes."""
+"""Patch mails: formatted by git, checked by the tree's checkpatch.pl, kept only if they pass."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ _FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that checkpatch.pl says; allowed holds the reason why it may stand, or "" ."""
+    """One finding of checkpatch.pl; allowed is the reason why it may stand, or ""."""
 
     level: str
     type: str
@@ -64,7 +64,7 @@ def listed(findings: Findings) -> str:
 def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
     """Return the findings of the tree's checkpatch.pl on a patch; InputError if it cannot run.
 
-    signed says whether the patch has a Signed-off-by: some findings are allowed only without.
+    signed is True if the patch has a Signed-off-by: some findings are allowed only without.
     """
     patch = patch.resolve()
     script = tree.path(SCRIPT)
@@ -120,7 +120,7 @@ UNSIGNED = (
 
 
 class PatchError(InputError):
-    """A patch that does not stand up to its own tests and is not kept; log says all of it."""
+    """A patch that fails its own tests and is not kept; log has the whole output."""
 
     def __init__(self, line: str, log: str) -> None:
         super().__init__(line)
@@ -131,8 +131,7 @@ class PatchError(InputError):
 class Mail:
     """A patch mail: changes, message, and notes below the line at which git cuts.
 
-    author is whose it is, None where git knows nobody. rfc marks it as one to talk about, not to
-    merge.
+    author is None where git has no identity. rfc marks a patch for discussion, not for merging.
     """
 
     changes: tuple[Change, ...]
@@ -142,11 +141,11 @@ class Mail:
     rfc: bool
 
     def keep(self, tree: Tree, out: Path, name: str) -> tuple[Path, Findings]:
-        """Prove the patch and write it to a folder, whole or not at all.
+        """Test the patch and write it to a folder, whole or not at all.
 
-        git am has to take it on the tree's files, and the tree's checkpatch.pl may have no error
-        but those of the allow-list. Returns the file and all that checkpatch.pl said. PatchError
-        where it does not hold; what was said is then in a log with that name.
+        git am has to accept it on the tree's files, and the tree's checkpatch.pl may have no error
+        except those of the allow-list. Returns the file and all findings. PatchError where it
+        fails; the output is then in a log.
         """
         with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
             try:

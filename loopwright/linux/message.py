@@ -27,7 +27,7 @@ Figures = Mapping[tuple[str, ...], Mapping[Any, Any]]
 def prediction_table(
     base: pd.DataFrame, ours: pd.DataFrame, off_by: Mapping[tuple[str, str], float]
 ) -> str:
-    """Return a line for each core and model with a figure that counts of both, "" where none has.
+    """Return a line for each core and model with a figure of both that counts, or "".
 
     base and ours are rows of compare; off_by is that of Judged.
     """
@@ -53,7 +53,7 @@ def _figures(rows: pd.DataFrame, *, measured: bool) -> Figures:
 
 
 def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the cores, by model, on which a model has no figure that counts of both."""
+    """Return by model the cores on which it lacks a figure that counts for one of the two."""
     if base.empty or ours.empty:
         return {}
     asked = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
@@ -70,7 +70,7 @@ def _error(percent: float | None) -> str:
 
 
 def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return for each machine that measured both loops where that was, and the table."""
+    """Return for each machine that measured both loops its description and the table."""
     was, now = (_figures(rows, measured=True) for rows in (base, ours))
     heads = ["now", "patched", "change"]
     return [
@@ -97,7 +97,7 @@ def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
 
 
 def _startup(row: Row) -> str:
-    """Return the startup of a string instruction in cycles, ? where not known."""
+    """Return the start-up of a string instruction in cycles, "?" where unknown."""
     startup = row["startup_cycles"]
     return "" if startup == 0 else " +?" if pd.isna(startup) else f" +{startup:.0f}"
 
@@ -105,11 +105,11 @@ def _startup(row: Row) -> str:
 def call_tables(
     base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]
 ) -> list[tuple[str, str]]:
-    """Return for each machine that measured calls of both where that was, and a table by size.
+    """Return for each machine that measured calls of both its description, and a table by size.
 
     It has least and most cycles over the places of each size, and least and most change at one of
-    them. asked are the places that a judgement rests on: sizes of which one is missing, of either,
-    have a dash, since what is left would not be of the same calls.
+    them. asked are the places that a judgement uses: a size without one of them, for either
+    variant, has a dash, since the rest would not be the same calls.
     """
     if base.empty or ours.empty:
         return []
@@ -152,7 +152,7 @@ def _cycles(rows: Sequence[Row]) -> str:
 
 
 def _up(uncertainty: float) -> str:
-    """Return an uncertainty with two decimals, rounded up: never smaller than it is."""
+    """Return an uncertainty with two decimals, rounded up."""
     return f"{math.ceil(100 * uncertainty) / 100:.2f}"
 
 
@@ -161,7 +161,7 @@ def _span(ends: list[str]) -> str:
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return rows as text, two blanks in front; the first `left` columns are flush left."""
+    """Return rows as text, indented by two; the first `left` columns are flush left."""
     table = [header, *rows]
     widths = [max(len(row[n]) for row in table) for n in range(len(header))]
     lines = []
@@ -175,7 +175,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> 
 
 
 def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
-    """Return the sentences on the contract; InputError where the variant breaks it.
+    """Return the sentences on the contract check; InputError where the variant breaks it.
 
     base and ours are rows of check.run.
     """
@@ -204,29 +204,31 @@ def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> 
 
 
 def _why_not(one: Variant, row: "pd.Series[Any]") -> list[str]:
-    """Say of exception table entries that no case hit why that is so."""
-    elsewhere, here = _unhit(one, row)
-    said = []
-    if elsewhere:
-        belong = "belongs" if elsewhere == 1 else "belong"
-        said.append(f"{elsewhere} more {belong} to code for other features of the CPU")
+    """Return the reasons why exception table entries were not hit, in words."""
+    unreachable, reachable = _unhit(one, row)
+    reasons = []
+    if unreachable:
+        belong = "belongs" if unreachable == 1 else "belong"
+        reasons.append(f"{unreachable} more {belong} to code for other features of the CPU")
     routine = kernels.load(one.kernel).routines[one.routine]
-    if here:
+    if reachable:
         why = f": {routine.unhit}" if routine.unhit else ", which nothing explains"
-        said.append(f"{here} never {'was' if here == 1 else 'were'} the first to fault{why}")
-    return said
+        reasons.append(
+            f"{reachable} never {'was' if reachable == 1 else 'were'} the first to fault{why}"
+        )
+    return reasons
 
 
 def _unhit(one: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
-    """Count entries that were not hit: in code that was not run, or not chosen; and others."""
+    """Return the numbers of entries not hit: in code that did not run, and in code that did."""
     places = [int(word, 16) for word in str(row.get("unhit") or "").split()]
     if not places:
         return 0, 0
     code = assemble.user_code(one)
-    ran = loops.reached(code)
+    reached = loops.reached(code)
     moving = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
-    here = sum(at in ran and at in moving for at in places)
-    return len(places) - here, here
+    reachable = sum(at in reached and at in moving for at in places)
+    return len(places) - reachable, reachable
 
 
 def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
@@ -249,7 +251,7 @@ def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:
 
 
 def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> list[str]:
-    """Say how many of the points that a comparison rests on are missing, if any are."""
+    """Return the number of missing points of a comparison, in words, by core."""
     if base.empty or ours.empty:
         return []
     out = []
@@ -273,12 +275,12 @@ def _number(row: "pd.Series[Any]", column: str) -> int | None:
 
 @dataclass(frozen=True)
 class Judged:
-    """Conclusion about a variant: doubt speaks against it, proof says why it is a winner.
+    """The conclusion about a variant: doubt speaks against it, proof is the reason why it wins.
 
-    Both are sentences, or empty. off_by has, by core and model, how far that model has been off
-    there, in percent; those that are missing were never held to measurements of the core. by_size
-    has the bands of sizes in which it is faster, rests_on what kind of evidence that is on each
-    core, decides the numbers that would decide what is open.
+    Both are sentences, or "". off_by has the error of each model on each core, in percent, where it
+    was compared with measurements. by_size has the bands of sizes in which the variant is faster,
+    rests_on the kind of evidence on each core, decides the parameter values that would decide what
+    is open.
     """
 
     doubt: str = ""
@@ -291,14 +293,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence that a variant should replace the baseline, as the other verbs found it.
+    """Evidence that a variant should replace the baseline, from the other verbs.
 
     table is what compare returns, measurements what measure.run does, checks what check.run does.
-    Rows of other variants than the patch's and its baseline are passed over; an empty table is said
-    to be missing, with unmeasured as the reason why there are no measurements. judged holds by
-    variant what is concluded. kernel is the one that was studied, where that is not as its
-    kernel.toml says: a tree's own code may be its baseline. unproven has what verifying the patch
-    left open.
+    Rows of other variants than the patch's and its baseline are ignored; the message reports an
+    empty table as missing, with unmeasured as the reason why there are no measurements. judged
+    holds the conclusions by variant. kernel is the studied one, if it differs from kernel.toml: a
+    tree's own code may be its baseline. unproven has the points that verification left open.
     """
 
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -315,7 +316,7 @@ _SUBJECT_WIDTH = 70
 
 
 def subject(variant: Variant) -> str:
-    """Return the subject line: the subsystem, then what the patch does; at most 75 columns."""
+    """Return the subject line: the subsystem, then the change; at most 75 columns."""
     what = variant.subject or f"{variant.summary[:1].upper()}{variant.summary[1:]}"
     line = f"{place(variant).prefix or prefix(place(variant).file)}: {what}"
     if len(line) <= WIDTH:
@@ -337,7 +338,7 @@ def prefix(file: str) -> str:
 
 
 class Writer:
-    """Writes what a patch says of its variant, and of those of other routines made with it.
+    """The writer of a patch's message on its variant, and on those of other routines in the patch.
 
     names holds for each routine the name of its function in the tree.
     """
@@ -349,13 +350,13 @@ class Writer:
 
     @property
     def doubtful(self) -> bool:
-        """Say whether something speaks against a variant, or nothing for it."""
+        """True if something speaks against a variant, or nothing for it."""
         return any(self._judged(one).doubt for one in self.variants)
 
     def body(self, also: Sequence[str]) -> str:
-        """Return the body: what speaks against it, why, and the evidence, without trailers.
+        """Return the body: doubts, the reason, and the evidence, without trailers.
 
-        also holds paragraphs about what else the patch changes. InputError where a variant broke
+        also holds paragraphs about further changes of the patch. InputError where a variant breaks
         its contract.
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
@@ -376,16 +377,16 @@ class Writer:
 
     def below(self, *lines: str) -> str:
         """Return the text below the line at which git cuts, with unproven points."""
-        open_ = [] if self._was_measured() else ["its speed on hardware"]
+        not_shown = [] if self._was_measured() else ["its speed on hardware"]
         if silent := self._silent():
             of = (f"{' and '.join(models)} ({', '.join(c)})" for c, models in silent.items())
-            open_.append(f"figures before and after of {', '.join(of)}")
+            not_shown.append(f"figures before and after of {', '.join(of)}")
         for one in self.variants:
             _, ours = self._pair(one, self.evidence.checks)
-            open_ += unproven(one, self._name(one), ours)
-        open_ += self.evidence.unproven
-        said = [f"Not shown: {'; '.join(open_)}."] if open_ else []
-        return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *said]))
+            not_shown += unproven(one, self._name(one), ours)
+        not_shown += self.evidence.unproven
+        texts = [f"Not shown: {'; '.join(not_shown)}."] if not_shown else []
+        return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *texts]))
 
     def _silent(self) -> dict[tuple[str, ...], list[str]]:
         """Return the models without a figure, by the cores on which they have none."""
@@ -412,7 +413,7 @@ class Writer:
         ]
 
     def _by_size(self) -> list[str]:
-        """Return the bands of sizes, what they rest on, and what would decide, a paragraph each."""
+        """Return the bands of sizes, their evidence, and what would decide, a paragraph each."""
         parts = []
         several = len(self.variants) > 1
         for one in self.variants:
@@ -446,10 +447,10 @@ class Writer:
         judged = self._judged(one)
         table = prediction_table(base, ours, judged.off_by)
         if not table and judged.by_size:
-            return []  # said of whole calls
+            return []  # whole calls are reported instead
         if not table:
             return [wrap(f"No model has a figure for {self._name(one)} before and after.")]
-        # Their names mean nothing to a mailing list.
+        # Variants' names are unknown on a mailing list.
         now, patched = (self.kernel.variants[n].summary for n in (self._baseline(one), one.name))
         head = (
             f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "

@@ -1,4 +1,4 @@
-"""Tier object: the objects of a patched tree, built, held to their variant's contract."""
+"""Tier object: the objects of a patched tree, built and checked against their contracts."""
 
 import re
 import shutil
@@ -29,25 +29,25 @@ from loopwright.linux.verification import (
 
 
 def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
-    """Run a routine under every set of features; return what was tried.
+    """Check a routine under every set of features; return a description of the cases.
 
     CheckError where it breaks its contract, NotProven where it cannot be run here.
     """
     if odd := ", ".join(sorted(image.handled)):
         raise NotProven(f"its exception table has {odd}, which only the kernel handles")
     contract = contract_of(variant)
-    said, over, forms = [], 0, []
-    meant = frozenset(variant.alternatives)
+    texts, over, forms = [], 0, []
+    own = frozenset(variant.alternatives)
     features = {one.feature for one in image.alternatives}
-    # Code that is meant to open the access and has no alternative for it has to do so always.
-    lacking = (meant & assemble.PRIVILEGED) - features
+    # Code without an alternative for opening the access to user memory always has to open it.
+    lacking = (own & assemble.PRIVILEGED) - features
     switches_pan = coverage.PAN in features
     for taken in built_code.feature_sets(image.alternatives):
         code = _code(image, symbol, taken)
         gated = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
-        how = coverage.access(code, taken | lacking, meant, switches_pan)
-        forms.append(coverage.Form(f"with {names}", code, how))
+        user_access = coverage.access(code, taken | lacking, own, switches_pan)
+        forms.append(coverage.Form(f"with {names}", code, user_access))
         try:
             record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
         except InputError as error:
@@ -55,24 +55,26 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
         if not record["passed"]:
             raise CheckError(f"with {names}: {record['failure']}", (), _listing(code))
         over = max(over, int(record["over_report_bytes"]))
-        also = [*(["stac/clac emulated"] * gated), *(["cached"] * record["cached"])]
-        said.append(f"{record['cases']} cases with {names}" + f" ({', '.join(also)})" * bool(also))
+        remarks = [*(["stac/clac emulated"] * gated), *(["cached"] * record["cached"])]
+        texts.append(
+            f"{record['cases']} cases with {names}" + f" ({', '.join(remarks)})" * bool(remarks)
+        )
     proof = coverage.of(forms, contract)
     if proof.failure:
         raise CheckError(proof.failure, (), _listing(forms[0].code))
-    said.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
+    texts.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
     if built_code.FIVE_LEVEL_PAGING in features:
-        said.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
+        texts.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
     if proof.said != "100 %":
-        raise NotProven(f"{'; '.join(said)}; {coverage.argued(proof.said, variant)}")
+        raise NotProven(f"{'; '.join(texts)}; {coverage.argued(proof.said, variant)}")
     tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
     if contract.uncopied == "at_least":
         tail += f"; after a fault it reports up to {over} bytes too many as not done"
-    return f"{'; '.join(said)}; {tail}"
+    return f"{'; '.join(texts)}; {tail}"
 
 
 def over_report(image: Image, variant: Variant, symbol: str) -> int:
-    """Return the most bytes beyond what had to be that a routine said were not done."""
+    """Return the largest number of bytes that a routine wrongly reported as not done."""
     contract = contract_of(variant)
     every = [
         verdict(_code(image, symbol, taken), contract, f"{variant.id}-kernel")
@@ -84,7 +86,7 @@ def over_report(image: Image, variant: Variant, symbol: str) -> int:
 def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
     """Return a routine under some features, with its own exception table.
 
-    Entries of other routines of the object are left out, unless control gets there.
+    Entries of the object's other routines are left out, unless control reaches them.
     """
     code = Code(
         isa=image.isa,
@@ -117,13 +119,13 @@ def _listing(code: Code) -> str:
 
 
 _UNIT = "lib/loopwright_{}.c"
-_MOST_INCLUDERS = 200  # of a header that a patch changes, each built
+_MOST_INCLUDERS = 200  # includers of a changed header, each built, at most
 _PUT_USER = "arch/x86/lib/putuser.o"  # what __put_user() calls
 
 
 @dataclass(frozen=True)
 class CompiledAs:
-    """The objects that hold a routine, and the name that it has there; files are added units."""
+    """The objects of a routine, and its name there; files are added source units."""
 
     symbol: str
     objects: tuple[str, ...]
@@ -144,15 +146,15 @@ def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
 
 
 def object_of(file: str) -> str:
-    """Return the object that kbuild makes of a source file."""
+    """Return the object that kbuild makes from a source file."""
     return str(PurePosixPath(file).with_suffix(".o"))
 
 
 def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
     """Return the objects of the sources that include a header, and the sources left out.
 
-    Those are left out that a configuration (the text of a .config) does not build. NotProven where
-    they are too many.
+    The latter are not built in a configuration (the text of a .config). NotProven where there are
+    too many.
     """
     found = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
     if len(found) > _MOST_INCLUDERS:
@@ -168,7 +170,7 @@ def _unit(variant: Variant, symbol: str) -> str:
     """Return a unit with the tree's own headers and the function around the inline code."""
     folder = kernels.load(variant.kernel).folder
     source = variant.source.read_text()
-    # The tree's headers need not stand alone: linux/fs.h is what their users include first.
+    # The tree's headers may depend on others: their users include linux/fs.h first.
     headers = ["#include <linux/fs.h>\n"]
     headers += [f"#include {h}\n" for h in routines.includes(source) if h.startswith("<")]
     for name in [h.strip('"') for h in routines.includes(source) if h.startswith('"')]:
@@ -191,14 +193,14 @@ def _expanded(path: Path) -> str:
     return re.sub(r'(?m)^#include "([^"]+)"\n', inline, path.read_text())
 
 
-# The types of entries for accesses to the kernel's own memory: read past its end by a word, or
-# expected to fault.
+# The types of entries for accesses to the kernel's own memory: word reads past its end, and
+# accesses that may fault.
 _PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGNED_ZEROPAD",)}
 _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
 
 def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
-    """Hold the exception table to the instructions and to what their accesses need."""
+    """Check the exception table against the instructions and the kinds of their accesses."""
     names = [name for name in found.symbols if found.sizes[name]]
     instructions = {i.address: i for name in names for i in _instructions(found, name)}
     start = found.symbols[place.symbol]
@@ -207,12 +209,12 @@ def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
     sites = {a.site for a in found.alternatives}
     for entry in found.entries:
         where = f"entry {place.symbol}+{entry.insn - start:#x}"
-        # Those of replacements are judged by the run with their feature.
+        # Entries of replacements are checked by the run with their feature.
         if entry.insn not in sites:
             _stands(entry, where, instructions)
         if entry in mine or len(place.objects) > 1:
             _is_of_kind(entry, where, variant, found.isa)
-        # With alternatives a routine may switch PAN off, and then access memory as it likes.
+        # With alternatives a routine may switch PAN off, and then use any kind of access.
         if found.isa == "arm64" and contract_of(variant).faulting and not found.alternatives:
             _is_unprivileged(instructions[entry.insn], where)
     if variant.source.suffix == ".S":
@@ -237,7 +239,7 @@ def _stands(entry: ExceptionEntry, where: str, instructions: Mapping[int, Instru
 
 
 def _is_unprivileged(at: Instruction, where: str) -> None:
-    """Refuse an access with the kernel's own permissions: user space runs it all the same."""
+    """Raise CheckError for an access with the kernel's permissions that user space would allow."""
     if not at.mnemonic.startswith(("ldtr", "sttr")):
         raise CheckError(
             f"{where} points at `{at.text}`, which accesses a user's memory with the kernel's "
@@ -246,7 +248,7 @@ def _is_unprivileged(at: Instruction, where: str) -> None:
 
 
 def _is_of_kind(entry: ExceptionEntry, where: str, variant: Variant, isa: str) -> None:
-    """Refuse an entry of another type than the variant's accesses need, the usual one first."""
+    """Raise CheckError for an entry of the wrong type for the variant's accesses."""
     contract = contract_of(variant)
     kernels_own = _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
     known = body.USER_TYPES[isa] if contract.faulting else kernels_own
@@ -265,9 +267,10 @@ _OBJTOOL = (
 
 @dataclass
 class _Work:
-    """A subject being built: where, its routines' objects, and what has been read of them so far.
+    """A subject being built: its folders, its routines' objects, and what was read of them.
 
-    objtool is what kbuild's own run of it said; images are the routines' linked objects, by symbol.
+    objtool has the messages of kbuild's own run of it; images are the routines' linked objects, by
+    symbol.
     """
 
     subject: PatchedVariant
@@ -280,12 +283,12 @@ class _Work:
 
     @property
     def config(self) -> str:
-        """Return the configuration that objects are built with."""
+        """The configuration that objects are built with."""
         return (self.build.folder / ".config").read_text()
 
     @property
     def objects(self) -> list[str]:
-        """Return the objects of all routines."""
+        """The objects of all routines."""
         return list(dict.fromkeys(name for place in self.places.values() for name in place.objects))
 
     def prepare(self) -> str:
@@ -301,7 +304,7 @@ class _Work:
         return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in self.places.values())
 
     def make(self) -> str:
-        """Build them, and the objects of changed sources, as far as the configuration has them."""
+        """Build them, and the objects of changed sources that the configuration includes."""
         added = {name: text for p in self.places.values() for name, text in p.files.items()}
         self.overlay.put({**self.subject.files, **added})
         tree, config = self.subject.tree, self.config
@@ -309,17 +312,17 @@ class _Work:
         return self._made(list(dict.fromkeys([*self.objects, *changed])))
 
     def includers(self, header: str) -> str:
-        """Build what includes a header that changed, as far as the configuration has it."""
+        """Build the includers of a changed header that the configuration includes."""
         wanted, left_out = including(header, self.subject, self.config)
-        said = self._made(wanted) if wanted else "none of this configuration"
-        return said + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
+        result = self._made(wanted) if wanted else "none of this configuration"
+        return result + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
 
     def _made(self, wanted: list[str]) -> str:
         self.objtool += build_anew(self.build, wanted)
         return f"{', '.join(wanted)} without a word of the compiler"
 
     def judge(self) -> str:
-        """Judge by what objtool says, in the build and of copies, which it rewrites."""
+        """Check the messages of objtool, in the build and on copies, which it rewrites."""
         tool = self.build.folder / "tools/objtool/objtool"
         if self.subject.isa != "x86_64":
             raise NotCovered(f"there is no objtool for {self.subject.isa} in {self.subject.tree}")
@@ -331,11 +334,11 @@ class _Work:
             shutil.copyfile(self.build.folder / name, copy)
             command = [str(tool), *_OBJTOOL, str(copy)]
             done = self.build.run(command)
-            said = [x for x in done.stdout.splitlines() if "file already has ." not in x]
-            if done.returncode or said:
+            messages = [x for x in done.stdout.splitlines() if "file already has ." not in x]
+            if done.returncode or messages:
                 again = [*command[:-1], str(self.build.folder / name)]
                 raise CheckError(
-                    f"{name}: {(said or ['it failed'])[0].strip()}", again, done.stdout
+                    f"{name}: {(messages or ['it failed'])[0].strip()}", again, done.stdout
                 )
         return f"nothing to say of {', '.join(self.objects)}"
 
@@ -353,7 +356,7 @@ class _Work:
         return built_code.link(isa, objects, tree, self.build.folder, self.scratch)
 
     def compare_over_report(self, variant: Variant, place: CompiledAs) -> str:
-        """Compare with the objects of the tree as it is what is reported beyond what had to be."""
+        """Compare the over-report after faults with that of the tree's own objects."""
         patched = over_report(self.images[place.symbol], variant, place.symbol)
         self.overlay.put({})
         _output(self.build, place.objects, "the tree's own object does not build")
@@ -390,29 +393,29 @@ def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
 
 
 def prepare(overlay: Overlay, isa: str) -> Build:
-    """Configure a tree once; what a patch changes is brought up to date by make."""
+    """Configure a tree once; make updates the files that a patch changes."""
     return configured(overlay, isa, f"{isa}-objects", "defconfig", _OPTIONS[isa], "prepare")
 
 
 def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
-    """Build objects anew and return what objtool said.
+    """Build objects again and return the messages of objtool.
 
-    BuildError where make fails, CheckError where the compiler or assembler has anything to say.
+    BuildError where make fails, CheckError for any message of the compiler or assembler.
     """
     output = _output(build, wanted)
     lines = [x for x in output.splitlines() if x.strip()]
     of_objtool = [x for x in lines if "objtool:" in x]
     if len(lines) > len(of_objtool):
-        said = f"the build complains: {_first(output, 'warning')}"
-        raise CheckError(said, build.command(*wanted), output)
+        message = f"the build complains: {_first(output, 'warning')}"
+        raise CheckError(message, build.command(*wanted), output)
     return of_objtool
 
 
 def _output(build: Build, wanted: Sequence[str], failure: str = "") -> str:
-    """Build objects anew and return all that was said; BuildError that says what failed."""
+    """Build objects again and return all output; BuildError with the failure's description."""
     for name in wanted:
         (build.folder / name).unlink(missing_ok=True)
-    # One job: a folder that is entered twice at once races with itself in fixdep.
+    # One job: two makes in one folder race in fixdep.
     done = build.make(*wanted)
     if done.returncode:
         what = failure or _first(done.stdout, "error")
@@ -431,15 +434,17 @@ def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
 
 
 def _alternatives(found: Image, variant: Variant) -> str:
-    """Read the alternatives back: whole instructions, features that the variant's text names."""
-    for one in found.alternatives:
-        if len(one.replacement) > one.length:
-            raise CheckError(f"the replacement for {one.feature} is longer than its place")
-        if one.replacement:
+    """Check the alternatives: whole instructions, features that the variant's text names."""
+    for alternative in found.alternatives:
+        if len(alternative.replacement) > alternative.length:
+            raise CheckError(f"the replacement for {alternative.feature} is longer than its place")
+        if alternative.replacement:
             try:
-                instructions.decode(found.isa, one.replacement, one.replacement_address)
+                instructions.decode(
+                    found.isa, alternative.replacement, alternative.replacement_address
+                )
             except InputError as error:
-                raise CheckError(f"the replacement for {one.feature}: {error}") from None
+                raise CheckError(f"the replacement for {alternative.feature}: {error}") from None
     have = {a.feature for a in found.alternatives}
     want = {name for names in routines.alternative_sets(variant) for name in names}
     if variant.source.suffix == ".S" and want - have:
@@ -452,7 +457,7 @@ def _alternatives(found: Image, variant: Variant) -> str:
 
 
 def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
-    """Look for writes to registers that the contract does not give away, on any path."""
+    """Check for writes to registers that the contract does not allow, on any path."""
     start, size = found.symbols[place.symbol], found.sizes[place.symbol]
     pieces = [(found.text[start : start + size], start)]
     pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]

@@ -1,4 +1,4 @@
-"""The verb patch: make a kernel patch of a variant, prove it in scratch, then keep it."""
+"""The verb patch: a kernel patch of a variant, tested in a scratch repository, then kept."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +30,12 @@ _RFC = "[RFC PATCH]"
 
 @dataclass(frozen=True)
 class MadePatch:
-    """Outcome of making a patch.
+    """The outcome of making a patch.
 
-    status is "written" or "already there"; subject begins as that of the mail does where it is one
-    to talk about, not to merge; files are the patch files kept, none where the tree
-    has the variant already. findings is all that the tree's checkpatch.pl said. notes are lines
-    for the user: what was left out, what to do before sending.
+    status is "written" or "already there"; subject begins as that of the mail does if it is an RFC;
+    files are the patch files kept, none where the tree has the variant already. findings are all of
+    the tree's checkpatch.pl. notes are lines for the user: what was left out, what to do before
+    sending.
     """
 
     variant: str
@@ -52,9 +52,9 @@ def make(
 ) -> MadePatch:
     """Put a variant into a Linux tree as a patch file in the folder out.
 
-    The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
-    checkpatch.pl has no error but those of the allow-list; a file appears in out whole or not at
-    all; out may not lie in the tree. identity is whose Signed-off-by it carries, else that of git's
+    The tree is only read. The patch is kept if git am accepts it on the tree's files and the tree's
+    checkpatch.pl has no error except those of the allow-list; a file appears in out whole or not at
+    all; out may not be inside the tree. identity is that of its Signed-off-by, else that of git's
     configuration in the tree; without either it carries none. InputError where the tree or the
     variant does not allow a patch, PatchError with a log where the patch fails its tests.
     """
@@ -88,7 +88,7 @@ def make(
 
 
 def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
-    """Say why the tree needs no patch, or return ""."""
+    """Return the reason why the tree needs no patch, or ""."""
     merged = f" (merged as {variant.merged})" if variant.merged else ""
     where = f"{aim.name} in {aim.file} of {tree}"
     try:
@@ -124,17 +124,17 @@ def _changes(
 
 
 def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
-    """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
+    """Raise InputError for changes that assemble to other code than the variants, by routine."""
     changed = {change.file: change.new for change in changes}
     variants = routines.together(variant)
-    for one in variants:
-        aim = routines.find(one, tree)
-        failure = routines.difference(one, aim, tree, changed)
+    for touched in variants:
+        aim = routines.find(touched, tree)
+        failure = routines.difference(touched, aim, tree, changed)
         if failure:
             raise InputError(
-                f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+                f"{touched.id} put into {aim.file} of {tree} is not the code checked: {failure}"
             )
-    proven = {one.routine for one in variants}
+    proven = {touched.routine for touched in variants}
     for name, known in kernels.load(variant.kernel).routines.items():
         if known.upstream and known.upstream.file in changed and name not in proven:
             raise InputError(
@@ -143,30 +143,32 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
             )
 
 
-def conclusions_of(found: Study, concluded: Judgement) -> dict[str, Judged]:
+def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
     """Return the conclusion on every variant that is not its routine's baseline."""
     judged = concluded.rows.set_index("routine")
-    off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
+    off_by = _off_by(study.kernel, sorted(set(study.predictions["microarch"])))
     out = {}
     for name, answer in concluded.answers.items():
         row = judged.loc[name]
         for case in answer.cases:
             won = case is answer.winner
-            known = wording.verdicts(case, found)
-            said = f"Against what is there: {known} (confidence: {row['confidence']})."
+            verdicts_in_words = wording.verdicts(case, study)
+            sentence = (
+                f"Against what is there: {verdicts_in_words} (confidence: {row['confidence']})."
+            )
             out[case.variant.name] = Judged(
-                "" if won else _doubt(answer, case, known),
-                said if won else "",
+                "" if won else _doubt(answer, case, verdicts_in_words),
+                sentence if won else "",
                 off_by,
-                by_size=wording.bands(verdicts.bands_of(found, answer.routine, [case])),
+                by_size=wording.bands(verdicts.bands_of(study, answer.routine, [case])),
                 rests_on=str(row["evidence"]) if case.simulated else "",
-                decides=_decides(found, case),
+                decides=_decides(study, case),
             )
     return out
 
 
 def _decides(found: Study, case: Case) -> str:
-    """Say for each core asked for which number would decide, where one does."""
+    """Return for each core asked for the parameter value that would decide, in words."""
     said = []
     for core in found.targets:
         one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
@@ -176,7 +178,7 @@ def _decides(found: Study, case: Case) -> str:
 
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
-    """Return the error of each model on each core, in percent, for the code that a kernel has."""
+    """Return the error in percent of each model on each core, for a kernel's kind of code."""
     known = model_accuracy.records()
     units = {routine.contract.unit for routine in kernel.routines.values()}
     notion = "loop" if "iteration" in units else "unrolled"
@@ -190,7 +192,7 @@ def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
 
 
 def _doubt(answer: Answer, case: Case, known: str) -> str:
-    """Say why a variant is no winner, the most severe reason first."""
+    """Return the reason why a variant is no winner, the most severe one first."""
     first = next(_reasons(answer, case, answer.asked))
     if case.lacking and not first.endswith(f"where {case.condition}."):
         first += f" It applies only where {case.condition}."
@@ -198,7 +200,7 @@ def _doubt(answer: Answer, case: Case, known: str) -> str:
 
 
 def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
-    """Yield why a variant is no winner, the most severe reason first."""
+    """Yield the reasons why a variant is no winner, the most severe first."""
     faster = case.with_status(asked, Status.FASTER)
     worse = [
         f"This {verb} slower on {wording.names(where)}."
@@ -253,11 +255,11 @@ def patch(
 
     tree is a Linux source tree (only read), or debian:6.12; patch files go into the folder out.
     sizes, quick, stored, microarch and parameters are as for recommend. Returns one row a variant:
-    status is "written", "already there", or "no winner" (notes say why). Variants whose changes are
-    the same patch are one row.
-    tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
-    the variant already: checks holds those rows (see verify.run), which also go to said
-    one by one. InputError where no patch can be made, or the variant breaks its contract.
+    status is "written", "already there", or "no winner" (with the reason in notes). Variants whose
+    changes are the same patch are one row. tier (apply, object, boot) has each patch verified up to
+    that tier, or the tree itself if it has the variant already: checks holds those rows (see
+    verify.run), which are also passed to said one by one. InputError where no patch can be made, or
+    the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)
     found = trees.find(tree, whole=tier is not None and tier != "apply")
@@ -276,7 +278,7 @@ def patch(
             microarch=microarch,
             parameters=parameters,
         )
-        # Both may assemble the tree's own functions, which are there for so long.
+        # Both may assemble the tree's own functions, which exist only in this context.
         concluded = conclude(study, histogram)
         judged, found_out = concluded.rows, evidence(study, concluded)
     rows: list[dict[str, object]] = []
@@ -319,7 +321,7 @@ def _verified(
     tier: str,
     said: Said | None,
 ) -> pd.DataFrame:
-    """Verify what was made, or the tree as it is where nothing had to be."""
+    """Verify the patch, or the unchanged tree where no patch was needed."""
     if made.files:
         subject = of_patch(variant, tree, made.files[0])
     else:

@@ -1,7 +1,7 @@
-"""A routine in a Linux tree: where it is, and its code, assembled as a variant's is.
+"""A routine in a Linux tree: its place, and its code, assembled as a variant's is.
 
-The tree's text is assembled with loopwright's stand-ins for the kernel's headers, so that both come
-out of the same assembler under the same alternatives.
+The tree's text is assembled with loopwright's stand-ins for the kernel's headers, so that both are
+assembled by the same tools under the same alternatives.
 """
 
 import re
@@ -46,8 +46,8 @@ def blank_comments(text: str) -> str:
     """Return text with each comment overwritten by spaces: offsets and lines stay."""
 
     def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+        match_text = match.group()
+        return match_text if match_text.startswith('"') else re.sub(r"[^\n]", " ", match_text)
 
     return _COMMENT_OR_STRING.sub(blank, text)
 
@@ -107,14 +107,14 @@ def c_function(text: str, name: str) -> Span | None:
     Prototypes and calls are passed over; where there is no single definition, None.
     """
     code = _blank_strings(blank_comments(text))
-    found = []
+    definitions = []
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
         closed = _closing(code, match.end() - 1)
         opened = re.compile(r"\s*\{").match(code, closed) if closed else None
         end = _closing(code, opened.end() - 1) if opened else None
         if end:
-            found.append(lines_of(text, _declaration(code, match.start()), end))
-    return found[0] if len(found) == 1 else None
+            definitions.append(lines_of(text, _declaration(code, match.start()), end))
+    return definitions[0] if len(definitions) == 1 else None
 
 
 def _blank_strings(code: str) -> str:
@@ -123,7 +123,7 @@ def _blank_strings(code: str) -> str:
 
 
 def _closing(code: str, at: int) -> int | None:
-    """Return the offset behind the bracket that closes the one at `at`."""
+    """Return the offset after the bracket that closes the one at `at`."""
     pairs = {"(": ")", "{": "}"}
     closing, depth = pairs[code[at]], 0
     for match in re.compile(rf"[{code[at]}{closing}]").finditer(code, at):
@@ -205,7 +205,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def defines(text: str, name: str) -> bool:
-    """Say whether a C text defines a macro or declares a function of that name."""
+    """True if a C text defines a macro or declares a function of that name."""
     quoted = re.escape(name)
     code = blank_comments(text)
     return bool(
@@ -223,7 +223,7 @@ def includes(text: str) -> list[str]:
 
 
 def add_include(text: str, header: str) -> str:
-    """Return text with one more #include, behind the last one of the same folder."""
+    """Return text with one more #include, after the last one of the same folder."""
     found = list(_INCLUDE.finditer(text))
     folder = header.partition("/")[0]
     same = [match for match in found if match[1].startswith(folder + "/")]
@@ -241,7 +241,7 @@ def static_functions(content: str) -> list[str]:
 
 
 def needed_statics(content: str, function: str) -> list[str]:
-    """Return the static functions of a file that a function's text calls, directly or not."""
+    """Return the static functions of a file that a function calls, directly or indirectly."""
     known = static_functions(content)
     found: set[str] = set()
     open_texts = [function]
@@ -255,14 +255,14 @@ def needed_statics(content: str, function: str) -> list[str]:
 
 
 def missing_statics(content: str, given: str, function: str) -> str:
-    """Return the definitions, out of given, that a function needs and content lacks."""
+    """Return the definitions in given that a function needs and content lacks."""
     names = [n for n in needed_statics(given, function) if c_function(content, n) is None]
     spans = filter(None, (_with_comment(given, name) for name in names))
     return "".join(span.of(given) + "\n" for span in spans)
 
 
 def without_orphans(content: str, before: str) -> str:
-    """Return content without the static functions that were used before and are not any more."""
+    """Return content without the static functions that are no longer used."""
     for name in reversed(static_functions(content)):
         used = [len(re.findall(rf"\b{name}\b", blank_comments(t))) for t in (before, content)]
         if used[0] > 1 and used[1] == 1 and (span := _with_comment(content, name)):
@@ -271,7 +271,7 @@ def without_orphans(content: str, before: str) -> str:
 
 
 def taken_from(other: str, content: str) -> str:
-    """Return content with each static function that other defines too as other has it."""
+    """Return content with the static functions that other defines as well replaced by other's."""
     for name in static_functions(content):
         theirs = _definition(other, name)
         span = c_function(content, name)
@@ -290,7 +290,7 @@ def _with_comment(content: str, name: str) -> Span | None:
     return Span(comment_above(content, span.start), span.end) if span else None
 
 
-# Below this likeness to every variant of its routine a function of a tree is another function.
+# Least likeness of a tree's function to some variant of its routine to be recognised.
 RECOGNISED = 0.4
 
 
@@ -322,8 +322,8 @@ def symbol(variant: Variant) -> str:
 def find(variant: Variant, tree: Tree) -> Target:
     """Find the variant's routine in a tree.
 
-    InputError with what was looked for and where, and where the function that has its name is
-    like none of the routine's variants, unless C calls it by a prototype: its ABI may be another.
+    InputError with the names and the file where it is missing, and where the function of that name
+    resembles none of the routine's variants, unless C calls it by a prototype: its ABI may differ.
     """
     upstream = place(variant)
     content = tree.read(upstream.file, upstream.since)
@@ -390,7 +390,7 @@ def _recognise(variant: Variant, aim: Target, old: str, tree: Tree) -> None:
 def assembled(
     variant: Variant, aim: Target, tree: Tree, changed: dict[str, str], taken: tuple[str, ...]
 ) -> Code:
-    """Assemble the routine as the tree has it, with changed files (path to text) in their place.
+    """Assemble the tree's routine, with changed files (path to text) in their place.
 
     InputError where it cannot be assembled outside of the kernel.
     """
@@ -410,10 +410,10 @@ def assembled(
 def source_texts(
     variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]
 ) -> dict[str, str]:
-    """Return files (name to text) that assemble to the routine as the tree has it, main one first.
+    """Return the files (name to text) that assemble to the tree's routine, the main one first.
 
-    A file alone is the variant's, with the tree's function in place of its own; files that
-    include each other are the tree's, under their paths there.
+    A single file is the variant's, with the tree's function in place of its own; files that include
+    each other are the tree's, under their paths there.
     """
     beside = _with_included(aim.file, tree, changed)
     if len(beside) == 1:
@@ -422,7 +422,7 @@ def source_texts(
 
 
 def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
-    """Say how the patched text differs from the variant once assembled, or return ""."""
+    """Return the difference of the patched text from the variant when assembled, or ""."""
     for taken in alternative_sets(variant):
         try:
             if not same_code(
@@ -441,9 +441,9 @@ def of_variant(variant: Variant, taken: tuple[str, ...]) -> Code:
 
 
 def same_code(one: Code, other: Code) -> bool:
-    """Say whether two routines have the same instruction bytes and the same exception table.
+    """True if two routines have the same instruction bytes and the same exception table.
 
-    Of that all entries count: their instructions, fixups and types, and how many there are.
+    Of the table, all entries count: their instructions, fixups and types.
     """
     return _essence(one) == _essence(other)
 
@@ -484,7 +484,7 @@ def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str])
 
 
 def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:
-    """Return a file and the files that lie beside it and are included by it."""
+    """Return a file and the files beside it that it includes."""
     folder = Path(file).parent
     content = changed.get(file) or tree.read(file)
     quoted = [h.strip('"') for h in includes(content) if h.startswith('"')]

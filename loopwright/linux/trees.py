@@ -1,4 +1,4 @@
-"""Linux source trees: where they are, their versions, files and includers; Debian's packages."""
+"""Linux source trees: their paths, versions, files and includers; Debian's packages."""
 
 import fcntl
 import os
@@ -16,9 +16,9 @@ from loopwright import paths
 from loopwright.errors import InputError
 
 _INSTALLED = Path("/usr/src")
-SUBSET = ".loopwright-subset"  # marks a cached tree, which holds a part of the sources only
-# What patches touch or look into, what checkpatch.pl reads, and one file in each of the folders
-# by which checkpatch.pl knows the top of a kernel tree.
+SUBSET = ".loopwright-subset"  # marks a cached tree with only a part of the sources
+# Files that patches change or read, files that checkpatch.pl reads, and one file in each of the
+# folders by which checkpatch.pl recognises the top of a kernel tree.
 _MEMBERS = (
     "Makefile", "Kbuild", "COPYING", "CREDITS", "MAINTAINERS", "README",
     "Documentation/dev-tools/checkpatch.rst", "Documentation/admin-guide/kernel-parameters.txt",
@@ -30,26 +30,26 @@ _MEMBERS = (
 
 
 class UnavailableError(Exception):
-    """The package cannot be had on this machine: one line that says why."""
+    """The package is not available on this machine: the reason in one line."""
 
 
 def debian_package(series: str) -> str:
-    """Return the name of the package with a kernel series, e.g. 6.12; InputError where odd."""
+    """Return the name of the package with a kernel series, e.g. 6.12; InputError for others."""
     if not re.fullmatch(r"\d+\.\d+", series):
         raise InputError(f"debian:{series} names no kernel series; write e.g. debian:6.12")
     return f"linux-source-{series}"
 
 
 def cached_debian(series: str) -> Path | None:
-    """Return the tree of a kernel series that was fetched before, the whole one if there is."""
+    """Return the fetched tree of a kernel series, the complete one if there is one."""
     tree = paths.cache_dir() / debian_package(series)
     return next((p for p in (tree.with_name(f"{tree.name}-whole"), tree) if p.is_dir()), None)
 
 
 def fetch_debian(series: str, *, whole: bool = False) -> Path:
-    """Return the cached tree of a kernel series, fetched before if need be; UnavailableError.
+    """Return the cached tree of a kernel series, fetched if necessary; UnavailableError.
 
-    It holds what patches touch, or all that the package holds (1.7 GB), which builds need.
+    It has the files that patches need, or all files of the package (1.7 GB), which builds need.
     """
     name = debian_package(series)
     cache = paths.cache_dir()
@@ -84,7 +84,7 @@ def _fetch(name: str, cache: Path, tree: Path, whole: bool) -> None:
 
 @contextmanager
 def locked(path: Path, doing: str) -> Iterator[int]:
-    """Hold a lock file and yield its descriptor; doing says what another process does meanwhile."""
+    """Hold a lock file and yield its descriptor; doing names the other process's activity."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,7 +109,7 @@ def _archive(name: str, folder: Path) -> Path:
     if listed.returncode or size is None or exact is None:
         raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
     _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
-    # On a terminal apt-get shows how far it is.
+    # On a terminal apt-get shows its progress.
     quiet, shown = ([], sys.stderr) if sys.stderr.isatty() else (["-q"], subprocess.DEVNULL)
     command = ["apt-get", "download", *quiet, name]
     done = subprocess.run(
@@ -128,20 +128,20 @@ def _archive(name: str, folder: Path) -> Path:
 
 
 def _unpack(archive: Path, into: Path, whole: bool) -> None:
-    """Unpack all, or the members that patches need; those that a series lacks are no error."""
+    """Unpack all files, or those that patches need, of which a series may lack some."""
     top = archive.name.removesuffix(".tar.xz")
     members = [] if whole else [f"{top}/{member}" for member in _MEMBERS]
     command = ["tar", "-xJf", str(archive), "--strip-components=1", "--wildcards"]
     done = _run([*command, "--no-wildcards-match-slash", "-C", str(into), *members], into)
     missing = "Not found in archive"
-    others = [
+    errors = [
         line
         for line in done.stderr.splitlines()
         if missing not in line and "Exiting with failure status" not in line
     ]
-    if (done.returncode and others) or not (into / "Makefile").is_file():
+    if (done.returncode and errors) or not (into / "Makefile").is_file():
         raise UnavailableError(
-            f"{archive} cannot be unpacked: {(others or ['no Makefile in it'])[0]}"
+            f"{archive} cannot be unpacked: {(errors or ['no Makefile in it'])[0]}"
         )
     if not whole:
         (into / SUBSET).write_text("Only the files that loopwright's patches need.\n")
@@ -169,7 +169,7 @@ class Tree:
         return f"{self.root} (Linux {self.version})"
 
     def has(self, file: str) -> bool:
-        """Say whether the tree holds a file; InputError where its path leaves the tree."""
+        """True if the tree has a file; InputError where its path leaves the tree."""
         return self.path(file).is_file()
 
     def path(self, file: str) -> Path:
@@ -183,7 +183,7 @@ class Tree:
         return path
 
     def read(self, file: str, since: str = "") -> str:
-        """Return a file's text; InputError that names the file, the tree and since when it is."""
+        """Return a file's text; InputError with the file, the tree and the version that has it."""
         path = self.path(file)
         if not path.is_file():
             hint = f"; it is there since Linux {since}" if since else ""
@@ -223,14 +223,14 @@ def read(root: Path) -> Tree:
 
 @dataclass(frozen=True)
 class Found:
-    """A tree to patch, or why there is none; note is one line for the user."""
+    """A tree to patch, or the reason for none; note is one line for the user."""
 
     path: Path | None
     note: str
 
 
 def at_hand(spec: str = "") -> Found:
-    """Return the tree at the path spec, or else one that was fetched before; none is fetched."""
+    """Return the tree at the path spec, or else a fetched one; none is fetched now."""
     if spec:
         return find(spec)
     cached = cached_debian(DEFAULT)
@@ -240,13 +240,13 @@ def at_hand(spec: str = "") -> Found:
 
 
 def find(spec: str | None, *, whole: bool = False) -> Found:
-    """Return the tree that spec names: a path, debian:VERSION, or None for Debian's default.
+    """Return the tree of spec: a path, debian:VERSION, or None for Debian's default.
 
     whole asks for all of the sources, which builds need.
 
-    Debian's linux-source package is fetched once into the cache. Without a spec, a package that
-    cannot be had is no error: path is None and note says why and how to get a tree. InputError
-    where a tree is asked for by name and is none or cannot be had.
+    Debian's linux-source package is fetched once into the cache. Without a spec, an unavailable
+    package is no error: path is None, and note has the reason and a way to get a tree. InputError
+    where a tree is named and is invalid or unavailable.
     """
     if spec and not spec.startswith("debian:"):
         found = read(Path(spec))
@@ -267,7 +267,7 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
     return Found(path, f"{found}, {what}" if found.has(SUBSET) else str(found))
 
 
-ARCH = {"x86_64": "x86", "arm64": "arm64"}  # by the ISA, as Linux calls it
+ARCH = {"x86_64": "x86", "arm64": "arm64"}  # Linux's name of each ISA
 _APART = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
 
 
@@ -291,7 +291,7 @@ def source_files(
 def files_holding(
     tree: Tree, isa: str, word: str, pattern: str, suffixes: tuple[str, ...] = (".c", ".h", ".S")
 ) -> list[str]:
-    """Return the sources that hold a word, and text that matches a regular expression with it."""
+    """Return the sources with a word, and with a match of a regular expression."""
     needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
     found = []
     for file in source_files(tree, isa, suffixes):
@@ -302,9 +302,9 @@ def files_holding(
 
 
 def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
-    """Return the .c and .S files that include a header, by other headers too.
+    """Return the .c and .S files that include a header, also through other headers.
 
-    Once more than `most` are found there may be more still.
+    The search stops after more than `most` files.
     """
     found: dict[str, None] = {}
     pending = [header]
@@ -320,7 +320,7 @@ def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
 
 
 def _includes(tree: Tree, file: str, header: str) -> bool:
-    """Say whether a file names a header as it is found: below an include folder, or beside it."""
+    """True if a file includes a header by its path in an include folder, or beside it."""
     text = _read(tree.root / file).decode(errors="replace")
     names = re.findall(r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[">]', text)
     called = re.sub(r"^(?:arch/\w+/)?include/", "", header)
@@ -332,28 +332,28 @@ def _includes(tree: Tree, file: str, header: str) -> bool:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # a link that leads nowhere
+    except OSError:  # a dangling link
         return b""
 
 
 def made_against(tree: Tree, files: Sequence[str]) -> tuple[str, str]:
-    """Say which sources a patch was made against, and warn where git's HEAD has others of files."""
+    """Return the sources that a patch was made against, and a warning for uncommitted changes."""
     made = f"Made against Linux {tree.version}"
     head = git_output(tree.root, "rev-parse", "--short=12", "HEAD")
     if not head:
         return f"{made}.", ""
-    said = git_output(tree.root, "status", "--porcelain", "--no-renames", "-z", "--", *files)
-    which = ", ".join(sorted(line[3:] for line in said.split("\0") if line))
-    if not which:
+    status = git_output(tree.root, "status", "--porcelain", "--no-renames", "-z", "--", *files)
+    changed = ", ".join(sorted(line[3:] for line in status.split("\0") if line))
+    if not changed:
         return f"{made}, commit {head}.", ""
-    return f"{made}, commit {head}, with changes in {which}.", (
-        f"{tree.root} has changes in {which} that are not committed: the patch goes on top of "
+    return f"{made}, commit {head}, with changes in {changed}.", (
+        f"{tree.root} has changes in {changed} that are not committed: the patch goes on top of "
         f"them, and git am may not take it on {head}"
     )
 
 
 def refuse_inside(tree: Tree, out: Path) -> None:
-    """Refuse a folder for patches that lies in the tree, which is only read."""
+    """Raise InputError for a folder for patches inside the tree, which is only read."""
     if out.resolve().is_relative_to(tree.root):
         raise InputError(
             f"{out} lies in the kernel tree {tree.root}, which is only read: give another with -o"
@@ -363,7 +363,7 @@ def refuse_inside(tree: Tree, out: Path) -> None:
 def git_output(folder: Path, *arguments: str) -> str:
     """Return the output of git in a folder, "" if it fails.
 
-    Only the folder itself is taken for a repository, none that it happens to lie in.
+    Only the folder itself counts as a repository, not one that contains it.
     """
     environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
     environment |= {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent), "LC_ALL": "C.UTF-8"}
@@ -374,7 +374,7 @@ def git_output(folder: Path, *arguments: str) -> str:
 def _git(
     folder: Path, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run git in a folder and return how it ended; InputError where there is no git."""
+    """Run git in a folder and return the finished process; InputError without git."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         return subprocess.run(
@@ -396,14 +396,14 @@ class Identity:
         return f"{self.name} <{self.email}>"
 
 
-# Stands for the author where the user has no git identity: git cannot make a commit without one.
+# The author where the user has no git identity, without which git makes no commit.
 NOBODY = Identity("loopwright", "loopwright@localhost.invalid")
 
 
 def user_identity(tree: Path) -> Identity | None:
-    """Return the user's git identity in a kernel tree, or None where git has none; never made up.
+    """Return the user's git identity in a kernel tree, or None where git has none.
 
-    It is the tree's own, where it is a repository, else the user's: where one stands does not
+    It is the tree's own if it is a repository, else the user's; the working directory does not
     matter.
     """
     name = os.environ.get("GIT_AUTHOR_NAME") or git_output(tree, "config", "--get", "user.name")
@@ -412,7 +412,7 @@ def user_identity(tree: Path) -> Identity | None:
 
 
 class Repository:
-    """One scratch repository; the user's git configuration and hooks have no part in it."""
+    """A scratch repository, independent of the user's git configuration and hooks."""
 
     def __init__(self, folder: Path, identity: Identity | None) -> None:
         self.folder = folder
@@ -439,7 +439,7 @@ class Repository:
         return done.stdout
 
     def attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run git and return how it ended."""
+        """Run git and return the finished process."""
         return _git(self.folder, self._environment, *arguments)
 
     def commit(self, files: Mapping[str, str], message: str) -> None:
@@ -455,4 +455,4 @@ class Repository:
 
 
 class GitError(Exception):
-    """git refused what a patch needs: its own words."""
+    """An error of git, in its own words."""

@@ -17,13 +17,13 @@ from loopwright.linux.mail import applied
 from loopwright.linux.trees import GitError, Tree
 
 PASS, FAIL = "pass", "fail"
-NOT_COVERED = "not covered"  # there is nothing of that kind to check
-NOT_PROVEN = "not proven"  # there is, and it cannot be checked: the tier does not pass
+NOT_COVERED = "not covered"  # nothing of that kind to check
+NOT_PROVEN = "not proven"  # it cannot be checked: the tier does not pass
 COLUMNS = ["variant", "tier", "check", "status", "what", "seconds", "command", "log"]
 
 
 class CheckError(Exception):
-    """A check that fails: one line, the command that repeats it, and all that was said."""
+    """A failed check: one line, the command that repeats it, and the whole output."""
 
     def __init__(self, line: str, command: Sequence[str] = (), log: str = "") -> None:
         super().__init__(line)
@@ -31,29 +31,29 @@ class CheckError(Exception):
 
 
 class NotCovered(Exception):  # noqa: N818 (it is no error)
-    """A check that says nothing about this patch: why."""
+    """The reason why a check does not apply to a patch."""
 
 
 class NotProven(Exception):  # noqa: N818 (nothing is known to be wrong)
-    """Reason for which a tier's purpose cannot be shown of this patch."""
+    """The reason why a tier cannot prove its point for a patch."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: run says what it did, or raises CheckError, NotCovered or NotProven."""
+    """One check: run returns its result, or raises CheckError, NotCovered or NotProven."""
 
     name: str
     run: Callable[[], str]
 
 
-# A tier yields its checks one by one and is told whether each one passed.
+# A tier yields its checks one by one and receives whether each one passed.
 Tier = Generator[Check, bool, None]
 Row = dict[str, object]
 Said = Callable[[Row], None]
 
 
 def outcomes(checks: Tier, name: str, tier: str, again: str, said: Said | None) -> list[Row]:
-    """Run the checks of a tier and return their rows; each also goes to said once it is there.
+    """Run the checks of a tier and return their rows; each is also passed to said when it ends.
 
     name is the subject's, again the command that repeats the tier.
     """
@@ -92,7 +92,7 @@ def outcome(variant: str, tier: str, check: Check, again: str) -> Row:
 
 
 def _keep(name: str, text: str) -> str:
-    """Keep a log and return where."""
+    """Write a log and return its path."""
     safe = "".join(c if c.isalnum() or c in "-." else "-" for c in name)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     path = paths.build_dir() / "verify" / "logs" / f"{safe}-{digest}.log"
@@ -104,7 +104,7 @@ class PatchedVariant:
     """A tree with changes: files holds the text (by path) of each file that differs from it.
 
     variants are those whose routines it holds, one a routine. patch is the file that makes the
-    changes, or None where the tree is looked at as it is.
+    changes, or None where the tree is unchanged.
     """
 
     tree: Tree
@@ -114,17 +114,17 @@ class PatchedVariant:
 
     @property
     def variant(self) -> Variant:
-        """Return the variant that the patch was made for."""
+        """The variant that the patch was made for."""
         return self.variants[0]
 
     @property
     def isa(self) -> str:
-        """Return the ISA of the kernel."""
+        """The ISA of the kernel."""
         return kernels.load(self.variant.kernel).isa
 
 
 def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
-    """Return the subject that a patch file makes of a tree; InputError where git am fails."""
+    """Return the tree with a patch file applied; InputError where git am fails."""
     try:
         changed = applied(tree, patch)
     except GitError as error:

@@ -1,7 +1,7 @@
 """Verify a patch on its tree in tiers: applied, built and run, booted.
 
-Each tier has a generator of checks; a check says what it did, or why it fails and how it is
-repeated.
+Each tier has a generator of checks; a check returns its result, or fails with the reason and the
+command that repeats it.
 """
 
 import shlex
@@ -70,7 +70,7 @@ def _checkpatch(subject: PatchedVariant) -> str:
 
 
 def _same_code(subject: PatchedVariant) -> str:
-    """Hold the applied files to the variants that check has run, outside of the kernel."""
+    """Compare the applied files with the variants that check has run, outside of the kernel."""
     for variant in subject.variants:
         aim = routines.find(variant, subject.tree)
         try:
@@ -92,7 +92,7 @@ TIERS: dict[str, Callable[[PatchedVariant], Tier]] = {
 
 
 def require(isa: str, level: str) -> None:
-    """Refuse to start without what the tiers up to a level need; InputError that names it."""
+    """Raise InputError for a missing tool that the tiers up to a level need."""
     names = _up_to(level)
     if "object" in names:
         build.require_tools(isa)
