@@ -31,9 +31,9 @@ def unicorn_library() -> Path:
 
 
 def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDLL:
-    """Return C sources as a library that calls Unicorn, compiled if it is not there yet.
+    """Return C sources as a library that calls Unicorn, compiled if it does not exist yet.
 
-    headers are what they include, for their changes to be seen. InputError where they do not
+    headers are the files that they include, for changes to be noticed. InputError where they do not
     compile.
     """
     gcc, own = toolchain.find(toolchain.host_isa()).gcc, unicorn_library()
@@ -56,21 +56,23 @@ def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDL
 
 PAGE = 4096
 MOST_BYTES = 1 << 20
-# Where user space has its mappings, and beyond what a constant of 32 bits says.
+# Addresses where user space has its mappings, too large for a 32-bit constant.
 BASES = {"dst": 0x7F10_1000_0000, "src": 0x7F20_2000_0000}
-# As measurements have them (harness/placement.c): bytes that are searched, and for what.
+# The bytes that are searched and the byte searched for, as in measurements (harness/placement.c).
 HELD, SEARCHED = 0xAA, 0x5A
-_APART = PAGE // 2  # so that loads and stores of equal alignment do not alias, as in measurements
+_APART = (
+    PAGE // 2
+)  # bytes between equal alignments, which prevents 4 KiB aliasing, as in measurements
 
 
 @dataclass(frozen=True)
 class Call:
     """A call to trace.
 
-    count is bytes, or records of a contract that stores records. dst_align and src_align are bytes
-    from a page start (the source stands half a page further, as measurements have it). faults
-    names sides of which so many first bytes can be accessed, and none behind; such a side ends at a
-    page end, whatever its alignment.
+    count is in bytes, or records of a contract that stores records. dst_align and src_align are
+    bytes from a page start (the source is half a page further, as in measurements). faults names
+    sides with the number of accessible bytes at their beginning; such a side ends at a page end,
+    whatever its alignment.
     """
 
     count: int
@@ -81,7 +83,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer: where it starts, its bytes, and how many of them can be accessed."""
+    """A buffer: its start address, its bytes, and the number of accessible ones."""
 
     start: int
     size: int
@@ -89,25 +91,25 @@ class Buffer:
 
     @property
     def pages(self) -> tuple[int, int]:
-        """Return the address and the bytes of the pages that can be accessed."""
+        """The address and the bytes of the accessible pages."""
         first = self.start // PAGE * PAGE
         return first, -(-(self.start + self.accessible) // PAGE) * PAGE - first
 
 
 def value_of(contract: Contract) -> int:
-    """Return the value that a call stores or looks for."""
+    """Return the value that a call stores or searches for."""
     return SEARCHED if contract.effect == "scan" and "value" in contract.inputs else 0
 
 
 def contents(contract: Contract, buffer: Buffer) -> bytes:
-    """Return a buffer's contents, with the byte looked for at its end; nothing for zeros."""
+    """Return a buffer's contents, with the searched byte at its end; b"" for zeros."""
     if contract.effect != "scan" or not buffer.size:
         return b""
     return bytes([HELD]) * (buffer.size - 1) + bytes([value_of(contract)])
 
 
 def place_buffers(contract: Contract, call: Call) -> dict[str, Buffer]:
-    """Return the buffers of a call by side; InputError for a call that the contract has not."""
+    """Return the buffers of a call by side; InputError for a call outside the contract."""
     if not contract.counted and call.count != 1:
         size = f"{contract.bytes} bytes" if contract.bytes else "one record"
         raise InputError(f"{contract.symbol} takes no count: a call is {size}; give --size 1")
@@ -148,8 +150,8 @@ def _place(contract: Contract, call: Call, side: str, align: int, reach: int | N
 
 MOST_STEPS = 4_000_000
 
-# struct step of harness/tracing/recorder.c: of an instruction's accesses the first address and all
-# bytes, and how many there were.
+# struct step of harness/tracing/recorder.c: the first address, the total bytes and the number of an
+# instruction's accesses.
 STEP = np.dtype(
     [
         *((name, "<u8") for name in ("address", "load", "store")),
@@ -177,12 +179,12 @@ class _Recording(ctypes.Structure):
 
 
 class Recorder:
-    """The steps of an emulated core."""
+    """The recorded steps of an emulated core."""
 
     def __init__(self, core: Uc) -> None:
-        """Listen to a core; InputError where the hooks cannot be built."""
+        """Add hooks to a core; InputError where the hooks cannot be built."""
         library = ctypes.CDLL(str(unicorn_library()))
-        self._room = np.empty(MOST_STEPS, dtype=STEP)  # pages that no step reaches are never there
+        self._room = np.empty(MOST_STEPS, dtype=STEP)  # unused pages take no memory
         stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p)
         self._recording = _Recording(self._room.ctypes.data, MOST_STEPS, 0, stop, 0)
         hooks = _hooks()
@@ -200,42 +202,42 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """Say whether there were more steps than MOST_STEPS."""
+        """True if there were more steps than MOST_STEPS."""
         return bool(self._recording.full)
 
     @property
     def steps(self) -> Steps:
-        """Return the steps so far; what is recorded next overwrites them after clear."""
+        """The steps so far; after clear, new ones overwrite them."""
         return self._room[: self._recording.count]
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all steps."""
         self._recording.count = self._recording.full = 0
 
 
 @cache
 def _hooks() -> ctypes.CDLL:
-    """Return the hooks, compiled now if they are not there yet."""
+    """Return the hooks, compiled now if they do not exist yet."""
     return library([_SOURCE])
 
 
-CODE = 0x40_0040  # a line behind a page start, as the harness has it
+CODE = 0x40_0040  # one line after a page start, as in the harness
 STACK = 0x7000_0000
 STACK_BYTES = 16 * PAGE
-# Below a page's end, so that short buffers, which start with a page or in its middle, do not alias.
+# Near a page's end: short buffers begin at the start or in the middle of a page, and do not alias.
 STACK_TOP = STACK + STACK_BYTES - PAGE // 8
 
 _COUNTER = {"x86_64": "rip", "arm64": "pc"}
 
 
 class Machine:
-    """Code at an offset from a 64-byte boundary, and all that it does written down."""
+    """Code at an offset from a 64-byte boundary in an emulated core that records its steps."""
 
     def __init__(self, code: Code, offset: int) -> None:
-        """Take code; nothing but it and a stack can be accessed."""
+        """Map the code and a stack; nothing else is accessible."""
         self.isa = code.isa
         self.base = CODE + offset
-        self.end = self.base + len(code.text)  # where the routine returns to: no code is there
+        self.end = self.base + len(code.text)  # the return address, which has no code
         self.core = core_of(code.isa)
         self.recorder = Recorder(self.core)
         first = self.base // PAGE * PAGE
@@ -244,16 +246,16 @@ class Machine:
         self.map(STACK, STACK_BYTES)
 
     def map(self, address: int, size: int) -> None:
-        """Let pages be accessed."""
+        """Make pages accessible."""
         self.core.mem_map(address, size)
 
     def write(self, address: int, content: bytes) -> None:
-        """Put bytes into memory."""
+        """Write bytes to memory."""
         if content:
             self.core.mem_write(address, content)
 
     def prepare(self, inputs: Mapping[str, int]) -> None:
-        """Begin anew, before a call with these registers."""
+        """Reset the recorder, and set registers for a call."""
         self.recorder.clear()
         for name, value in inputs.items():
             self.core.reg_write(register_of(self.isa, name), value)
@@ -265,7 +267,7 @@ class Machine:
             self.core.reg_write(arm64_const.UC_ARM64_REG_LR, self.end)
 
     def run(self, at: int) -> UcError | None:
-        """Run from an address to the return; the error where something stops it before."""
+        """Run from an address to the return; return the error that stopped it earlier."""
         try:
             self.core.emu_start(at, self.end)
         except UcError as error:
@@ -278,19 +280,19 @@ class Machine:
 
     @property
     def at(self) -> int:
-        """Return the core's place in the code, from its start."""
+        """The core's position in the code, from its start."""
         return self.read(_COUNTER[self.isa]) - self.base
 
 
 def refusal(error: UcError, where: str) -> InputError:
-    """Return the message for a fault that no exception table handles."""
+    """Return the error for a fault without an exception-table entry."""
     if error.errno == unicorn.UC_ERR_INSN_INVALID:
         return InputError(f"{where}: an instruction that Unicorn does not know (it has no AVX)")
     return InputError(f"{where}: {error}")
 
 
 def core_of(isa: str) -> Uc:
-    """Return an emulated core of an ISA, with nothing in its memory."""
+    """Return an emulated core of an ISA with empty memory."""
     if isa == "arm64":
         return Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
     core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
@@ -299,7 +301,7 @@ def core_of(isa: str) -> Uc:
 
 
 def register_of(isa: str, name: str) -> int:
-    """Return the number that Unicorn gives a register; InputError for an unknown name."""
+    """Return Unicorn's number of a register; InputError for an unknown name."""
     names: Mapping[str, int] = vars(x86_const if isa == "x86_64" else arm64_const)
     number = names.get(f"UC_{'X86' if isa == 'x86_64' else 'ARM64'}_REG_{name.upper()}")
     if number is None:
@@ -309,12 +311,11 @@ def register_of(isa: str, name: str) -> int:
 
 @dataclass(frozen=True)
 class Access:
-    """One access to memory: of which buffer ("dst", "src", "stack"), from which byte of it on.
+    """One access to memory: its buffer ("dst", "src", "stack"), and the offset in it.
 
-    Of a loop without a contract a buffer is named by the register that begins there, and is empty
-    for memory elsewhere.
-
-    address is where it lies; bytes is how much it moves: all of a repeated string instruction.
+    For a loop without a contract, a buffer has the name of the register that points to it, and ""
+    for memory elsewhere. address is absolute; bytes is the amount moved: all of a repeated string
+    instruction.
     """
 
     buffer: str
@@ -329,10 +330,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction as it was executed.
+    """One executed instruction.
 
-    taken is None for an instruction that always goes on. repeats is the count of a repeated string
-    instruction, else 1. fault names the buffer that could not be accessed; the fixup comes next.
+    taken is None for an instruction without a branch. repeats is the count of a repeated string
+    instruction, else 1. fault names the buffer whose access faulted; the fixup comes next.
     """
 
     instruction: Instruction
@@ -347,7 +348,7 @@ class Step:
 class Trace:
     """The steps of one call, from the routine's entry to its return.
 
-    base is where the code's address 0 lies. returned has the contract's results by role.
+    base is the address of the code's offset 0. returned has the contract's results by role.
     """
 
     base: int
@@ -359,10 +360,10 @@ _UNMAPPED = {unicorn.UC_ERR_READ_UNMAPPED: "src", unicorn.UC_ERR_WRITE_UNMAPPED:
 
 
 def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> Trace:
-    """Trace a call of code, its text offset bytes behind a 64-byte boundary.
+    """Trace a call of code, its text offset bytes after a 64-byte boundary.
 
-    InputError for a call that the contract has not, for code that Unicorn does not know, that
-    faults where no exception table helps, or that does not return.
+    InputError for a call outside the contract, for code that Unicorn does not know, that faults
+    without an exception-table entry, or that does not return.
     """
     buffers = place_buffers(contract, call)
     machine = Machine(code, offset)
@@ -386,7 +387,7 @@ def inputs(contract: Contract, buffers: dict[str, Buffer], count: int) -> dict[s
 
 
 def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
-    """Run to the return, through fixups; return which steps faulted and on which side."""
+    """Run to the return, through fixups; return the steps that faulted, with their sides."""
     fixups = {e.insn: e.fixup for e in code.exceptions}
     faults = {}
     at = machine.base + code.entry
@@ -409,15 +410,15 @@ def _shown(code: Code, address: int) -> str:
 
 
 class Decoded:
-    """The instructions of code by where they start: those of helpers beside the routine, too."""
+    """The instructions of code by address, including those of helpers beside the routine."""
 
     def __init__(self, code: Code) -> None:
-        """Take code."""
+        """Store the code."""
         self._code = code
         self._known = {i.address: i for i in code.instructions}
 
     def at(self, address: int, size: int) -> Instruction:
-        """Return the instruction of so many bytes at an address."""
+        """Return the instruction of a length in bytes at an address."""
         if address not in self._known:
             found = decode(self._code.isa, self._code.text[address : address + size], address)
             [self._known[address]] = found
@@ -425,7 +426,7 @@ class Decoded:
 
 
 class _Reader:
-    """Makes steps of what was recorded."""
+    """Converts recorded steps."""
 
     def __init__(self, code: Code, buffers: dict[str, Buffer], base: int) -> None:
         self._decoded, self._buffers, self._base = Decoded(code), buffers, base
@@ -445,7 +446,7 @@ class _Reader:
         return Step(
             ins,
             taken=_taken(ins, later),
-            repeats=done - bool(fault) if ins.string else 1,  # the last was begun, and not done
+            repeats=done - bool(fault) if ins.string else 1,  # the faulting one was not completed
             load=self._access(load, load_bytes) if loads else None,
             store=self._access(store, store_bytes) if stores else None,
             fault=fault,

@@ -1,4 +1,4 @@
-"""The C harness: built for an ISA, given jobs, its answers."""
+"""The C harness: its build for an ISA, its jobs and answers."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from loopwright.code.instructions import Code
     from loopwright.kernels import Contract
 
-# Words of a complaint that says why.
+# Words of messages that give the reason of a failure.
 _SAYS = ("error", "cannot find", "No space left", "Read-only file system")
 _FLAGS = [
     *["-O2", "-g", "-static-pie", "-fPIE", "-std=gnu11", "-Wall", "-Wextra"],
     "-Wl,--build-id=none",
 ]
 _LIBRARIES = ["-lm"]
-_UNDER_WAY = 1 << 14  # characters of jobs that are given ahead: less than a pipe holds
+_UNDER_WAY = 1 << 14  # characters of jobs written ahead: less than a pipe's buffer
 _PARTS = ("*.c", "*.h", "*.S")
 
 
@@ -38,7 +38,7 @@ def _sources(isa: str) -> list[Path]:
 
 @cache
 def version(isa: str) -> str:
-    """Return a hash of the harness for an ISA: its sources and how they are compiled."""
+    """Return a hash of the harness for an ISA: its sources and compiler flags."""
     digest = hashlib.sha256(repr((_FLAGS, _LIBRARIES)).encode())
     for source in _sources(isa):
         digest.update(source.name.encode() + source.read_bytes())
@@ -53,7 +53,7 @@ def protocol() -> int:
 
 
 def build(isa: str) -> Path:
-    """Return the harness for an ISA, compiled now if it is not there yet."""
+    """Return the harness for an ISA, compiled now if it does not exist yet."""
     program = paths.build_dir() / "harness" / f"{isa}-{version(isa)}"
 
     def make(path: Path) -> None:
@@ -64,10 +64,10 @@ def build(isa: str) -> Path:
 
 
 def compile_to(isa: str, program: Path, *options: str) -> None:
-    """Compile the harness; InputError with the first complaint of compiler or linker."""
+    """Compile the harness; InputError with the first error of compiler or linker."""
     units = [str(p) for p in _sources(isa) if p.suffix in (".c", ".S")]
     gcc = toolchain.find(isa).gcc
-    same = f"-ffile-prefix-map={paths.HOME}=."  # the same bytes from every checkout
+    same = f"-ffile-prefix-map={paths.HOME}=."  # equal programs from every checkout
     command = [gcc, *_FLAGS, same, *options, *units, "-o", str(program), *_LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -77,15 +77,15 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
 
 
 def emulator(isa: str) -> str:
-    """Return the name of the program that emulates an ISA here, or nothing where it runs."""
+    """Return the name of the program that emulates an ISA here, "" where it runs natively."""
     run_by = toolchain.find(isa).run
     return Path(run_by[0]).name if run_by else ""
 
 
 def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
-    """Run jobs (see harness/README.md) and yield what the harness says, as it says it.
+    """Run jobs (see harness/README.md) and yield the harness's answers as they come.
 
-    InputError where the harness does not run or calls a job wrong.
+    InputError where the harness does not run or rejects a job.
     """
     with tempfile.TemporaryFile("w+") as given:
         given.write(jobs)
@@ -97,24 +97,26 @@ def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
 
 
 class Kept:
-    """A process of the harness that is given jobs as they come, so that it tests itself once."""
+    """A harness process that gets jobs one by one, so that it tests itself only once."""
 
     def __init__(self, isa: str) -> None:
         """Start it for an ISA; InputError where it does not run."""
         self._isa = isa
         resources = ExitStack()
         self._running = resources.enter_context(_started(isa, subprocess.PIPE))
-        self.close = weakref.finalize(self, resources.close)  # ends it, at the latest behind us
+        self.close = weakref.finalize(
+            self, resources.close
+        )  # ends the process, at the latest with self
 
     def answers(self, jobs: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the answer to each of some jobs, in order; all have to be taken.
+        """Yield the answer to each job, in order; all have to be consumed.
 
-        InputError where the process ends or calls a job wrong.
+        InputError where the process ends or rejects a job.
         """
         waiting: deque[int] = deque()
         left = deque(jobs)
         while left or waiting:
-            # What is under way fits into a pipe, so that neither side waits for the other.
+            # The pending jobs fit into a pipe's buffer, so that neither side waits for the other.
             while left and (not waiting or sum(waiting) + len(left[0]) <= _UNDER_WAY):
                 waiting.append(len(left[0]))
                 self._running.give(left.popleft())
@@ -138,14 +140,14 @@ class _Running:
         return self.process.stdout
 
     def give(self, text: str) -> None:
-        """Write to it; what has ended is found out by reading."""
+        """Write to the process; reading shows whether it has ended."""
         assert self.process.stdin
         with suppress(BrokenPipeError):
             self.process.stdin.write(text)
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Wait for its end; InputError where that says that it did not run."""
+        """Wait for its end; InputError where it failed."""
         if self.process.wait():
             self.complaints.seek(0)
             said = self.complaints.read().strip().splitlines()
@@ -155,7 +157,7 @@ class _Running:
 
 @contextmanager
 def _started(isa: str, given: IO[str] | int) -> Iterator[_Running]:
-    """Run the harness with its jobs in a file or from a pipe; it is ended behind."""
+    """Run the harness with its jobs from a file or a pipe; it is ended afterwards."""
     command = [*toolchain.find(isa).run, str(build(isa))]
     with tempfile.TemporaryFile("w+") as complaints:
         try:
@@ -189,7 +191,7 @@ def _record(line: str) -> dict[str, Any]:
 class Point:
     """One measurement: count in bytes or records, alignments in bytes from a page start.
 
-    skew is (dst - src) mod 4096; it places the source, and says the same as the alignments mod 64.
+    skew is (dst - src) mod 4096; it places the source, in agreement with the alignments mod 64.
     cold: the buffers are in no cache.
     """
 
@@ -201,7 +203,7 @@ class Point:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """Return the point that an answer of the harness is about."""
+        """Return the point of an answer of the harness."""
         cold = answer.get("cache") == "cold"
         return cls(answer["count"], answer["dst_align"], answer["src_align"], answer["skew"], cold)
 
@@ -214,7 +216,7 @@ def check_job(
     values: Sequence[int] = (),
     gated: bool = False,
 ) -> str:
-    """Return the job that holds code to its contract.
+    """Return the job that checks code against its contract.
 
     values are tried as sizes and as both alignments, each with each and with their neighbours.
     gated code contains stac and clac: they are emulated, slowly, so that only small calls are made.
@@ -239,17 +241,17 @@ def measure_job(
 
 
 def clock_job(job_id: str) -> str:
-    """Return the job that describes the clock, with the self-test that measuring rests on."""
+    """Return the job that describes the clock, with the self-test of measurements."""
     return f"job clock\nid {job_id}\nend\n"
 
 
 def facts_job(job_id: str, files: Sequence[str]) -> str:
-    """Return the job that asks what the machine says of itself."""
+    """Return the job that reports the facts of the machine."""
     return "\n".join(["job facts", f"id {job_id}", *(f"file {f}" for f in files), "end", ""])
 
 
 def self_test_job(job_id: str) -> str:
-    """Return the job that measures every loop whose cost is known."""
+    """Return the job that measures every loop of known cost."""
     return f"job self_test\nid {job_id}\nend\n"
 
 

@@ -1,4 +1,4 @@
-"""A machine: its CPU and core, and the facts that bear on measurements there."""
+"""A machine: its CPU and core, and the facts that affect measurements there."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from loopwright.microarchs import Microarch
 _CPUS = "/sys/devices/system/cpu"
 _CACHES = range(5)
 
-# What a banner has of the files of its machine; cpuN is the CPU that measurements are pinned to.
+# The files of a machine in a banner; cpuN is the CPU that measurements are pinned to.
 FACT_FILES = (
     "/proc/cpuinfo",
     "/proc/sys/kernel/osrelease",
@@ -49,7 +49,7 @@ FACT_FILES = (
 )
 
 # CPUID bits by the names of /proc/cpuinfo: leaf, register (eax, ebx, ecx, edx), bit. Intel SDM
-# volume 2A, CPUID; AMD APM volume 3, appendix E. Only those that decide something here.
+# volume 2A, CPUID; AMD APM volume 3, appendix E. Only those that are used here.
 _BITS = {
     "hypervisor": ("00000001_0", 2, 31),
     "avx2": ("00000007_0", 1, 5),
@@ -91,7 +91,7 @@ class Facts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """Return the machine that an answer to a job of facts describes."""
+        """Return the machine of an answer to a job of facts."""
         return cls(record["isa"], record["cpu"], record["identity"], record["files"].get)
 
     def of_cpu(self, path: str) -> str | None:
@@ -107,16 +107,16 @@ class Facts:
         """The fields of the first CPU in /proc/cpuinfo; empty for another ISA."""
         first = (self.read("/proc/cpuinfo") or "").split("\n\n")[0]
         pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
-        found = {key.strip(): value.strip() for key, value in pairs}
+        fields = {key.strip(): value.strip() for key, value in pairs}
         own = {"x86_64": "vendor_id", "arm64": "CPU part"}.get(self.isa, "")
-        return found if own in found else {}
+        return fields if own in fields else {}
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """The CPU's features by the names of /proc/cpuinfo, from CPUID where that is not there."""
-        said = self.cpuinfo.get("flags") or self.cpuinfo.get("Features")
-        if said:
-            return frozenset(said.split())
+        """The CPU's features by their names in /proc/cpuinfo, from CPUID where that is missing."""
+        flags = self.cpuinfo.get("flags") or self.cpuinfo.get("Features")
+        if flags:
+            return frozenset(flags.split())
         return frozenset(
             n for n, (leaf, at, bit) in _BITS.items() if self._leaf(leaf)[at] >> bit & 1
         )
@@ -128,8 +128,8 @@ class Facts:
             midr = self._midr()
             return self.cpuinfo.get("CPU implementer", "") if midr is None else f"{midr >> 24:#04x}"
         _, b, c, d = self._leaf("00000000_0")
-        said = b"".join(r.to_bytes(4, "little") for r in (b, d, c)).decode("ascii", "replace")
-        return said if b else self.cpuinfo.get("vendor_id", "")
+        text = b"".join(r.to_bytes(4, "little") for r in (b, d, c)).decode("ascii", "replace")
+        return text if b else self.cpuinfo.get("vendor_id", "")
 
     @property
     def family(self) -> int | None:
@@ -163,18 +163,18 @@ class Facts:
 
     @property
     def name(self) -> str | None:
-        """The CPU's name as it gives it; of an arm64 one None, or the machine's."""
-        text = b"".join(
+        """The CPU's own name; of an arm64 one None, or the machine's."""
+        brand = b"".join(
             register.to_bytes(4, "little")
             for leaf in ("80000002_0", "80000003_0", "80000004_0")
             for register in self._leaf(leaf)
         )
-        said = text.decode("ascii", "replace").strip("\0 ") or self.cpuinfo.get("model name")
-        return re.sub(r"\s+", " ", said) if said else None
+        text = brand.decode("ascii", "replace").strip("\0 ") or self.cpuinfo.get("model name")
+        return re.sub(r"\s+", " ", text) if text else None
 
     @property
     def guest(self) -> bool:
-        """Say whether the machine is known to be a virtual one."""
+        """True if the machine is known to be a virtual one."""
         return "hypervisor" in self.features or self.read("/sys/hypervisor/type") is not None
 
     def _leaf(self, name: str) -> tuple[int, ...]:
@@ -193,13 +193,13 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-# Features that no setting of a kernel or hypervisor can add, and that tell cores apart.
+# Features that distinguish cores, and that no kernel or hypervisor can add.
 _TELLING = frozenset({"erms", "fsrm", "bmi2", "avx2", "adx", "smap"})
 
 
 @dataclass(frozen=True)
 class Recognition:
-    """The id of a core, None where no core.toml describes the machine, and what speaks against."""
+    """The id of a machine's core, None where no core.toml describes it, and a doubt about it."""
 
     core: str | None
     doubt: str = ""
@@ -208,28 +208,28 @@ class Recognition:
 def recognise(facts: Facts) -> Recognition:
     """Return the core of a machine.
 
-    Features and sizes of caches decide before family and model where a core.toml names them:
-    guests report models that are not theirs, and kernels show few of the features of AMX. A
-    machine that by its model is a core, and has a feature which that core lacks, is none.
+    Features and sizes of caches decide before family and model where a core.toml names them: guests
+    report models that are not theirs, and kernels show few of the features of AMX. A machine with a
+    core's model and a feature that the core lacks is not that core.
     """
     tables = {
         core.id: table for core in _cores(facts.isa) if (table := core.parameters.get("host"))
     }
-    who = _who(facts)
-    shown = facts.features | {f"{name} {size}" for name, size, _ in _cache_sizes(facts)}
+    model_text = _who(facts)
+    visible = facts.features | {f"{name} {size}" for name, size, _ in _cache_sizes(facts)}
     for core, table in tables.items():
         for signs in table.get("signs", []):
-            if _vendor(facts, table) and shown.issuperset(signs):
-                said = f"by its features ({', '.join(signs)}); {who} is not {core}'s"
-                return Recognition(core, "" if _is_listed(facts, table) else said)
+            if _vendor(facts, table) and visible.issuperset(signs):
+                reason = f"by its features ({', '.join(signs)}); {model_text} is not {core}'s"
+                return Recognition(core, "" if _is_listed(facts, table) else reason)
     for core, table in tables.items():
         if not table.get("signs") and _vendor(facts, table) and _is_listed(facts, table):
-            return _doubted(facts, core, who)
+            return _doubted(facts, core, model_text)
     return Recognition(None)
 
 
 def recognition_table(facts: Facts) -> dict[str, Any]:
-    """Return the [host] table of a core.toml that describes such machines, empty if none does."""
+    """Return the [host] table of a core.toml for such machines, {} if there is none."""
     if facts.model is None or not facts.vendor:
         return {}
     if facts.isa == "arm64":
@@ -251,7 +251,7 @@ def _doubted(facts: Facts, core: str, who: str) -> Recognition:
     if seen - own:
         strange = ", ".join(sorted(seen - own))
         return Recognition(None, f"{who} is {core}'s, but that core has no {strange}")
-    # Without any feature there is nothing to compare with.
+    # Without features there is nothing to compare.
     if facts.features and facts.isa == "x86_64" and own - seen:
         hidden = ", ".join(sorted(own - seen))
         return Recognition(core, f"{core} has {hidden}, which this machine does not show")
@@ -282,7 +282,7 @@ def _who(facts: Facts) -> str:
 
 
 HOST = "host"  # stands for this machine's core in a list of cores
-TARGETS = "targets"  # stands for the targets alone, which are the same on every machine
+TARGETS = "targets"  # stands for the targets, the same on every machine
 PMU = "perf-rdpmc"  # the clock that counts core cycles
 
 
@@ -297,24 +297,24 @@ def _below(root: Path) -> Facts:
 
 
 def features() -> frozenset[str]:
-    """Return this CPU's features, by the names of /proc/cpuinfo."""
+    """Return this CPU's features, by their names in /proc/cpuinfo."""
     return here().features
 
 
 def lacks(isa: str, needs: Iterable[str]) -> list[str]:
-    """Return those of the features needed that this host has not; none where it emulates."""
+    """Return the needed features that this host lacks; none where it emulates."""
     if toolchain.host_isa() != isa:
         return []
     return [name for name in needs if name not in features()]
 
 
 def microarch() -> str | None:
-    """Return the id of the core that this host is, or None where no core.toml describes it."""
+    """Return the id of this host's core, or None where no core.toml describes it."""
     return recognise(here()).core
 
 
 def marked(core: str, mark: str = " (this machine)") -> str:
-    """Return a core's id as tables show it: "zen4 (this machine)" where this machine is one."""
+    """Return a core's id for tables: "zen4 (this machine)" if this machine is one."""
     return f"{core}{mark}" if core and core == microarch() else core
 
 
@@ -342,27 +342,31 @@ def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
 
 
 def machine(facts: Facts | None = None) -> str:
-    """Return a short name for a machine (this one): its CPU's name, and that it is a guest."""
-    of = facts or here()
-    board = of.read("/sys/class/dmi/id/product_name")
-    part = f"{of.isa} part {of.model:#x}" if of.model is not None else f"{of.isa} CPU"
-    name = of.name or (f"{board}, {part}" if board else part)
-    return f"{name} (guest)" if of.guest else name
+    """Return a short name for a machine (this one): its CPU's name, marked if it is a guest."""
+    described = facts or here()
+    board = described.read("/sys/class/dmi/id/product_name")
+    part = (
+        f"{described.isa} part {described.model:#x}"
+        if described.model is not None
+        else f"{described.isa} CPU"
+    )
+    name = described.name or (f"{board}, {part}" if board else part)
+    return f"{name} (guest)" if described.guest else name
 
 
 def slug(machine: str) -> str:
-    """Return a machine's name as that of a folder."""
+    """Return a machine's name in the form of a folder's name."""
     return re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
 
 
 def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
-    """Return the machine that a run's banner is about; ValueError where it says what cannot be."""
+    """Return the machine of a run's banner; ValueError where it is invalid."""
     try:
         facts = Facts.of(banner)
         texts = {**banner["identity"], **banner["files"]}
         if not all(isinstance(v, str) for v in texts.values()) or type(banner["cpu"]) is not int:
             raise TypeError("a fact of the machine is no text")
-        # All that is ever asked of it.
+        # Everything that is computed from it later.
         found = recognise(facts)
         machine(facts)
         describe_facts(facts)
@@ -372,9 +376,9 @@ def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
 
 
 def describe() -> dict[str, Any]:
-    """Return the record of this host that belongs to every measurement.
+    """Return the record of this host that accompanies every measurement.
 
-    What cannot be read is None: a guest does not see its host's governor or neighbours.
+    Unreadable facts are None: a guest does not see its host's governor or neighbours.
     """
     return {
         **describe_facts(here()),
@@ -386,15 +390,15 @@ def describe() -> dict[str, Any]:
 
 
 def describe_facts(facts: Facts) -> dict[str, Any]:
-    """Return the description of a machine by its facts alone, None without facts."""
-    found = recognise(facts)
+    """Return the description of a machine by its facts only; missing ones are None."""
+    recognition = recognise(facts)
     release = facts.read("/proc/sys/kernel/osrelease")
     return {
         "machine": machine(facts),
         "cpu": facts.name,
         "isa": facts.isa,
-        "microarch": found.core,
-        "microarch_doubt": found.doubt,
+        "microarch": recognition.core,
+        "microarch_doubt": recognition.doubt,
         "vendor": facts.vendor or None,
         "family": facts.family,
         "model": facts.model,
@@ -455,7 +459,7 @@ def steal() -> int | None:
 
 
 def _clock(isa: str) -> dict[str, Any]:
-    """Ask the harness which clock it measures with here, pinned where, and why no better one."""
+    """Return the harness's clock here, its CPU, and the reason for no better clock."""
     try:
         record = next(harness.run(isa, "job clock\nid clock\nend\n"))
     except (InputError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""Traces of a call or loop: its steps one by one, and as the simulator takes them."""
+"""Traces of a call or loop: its steps, and their packed form for the simulator."""
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -47,12 +47,12 @@ _ADDRESSING = {
     "arm64": re.compile(r"\[(?P<base>[xw]\d+|sp)"),
 }
 _BRANCHES = (Flow.BRANCH, Flow.JUMP)
-_STRINGS = ("rsi", "rdi")  # which string instructions address without naming them
+_STRINGS = ("rsi", "rdi")  # registers that string instructions address implicitly
 
 
 @dataclass(frozen=True)
 class LoopTrace:
-    """Steps of each iteration; base is where the code's address 0 lies."""
+    """Steps of each iteration; base is the address of the code's offset 0."""
 
     base: int
     iterations: tuple[tuple[Step, ...], ...]
@@ -61,9 +61,9 @@ class LoopTrace:
 def trace_loop(piece: Piece, iterations: int, offset: int | None = None) -> LoopTrace:
     """Trace so many iterations of a loop, or passes through code without one.
 
-    The first byte lies offset bytes behind a 64-byte boundary, at the piece's own code offset where
-    None. InputError for code that leaves other than by a branch, that accesses what cannot be
-    memory, and for instructions that Unicorn does not know.
+    The first byte is offset bytes after a 64-byte boundary, or at the piece's own code offset if
+    None. InputError for code that leaves other than by a branch, for impossible accesses, and for
+    instructions that Unicorn does not know.
     """
     if not 1 <= iterations <= MOST_ITERATIONS:
         raise InputError(f"{iterations} iterations: give 1 to {MOST_ITERATIONS}")
@@ -75,7 +75,7 @@ def trace_loop(piece: Piece, iterations: int, offset: int | None = None) -> Loop
 
 
 class _Loop:
-    """A loop in an emulated core; memory appears where it is touched."""
+    """A loop in an emulated core, whose memory is mapped at the first access."""
 
     def __init__(self, piece: Piece, base: int) -> None:
         self.base = base
@@ -122,7 +122,7 @@ class _Loop:
             )
 
     def _execute(self, ins: Instruction) -> int:
-        """Execute one instruction; return how often a string instruction repeated."""
+        """Execute one instruction; return the repetitions of a string instruction."""
         self._accesses = {}
         if ins.string and self._piece.isa == "x86_64":
             self._core.reg_write(x86_const.UC_X86_REG_RCX, _STRING_COUNT)
@@ -144,7 +144,7 @@ class _Loop:
         return int(self._core.reg_read(counter)) - self.base
 
     def _inside(self, ins: Instruction, within: Container[int]) -> int:
-        """Return the target of a branch: the other way if it would leave."""
+        """Return the target of a branch, or its other target if that one leaves the loop."""
         ways = [way for way in (self._at, ins.target, ins.end) if way is not None and way in within]
         if not ways:
             raise self._left(ins)
@@ -177,7 +177,7 @@ class _Loop:
             try:
                 core.mem_map(page * PAGE, PAGE)
             except UcError as error:
-                if error.errno != unicorn.UC_ERR_MAP:  # the half that is there
+                if error.errno != unicorn.UC_ERR_MAP:  # that page is mapped already
                     return False
         return True
 
@@ -213,7 +213,7 @@ _TYPES = {
 }
 
 
-_ITERATIONS = 2  # of a loop, where not said
+_ITERATIONS = 2  # iterations of a loop, by default
 
 
 @dataclass(frozen=True)
@@ -239,19 +239,19 @@ def answer_trace(asked: TraceQuestion) -> Rows:
 
     Exactly one of spec (KERNEL/VARIANT), asm, obj and hex is given; the latter are the subjects of
     predict, traced for iterations of each loop (2 where left out) from registers and memory that
-    loopwright.machine.trace chooses; isa is that of asm and hex. What follows is of a call.
+    loopwright.machine.trace chooses; isa is that of asm and hex. The rest applies to a call.
 
-    size is bytes, or records where the contract's effect is store_fields (1 for a call of fixed
-    size). align is where destination and source start, in bytes from a page start (the source half
-    a page further). fault names a side ("dst" or "src") and how many of its bytes can be accessed:
-    it then ends at a page end. microarch takes the code's alternatives as that core does; left out,
-    all are taken. offset (0 to 63) is where the main loop, or else the entry, starts mod 64.
+    size is in bytes, or records where the contract's effect is store_fields (1 for a call of fixed
+    size). align is the start of destination and source, in bytes from a page start (the source half
+    a page further). fault names a side ("dst" or "src") and the number of its accessible bytes: it
+    then ends at a page end. microarch takes the code's alternatives as that core does; left out,
+    all are taken. offset (0 to 63) is that of the main loop, or else the entry, mod 64.
 
-    One row an instruction: address (in the code, as branches name it), offset (mod 64, where it is
+    One row an instruction: address (in the code, as in branches), offset (mod 64, where it is
     placed), text, taken (of a branch), repeats (of a string instruction), and for its load and its
-    store the place ("dst+8", "src+0", "stack-8"), address and bytes; fault names the side that
-    could not be accessed. InputError for a call that the contract has not and for code that cannot
-    be run (see loopwright.machine.emulator).
+    store the place ("dst+8", "src+0", "stack-8"), address and bytes; fault names the side whose
+    access faulted. InputError for a call outside the contract and for code that cannot be run (see
+    loopwright.machine.emulator).
     """
     if sum(given is not None for given in (asked.spec, asked.hex, asked.asm, asked.obj)) != 1:
         raise InputError(
@@ -275,10 +275,10 @@ def _call(spec: str, asked: TraceQuestion) -> Rows:
     [variant] = variants
     _same_isa(spec, kernel.isa, asked.microarch)
     call = Call(asked.size, *asked.align, dict([asked.fault]) if asked.fault else None)
-    found = of_variant(variant, call, asked.microarch, asked.offset)
+    traced = of_variant(variant, call, asked.microarch, asked.offset)
     values = [
-        (kernel.id, variant.name, n, *_columns(step, found.base))
-        for n, step in enumerate(found.steps)
+        (kernel.id, variant.name, n, *_columns(step, traced.base))
+        for n, step in enumerate(traced.steps)
     ]
     return Rows(COLUMNS, values, _TYPES)
 
@@ -291,14 +291,14 @@ def _loops(asked: TraceQuestion) -> Rows:
         raise unknown("ISA", str(asked.isa), snippet.ISAS)
     isa = microarchs.load(asked.microarch).isa if asked.microarch else asked.isa
     if asked.asm is not None:
-        found = snippet.pieces(asked.asm, isa)
+        yielded = snippet.pieces(asked.asm, isa)
     elif asked.obj is not None:
-        found = pieces.of_file(str(asked.obj))
+        yielded = pieces.of_file(str(asked.obj))
     else:
-        found = [_of_hex(asked.hex or "", isa or toolchain.host_isa())]
+        yielded = [_of_hex(asked.hex or "", isa or toolchain.host_isa())]
     iterations = _ITERATIONS if asked.iterations is None else asked.iterations
     values = []
-    for piece in found:
+    for piece in yielded:
         _same_isa(piece.id, piece.isa, asked.microarch)
         traced = trace_loop(piece, iterations, asked.offset)
         for iteration, steps in enumerate(traced.iterations):
@@ -309,10 +309,10 @@ def _loops(asked: TraceQuestion) -> Rows:
     return Rows(COLUMNS_OF_LOOPS, values, _TYPES)
 
 
-def _same_isa(of: str, isa: str, microarch: str | None) -> None:
-    """Refuse code of another ISA than a core's."""
+def _same_isa(name: str, isa: str, microarch: str | None) -> None:
+    """Raise InputError for code of another ISA than a core's."""
     if microarch and microarchs.load(microarch).isa != isa:
-        raise InputError(f"{of} is {isa} code, which {microarch} does not run")
+        raise InputError(f"{name} is {isa} code, which {microarch} does not run")
 
 
 def _of_hex(given: str | bytes, isa: str) -> Piece:
@@ -351,7 +351,7 @@ def _access(access: Access | None) -> tuple[Any, ...]:
     return (str(access), access.address, access.bytes) if access else ("", None, None)
 
 
-_ROLES = ("dst", "src", "count", "sum", "value")  # in the order in which they are loaded
+_ROLES = ("dst", "src", "count", "sum", "value")  # in the order of loading
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
         *(f"r{n}" for n in range(8, 16)))  # fmt: skip
 _ARM64 = tuple(f"x{n}" for n in range(31))
@@ -360,10 +360,10 @@ _NOPS = {"x86_64": b"\x90", "arm64": b"\x1f\x20\x03\xd5"}
 
 @dataclass(frozen=True)
 class Caller:
-    """A routine's code with its caller behind it: code, and the caller's instructions in it.
+    """A routine's code followed by its caller.
 
-    before are the positions of those up to the call, which is the last, and behind of those from
-    the routine's return to the branch back.
+    before are the positions of the caller's instructions up to the call, which is the last, and
+    behind of those from the routine's return to the branch back.
     """
 
     code: bytes
@@ -372,11 +372,11 @@ class Caller:
 
 
 def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset: int) -> Caller:
-    """Return code, at an offset from a 64-byte boundary, with a caller that loads these values.
+    """Return code at an offset from a 64-byte boundary, with a caller that loads these values.
 
     values are by register. InputError where the contract leaves no register for the counter.
     """
-    # The code ends, a line of padding, on the next the caller's prologue, then its loop.
+    # After the code: a line of padding, the caller's prologue on the next line, then its loop.
     at = -(-(offset + len(code.text) + 64) // 64) * 64 + 64 - offset
     counter = _counter(code.isa, contract)
     loads = [(name, 0) for name in contract.zeroed]
@@ -406,7 +406,7 @@ def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset:
 
 
 def _index(isa: str, name: str) -> int:
-    """Return the number of a register, by the name of all of it or of its lower half."""
+    """Return the number of a register, by its own name or that of its lower half."""
     wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
     names = _X86 if isa == "x86_64" else _ARM64
     for candidate in (name, wide):
@@ -416,7 +416,7 @@ def _index(isa: str, name: str) -> int:
 
 
 def _counter(isa: str, contract: Contract) -> int:
-    """Return the highest register that calls leave alone."""
+    """Return the highest register that calls do not use."""
     used = {
         _index(isa, name)
         for name in (
@@ -434,7 +434,7 @@ def _counter(isa: str, contract: Contract) -> int:
 
 
 def _x86_load(register: int, value: int) -> bytes:
-    """Return mov of a constant, which clears the upper half where it is of 32 bits."""
+    """Return mov of a constant; one of 32 bits clears the upper half."""
     wide = value >> 32 != 0
     prefix = bytes([0x40 | wide << 3 | register >> 3]) if wide or register > 7 else b""
     return prefix + bytes([0xB8 | register & 7]) + value.to_bytes(8 if wide else 4, "little")
@@ -478,7 +478,7 @@ _NONE = -1
 
 
 class Packed(NamedTuple):
-    """A call as the simulator takes it: code, its address mod 4096, and steps as RECORD has them.
+    """A call in the simulator's format: code, its address mod 4096, and steps as in RECORD.
 
     The steps are those of one call with its caller, from the loading of arguments to the branch
     back to it.
@@ -491,27 +491,27 @@ class Packed(NamedTuple):
 
 @dataclass(frozen=True)
 class _Place:
-    """A call, and where its buffers are."""
+    """A call's buffers and count."""
 
     buffers: dict[str, Buffer]
     count: int
 
 
 class Tracer:
-    """Traces calls of code, its text offset bytes behind a 64-byte boundary."""
+    """Traces calls of code, its text offset bytes after a 64-byte boundary."""
 
     def __init__(self, code: Code, contract: Contract, offset: int) -> None:
-        """Take code and the contract that says how it is called."""
+        """Prepare code and the contract of its calls."""
         self._code, self._contract = code, contract
         self._machine = Machine(code, offset)
         self._decoded = emulator.Decoded(code)
-        self._mapped: dict[str, int] = {}  # up to which address, by side
+        self._mapped: dict[str, int] = {}  # the end of mapped memory by side
 
     def calls(self, calls: Sequence[Call]) -> Iterator[Packed | InputError]:
-        """Yield each call, or why there is none.
+        """Yield each traced call, or the reason for none.
 
-        That is a call that the contract has not, or code that Unicorn does not know, that faults,
-        or that does not return.
+        The reasons are a call outside the contract, and code that Unicorn does not know, that
+        faults, or that does not return.
         """
         places: list[_Place | InputError] = []
         for call in calls:
@@ -519,26 +519,26 @@ class Tracer:
                 places.append(_Place(place_buffers(self._contract, call), call.count))
             except InputError as error:
                 places.append(error)
-        self._map([one for one in places if isinstance(one, _Place)])
-        for one in places:
+        self._map([place for place in places if isinstance(place, _Place)])
+        for place in places:
             try:
-                yield self._packed(one) if isinstance(one, _Place) else one
+                yield self._packed(place) if isinstance(place, _Place) else place
             except InputError as error:
                 yield error
 
     def _map(self, places: Sequence[_Place]) -> None:
-        """Let the buffers of all places be accessed."""
+        """Make the buffers of all places accessible."""
         for side, base in BASES.items():
-            ends = (sum(one.buffers[side].pages) for one in places if side in one.buffers)
+            ends = (sum(place.buffers[side].pages) for place in places if side in place.buffers)
             mapped, end = self._mapped.get(side, base), max(ends, default=0)
             if end > mapped:
                 self._machine.map(mapped, end - mapped)
                 self._mapped[side] = end
 
-    def _packed(self, one: _Place) -> Packed:
+    def _packed(self, place: _Place) -> Packed:
         machine, code, contract = self._machine, self._code, self._contract
-        values = emulator.inputs(contract, one.buffers, one.count)
-        for buffer in one.buffers.values():
+        values = emulator.inputs(contract, place.buffers, place.count)
+        for buffer in place.buffers.values():
             machine.write(buffer.start, contents(contract, buffer))
         machine.prepare(values)
         if emulator.follow(machine, code, contract):
@@ -555,7 +555,7 @@ class Tracer:
         return Packed(around.code, machine.base % PAGE, steps.tobytes())
 
     def _write(self, steps: NDArray[np.void], seen: Steps) -> None:
-        """Write what was recorded as the simulator takes it."""
+        """Convert recorded steps to the simulator's format."""
         steps["position"] = seen["address"] - self._machine.base
         for side in ("load", "store"):
             steps[side] = np.where(seen[f"{side}s"] > 0, seen[side].view("<i8"), _NONE)

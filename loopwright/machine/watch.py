@@ -1,6 +1,6 @@
-"""Calls in an emulated core with every instruction and every access held to a contract, in C.
+"""Calls in an emulated core with every instruction and access checked against a contract, in C.
 
-harness/tracing/watch.c says what is looked at; the structures here are those of its header.
+harness/tracing/watch.c has the checks; the structures here are those of its header.
 """
 
 import ctypes
@@ -20,21 +20,21 @@ from loopwright.kernels.contracts import EFFECTS, Contract
 from loopwright.machine import emulator
 from loopwright.machine.emulator import PAGE
 
-AREA = 1 << 18  # bytes of each area that can be accessed: what a call may move
+AREA = 1 << 18  # bytes of each accessible area, and the largest size of a call
 AREAS = 5  # of each side
-KERNEL_AREA = 4  # the kernel's own memory, where a side may lie there
+KERNEL_AREA = 4  # the area in the kernel's own memory, for sides that may be there
 SIDES = ("dst", "src")
 MOST_STEPS = 1 << 22
-# Where user space ends, with four-level page tables and 48 bits.
+# The end of user space, with four-level page tables and 48 bits.
 USER_END = {"x86_64": 0x7FFF_FFFF_F000, "arm64": 1 << 48}
-BOUNDARY = 5 << 32  # the third area of each side goes across a multiple of 4 GiB, from here
-# Where Linux has its own code, stacks and memory: in the upper half of all addresses.
+BOUNDARY = 5 << 32  # the third area of each side crosses a multiple of 4 GiB, from here on
+# The addresses of Linux's own code, stacks and memory, in the upper half.
 _CODE = {"x86_64": 0xFFFF_FFFF_8100_0040, "arm64": 0xFFFF_8000_0801_0040}
 _STACK = {"x86_64": 0xFFFF_C900_0004_0000, "arm64": 0xFFFF_8000_0A04_0000}
 _KERNEL = {"x86_64": 0xFFFF_8881_2340_0000, "arm64": 0xFFFF_0000_8000_0000}
 _TO_RETURN = 1 << 20  # from the code to the page that it returns to
 _STACK_BYTES = 16 * PAGE
-# What AArch64 ignores in a user's address: its upper byte, of which each bit is set in one.
+# Values of the top byte, which AArch64 ignores in a user's address; each bit is set in one.
 _TAGS = {"x86_64": (0, 0), "arm64": (0x2A << 56, 0xD5 << 56)}
 _WINDOW = 1 << 30  # bytes that one page of the largest size maps
 _MOST_WINDOWS = 32
@@ -42,7 +42,7 @@ _ROLES = (
     "dst", "src", "count", "sum", "value", "uncopied", "stored", "order", "length", "found",
     "faulted",
 )  # fmt: skip
-ANYWHERE = (1 << 64) - 1  # of both sides of a comparison: the twist says where they differ
+ANYWHERE = (1 << 64) - 1  # the twist decides where two compared sides differ
 _MOST_GPRS, _MOST_FIXED = 32, 96
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
 _ARM64 = (*(f"x{n}" for n in range(31)), "sp")
@@ -52,14 +52,14 @@ _X86_FIXED = (
 )  # fmt: skip
 _ARM64_FIXED = ("fpcr", "fpsr", "tpidr_el0", "tpidr_el1", *(f"v{n}" for n in range(32)))
 _ARITHMETIC = {"x86_64": 0x8D5, "arm64": 0xF000_0000}
-# Of x86's flags all but RF, which says of single steps; of AArch64's those that NZCV holds.
+# x86's flags except RF, which single steps change; AArch64's flags in NZCV.
 _COMPARED = {"x86_64": 0x37_FFFF & ~0x1_0000 & ~2, "arm64": 0xF000_0000}
 _AC = 0x4_0000
-_FREE = {"x86_64": 0x20_0200, "arm64": 0}  # interrupts are let in or not, and ID
+_FREE = {"x86_64": 0x20_0200, "arm64": 0}  # the interrupt flag and ID
 
 BRANCH, CONDITION, STRING, RETURN, USER, UNPRIVILEGED = 1, 2, 4, 8, 16, 32
 CALL, RESUME, NONTEMPORAL, FENCE, REACHED = 64, 128, 256, 512, 1024
-# Patterns: words that a call has in its registers, and one word again and again.
+# Patterns: words from a call's registers, and one repeated word.
 ADDRESSES, WORD = (1 << 32) - 1, (1 << 32) - 2
 EXECUTED, TAKEN, NOT_TAKEN, TRUE, FALSE = 1, 2, 4, 8, 16
 
@@ -75,7 +75,7 @@ CASE = np.dtype(
         ("stray", "<u4"), ("inject", "<u4"), ("nth", "<u4"), ("probe", "<u4"), ("news", "<u4"),
     ]
 )  # fmt: skip
-SHIFTS = 1 << 14  # by so many bytes less one a pattern may be shifted
+SHIFTS = 1 << 14  # a pattern may be shifted by fewer bytes than this
 SOURCES = tuple(
     paths.HARNESS / name for name in ("tracing/watch.c", "effect.c", "common/checksum.c")
 )
