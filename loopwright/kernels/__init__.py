@@ -1,7 +1,7 @@
 """Kernels and their variants, read from kernels/<arch>/<family>/kernel.toml.
 
-A kernel is a family of routines that kernel developers choose between. Each routine has one
-contract that all of its variants honour; a family with a single contract has a single routine.
+A kernel is a family of routines with alternative implementations. Each routine has one contract
+that all of its variants honour; a family with a single contract has a single routine.
 """
 
 import tomllib
@@ -41,14 +41,14 @@ CPU_FEATURES = {"x86_64": frozenset(_X86_64.split()), "arm64": frozenset(_ARM64.
 
 
 def check_features(names: Iterable[str], isa: str, path: Path) -> tuple[str, ...]:
-    """Return names of features; InputError that names the kernel.toml for one that is unknown."""
+    """Return names of features; InputError with the kernel.toml for an unknown one."""
     found = tuple(names)
     for name in found:
         if name not in CPU_FEATURES[isa]:
-            said = str(unknown("CPU feature", name, CPU_FEATURES[isa]))
+            message = str(unknown("CPU feature", name, CPU_FEATURES[isa]))
             if name.removeprefix("no") in CPU_FEATURES[isa]:
-                said += f'; that {name[2:]} is off is switched_off = ["{name[2:]}"]'
-            raise InputError(f"{path}: {said}")
+                message += f'; that {name[2:]} is off is switched_off = ["{name[2:]}"]'
+            raise InputError(f"{path}: {message}")
     return found
 
 
@@ -66,10 +66,10 @@ class Edit:
     """One change to one file of a tree; its new text is taken from source, a file of the kernel.
 
     function replaces a function, by name. region replaces the lines from the one that begins with
-    start up to the one that begins with end. macro replaces .macro name to .endm, or puts it
-    behind the macro named after where the tree has none of that name. line replaces the text old,
-    which stands in the file once, by new; optional leaves it out where old is not there. was is
-    where older trees keep the file.
+    start up to the one that begins with end. macro replaces .macro name to .endm, or inserts it
+    after the macro named after if the tree has none of that name. line replaces the text old, which
+    occurs once in the file, by new; optional skips it where old is missing. was is the file's path
+    in older trees.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A name that a variant's text uses, the file of the tree that defines it, and since when."""
+    """A name that a variant's text uses, the tree's file that defines it, and its first version."""
 
     name: str
     file: str
@@ -96,10 +96,9 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Step:
-    """A transformation on the way to a variant that `improve` found, or what it began with.
+    """A transformation on the way to a variant that `improve` found, or its starting point.
 
-    cycles are those of a call by the id of a core, as they were predicted then; bytes is the code's
-    length.
+    cycles are the predicted cycles of a call at that time, by core; bytes is the code's length.
     """
 
     name: str
@@ -113,8 +112,8 @@ class Upstream:
 
     replaces lists the functions whose ABI the routine shares, the preferred one first. prefix
     begins a patch's subject. callers lists the files whose inline assembly calls the routine.
-    unused_with lists CPU features with which Linux does not call it. prototype is the declaration
-    in C by which it is called: with one its ABI cannot be another in another tree.
+    unused_with lists CPU features with which Linux does not call it. prototype is its declaration
+    in C: with one its ABI is the same in every tree.
     """
 
     file: str
@@ -154,12 +153,12 @@ def read_requirements(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Re
 
 
 def read_edits(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Edit, ...]:
-    """Read a variant's edits; InputError that names the kernel.toml and the key."""
+    """Read a variant's edits; InputError with the kernel.toml and the key."""
     return tuple(_edit(entry, path) for entry in entries)
 
 
 def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...]:
-    """Read a variant's steps; InputError that names the kernel.toml."""
+    """Read a variant's steps; InputError with the kernel.toml."""
     try:
         return tuple(
             Step(
@@ -202,7 +201,7 @@ def _given(entry: dict[str, Any], key: str, path: Path) -> str:
 
 
 def _inside(file: object, path: Path) -> str:
-    """Return a path inside the kernel tree as it stands; InputError where it leaves the tree."""
+    """Return a path inside the kernel tree; InputError where it leaves the tree."""
     if not isinstance(file, str):
         raise InputError(f"{path}: 'file' is missing or no string")
     if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
@@ -217,7 +216,7 @@ ISAS = ("x86_64", "arm64")
 class Routine:
     """One contract, its place in Linux, and the variant that Linux has today.
 
-    unhit says why some accesses of its variants never are the first to fault.
+    unhit is the reason why some accesses of its variants are never the first to fault.
     """
 
     name: str
@@ -229,27 +228,26 @@ class Routine:
 
 
 OWN_CODE = "tree:"
-"""The start of a variant's name that is the code of a Linux tree itself, as tree:6.12.117."""
+"""The beginning of the names of a Linux tree's own code, such as tree:6.12.117."""
 
 
 def is_own_code(variant: str) -> bool:
-    """Tell by a variant's name if it is a Linux tree's own code."""
+    """True if a variant's name is that of a Linux tree's own code."""
     return variant.startswith(OWN_CODE)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to fulfil a routine's contract.
+    """One implementation of a routine's contract.
 
     needs lists CPU features without which it cannot run or is not chosen, switched_off those that
-    must be off for it to be chosen (a core may have them); alternatives the
-    feature names of ALTERNATIVE() sites that are taken when it is assembled. may_change holds the
-    registers that it changes beside those of the contract. unpatchable is empty, or says why no
-    patch can be made from it. subject and why are what a patch says of itself;
-    edits is empty where a patch replaces the routine's function. loop names its main loop as the
-    contract's does, which it goes before. guards names the sides whose address it checks itself.
-    unreached is empty, or says why no call can reach some of its code. steps are empty, or how it
-    was found.
+    must be off for it to be chosen (a core may have them); alternatives the feature names of
+    ALTERNATIVE() sites that are taken when it is assembled. may_change holds the registers that it
+    changes in addition to those of the contract. unpatchable is "", or the reason why no patch can
+    be made from it. subject and why are the texts of its patch; edits is empty where a patch
+    replaces the routine's function. loop names its main loop as the contract's does, and goes
+    before it. guards names the sides whose address it checks itself. unreached is "", or the reason
+    why no call can reach some of its code. steps are the transformations that led to it, if any.
     """
 
     kernel: str
@@ -274,7 +272,7 @@ class Variant:
 
     @property
     def id(self) -> str:
-        """Return KERNEL/VARIANT."""
+        """KERNEL/VARIANT."""
         return f"{self.kernel}/{self.name}"
 
 
@@ -307,10 +305,10 @@ def ids() -> list[str]:
 
 
 def load(kernel_id: str) -> Kernel:
-    """Read one kernel; InputError where it is unknown or its kernel.toml is wrong."""
+    """Read one kernel; InputError where it is unknown or its kernel.toml is invalid."""
     wanted = PurePosixPath(kernel_id).as_posix()
     path = paths.kernels_root() / wanted / "kernel.toml"
-    # Not by ids(), which lists folders: this is asked for every variant of every prediction.
+    # ids() would list folders for every variant of every prediction.
     if wanted.count("/") != 1 or not path.is_file():
         raise unknown("kernel", kernel_id, ids())
     beside = tuple(sorted(entry.name for entry in path.parent.iterdir()))
@@ -318,7 +316,7 @@ def load(kernel_id: str) -> Kernel:
 
 
 def select(spec: str) -> tuple[Kernel, list[Variant]]:
-    """Resolve KERNEL or KERNEL/VARIANT to the kernel and the variants meant."""
+    """Return the kernel and the variants of KERNEL or KERNEL/VARIANT."""
     known = ids()
     if spec.rstrip("/") in known:
         kernel = load(spec.rstrip("/"))
@@ -334,7 +332,7 @@ def select(spec: str) -> tuple[Kernel, list[Variant]]:
 
 
 def contract_of(variant: Variant) -> Contract:
-    """Return the contract of a variant: with what it alone changes, its loop and what it guards."""
+    """Return the contract of a variant, with its own registers, loop and guards."""
     contract = load(variant.kernel).routines[variant.routine].contract
     return replace(
         contract,
@@ -350,7 +348,7 @@ def every() -> Iterator[Kernel]:
         yield load(kernel_id)
 
 
-# Keyed by what is read: the file, and the names beside it, may change while this process lives.
+# Keyed by content: the file, and the names beside it, may change while this process lives.
 @cache
 def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -> Kernel:
     del beside
@@ -412,7 +410,7 @@ def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-_TEXTS = ("merged", "unpatchable", "subject", "why", "unreached")  # of a variant, "" if not given
+_TEXTS = ("merged", "unpatchable", "subject", "why", "unreached")  # texts of a variant, or ""
 
 
 class _Reader:

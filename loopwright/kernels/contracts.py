@@ -1,4 +1,4 @@
-"""Contracts: what every variant of a routine must do, and which registers it may use."""
+"""Contracts: the required effect of every variant of a routine, and its registers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,14 @@ from loopwright.errors import InputError
 
 @dataclass(frozen=True)
 class Effect:
-    """Reference semantics of calls, and what of them the tools depend on.
+    """The reference semantics of calls, and the properties that the tools depend on.
 
     inputs are roles that a contract must name, optional those that it may; returns the results that
     it may name, of which a call without faults needs those of needed. faulting are the sides of
     which an access may fault unless the contract says otherwise, and reports is the result that a
-    contract with such sides has to name. moves says by which accesses a loop moves a call's bytes,
-    loads or stores, and of how many sides.
-    interfaces are functions through which the rest of Linux calls such routines. in_module says
-    whether the kernel module knows the effect.
+    contract with such sides has to name. moves are the accesses by which a loop moves a call's
+    bytes, loads or stores, and the number of sides. interfaces are functions through which the rest
+    of Linux calls such routines. in_module is True if the kernel module supports the effect.
     """
 
     inputs: tuple[str, ...]
@@ -96,8 +95,8 @@ EFFECTS = {
         interfaces=("strlen", "strnlen", "memchr"),
     ),
 }
-MOST_BYTES = 4096  # of a call of fixed size: what the memory that is checked has room for
-LINE = 64  # bytes, that figures of loops are put in relation to
+MOST_BYTES = 4096  # largest call of fixed size that the checked memory has room for
+LINE = 64  # bytes that figures of loops are normalised to
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,19 @@ class Field:
 class Contract:
     """The obligations of every variant of a routine.
 
-    inputs and returns map roles (as EFFECTS has them) to registers. may_change
-    holds registers and "flags" beside those of inputs and returns. faulting names the sides
-    ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
-    by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
-    the returned count of bytes not done may over-report, and over_report by how many bytes at most
-    (None: by any number). unit is what a prediction counts: an
-    "iteration" of the main loop, or a "call" of a routine without a loop.
+    inputs and returns map roles (see EFFECTS) to registers. may_change holds registers and "flags"
+    in addition to those of inputs and returns. faulting names the sides ("dst", "src") on which an
+    access may fault. overread is the number of bytes after src that may be read by instructions
+    with an exception-table entry. uncopied is "exact" or "at_least": whether the returned count of
+    bytes not done may over-report, and over_report is the largest excess in bytes (None: any). unit
+    is the unit of a prediction: an "iteration" of the main loop, or a "call" of a routine without a
+    loop.
 
-    bytes is what a call of fixed size moves, 0 where a count says so: such a copy or clear is a
-    single record of one field, by store_fields. align is what addresses are a multiple of. loop
-    names the main loop, by its label or its number in the order of addresses; "" leaves the choice
-    to loops.choose. guards names the sides ("dst") whose address the routine checks or masks
-    itself, so that it accesses nothing where that is none of a user's.
+    bytes is the size of a call of fixed size, 0 where a count gives it: such a copy or clear is a
+    single record of one field, by store_fields. align is the alignment of addresses. loop names the
+    main loop, by its label or its number in the order of addresses; "" leaves the choice to
+    loops.choose. guards names the sides ("dst") whose address the routine checks or masks itself,
+    so that it accesses nothing outside of user space.
     """
 
     symbol: str
@@ -149,22 +148,22 @@ class Contract:
 
     @property
     def counted(self) -> bool:
-        """Say whether calls differ in their bytes or records: by a count, or by what they find."""
+        """True if calls differ in their bytes or records: by a count, or by the byte found."""
         return "count" in self.inputs or self.effect == "scan"
 
     @property
     def terminated(self) -> bool:
-        """Say whether the byte that is looked for is all that ends a call, as in strlen."""
+        """True if only the byte searched for ends a call, as in strlen."""
         return self.effect == "scan" and "count" not in self.inputs
 
     @property
     def count_bytes(self) -> int:
-        """Return the bytes that each one of a call's count is: a record's, or one."""
+        """The bytes of each unit of a call's count: of a record, or one."""
         return self.dst_record if self.effect == "store_fields" else 1
 
     @property
     def unit_bytes(self) -> int:
-        """Return the bytes for which figures of its variants are compared.
+        """The bytes for which figures of its variants are compared.
 
         They are a record's where the routine stores records, a call's where it has no loop, else
         those of a cache line.
@@ -175,13 +174,13 @@ class Contract:
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """Return all that it names, `flags` among them."""
+        """All registers that it names, `flags` among them."""
         roles = (*self.inputs.values(), *self.returns.values())
         return (*roles, *self.zeroed, *self.may_change)
 
     @property
     def unit_name(self) -> str:
-        """Return the name of the unit that unit_bytes are of."""
+        """The name of the unit of unit_bytes."""
         if self.unit == "call":
             return f"a call ({self.unit_bytes} bytes)"
         if self.fields and not self.bytes:
@@ -190,7 +189,7 @@ class Contract:
 
 
 def read(table: Mapping[str, Any], path: Path) -> Contract:
-    """Return the contract that a table of the kernel.toml at path is; InputError where none."""
+    """Return the contract of a table of the kernel.toml at path; InputError where invalid."""
     effect = get(table, "effect", str, path)
     if effect not in EFFECTS:
         raise InputError(f"{path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
@@ -237,7 +236,7 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
 def _check_roles(
     table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path: Path
 ) -> None:
-    """Refuse roles that an effect does not have, and one that lacks what it needs."""
+    """Raise InputError for roles that an effect does not have, and for missing ones."""
     rules, returns = EFFECTS[effect], table.get("returns", {})
     for kind, given, known in (
         ("input", inputs, (*rules.inputs, *rules.optional)),

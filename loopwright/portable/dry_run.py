@@ -1,9 +1,9 @@
 """Dry run of calibration: the trials to measure on a machine that has no solver.
 
-What an experiment asks depends on earlier answers, and a kit holds all its trials in advance. Known
-cores therefore answer in the machine's place: the first round holds what learning each known core
-of an ISA asks for, up to the classes of forms; a further round what learning this machine asks for,
-with the most similar known core in the place of answers that it lacks.
+The trials of an experiment depend on earlier answers, and a kit holds all its trials in advance.
+Known cores therefore answer in the machine's place: the first round holds the trials for learning
+each known core of an ISA, up to the classes of forms; a further round those for learning this
+machine, with the most similar known core in the place of missing answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,16 +23,16 @@ from loopwright.microbench.simulated import Simulated
 
 
 class DryRun:
-    """A machine that answers as one does whose answers are known in part, and notes what it lacks.
+    """An oracle with the known answers of a machine, which records the missing ones.
 
-    Where no answer is known, that of guess is given: experiments that go by answers then ask on.
-    missing holds the trials that were asked for and are not known, in the order of the asking.
+    For a missing answer it returns that of guess, so that experiments that depend on answers go on.
+    missing holds the trials without a known answer, in the order of the requests.
     """
 
     def __init__(
         self, known: Mapping[str, Timing], guess: Oracle, features: frozenset[str]
     ) -> None:
-        """Take answers by the keys of their trials."""
+        """Store answers by the keys of their trials."""
         self.isa, self.name = guess.isa, guess.name
         self.features, self.host = features, guess.host
         self.fingerprint = f"foreseen by {guess.fingerprint}"
@@ -49,7 +49,7 @@ class DryRun:
         return [found[trial.key] for trial in trials]
 
 
-_COMPARED = 200  # throughputs by which cores are held to a machine
+_COMPARED = 200  # throughputs by which cores are compared with a machine
 _NEAR = 0.05
 
 Round = dict[str, tuple[str, Trial]]
@@ -57,7 +57,7 @@ Chosen = Callable[[Sequence[Form]], Sequence[Form]]
 
 
 class _Silent:
-    """A machine that answers nothing."""
+    """A machine that refuses every trial."""
 
     def __init__(self, isa: str) -> None:
         self.isa, self.name, self.fingerprint = isa, "none", "none"
@@ -69,10 +69,9 @@ class _Silent:
 
 
 def first_round(isa: str, choose: Chosen) -> Round:
-    """Return the trials of a first round by their keys, and what is learned by each.
+    """Return the trials of a first round by their keys, with their experiments.
 
-    Throughputs and latencies are those of all forms that any core may have; choose takes the forms
-    that are to be learned.
+    Throughputs and latencies are those of all forms of any core; choose selects the forms to learn.
     """
     found: Round = {}
     every = choose(kits.forms(isa, None)[0])
@@ -89,7 +88,7 @@ def first_round(isa: str, choose: Chosen) -> Round:
 
 
 def further_round(answers: Replay, choose: Chosen) -> Round:
-    """Return the trials that learning a machine asks for and that it has not answered."""
+    """Return the unanswered trials for learning a machine."""
     forms = choose(kits.forms(answers.isa, answers.features)[0])
     found: Round = {}
     guess = _nearest(answers, forms)
@@ -103,7 +102,7 @@ def _foresee(
     found: Round,
     experiments: Callable[[Laboratory, Sequence[Form], Step], object],
 ) -> None:
-    """Learn of a foreseen machine as far as its answers lead, and note what it was asked."""
+    """Learn a simulated machine as far as its answers lead, and record the trials."""
     doing = ""
 
     def step(said: str) -> None:
@@ -111,7 +110,7 @@ def _foresee(
         _note(found, doing, machine)
         doing = said.split()[0].strip(",")
 
-    # A guess may contradict itself: what it asked for stands.
+    # A guess may contradict itself: the trials so far are kept.
     with suppress(InputError):
         experiments(Laboratory(machine), forms, step)
     _note(found, doing, machine)
@@ -123,7 +122,7 @@ def _note(found: Round, what: str, machine: DryRun) -> None:
 
 
 def _in_order(found: Round) -> Round:
-    """Return trials with those of one experiment together, as they came first."""
+    """Return trials grouped by experiment, in the order of their first request."""
     order = list(dict.fromkeys(what for what, _ in found.values()))
     return dict(sorted(found.items(), key=lambda item: order.index(item[1][0])))
 
@@ -134,7 +133,7 @@ def _cores(isa: str) -> list[str]:
 
 
 def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
-    """Return the known core whose throughputs are most like those that were measured."""
+    """Return the known core whose throughputs are most similar to the measured ones."""
     every = throughput.measure(Laboratory(answers), forms)
     answered = [form for form in forms if not every[form.name].refused]
     some = answered[:: max(1, len(answered) // _COMPARED)]

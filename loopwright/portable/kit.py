@@ -30,10 +30,10 @@ from loopwright.version import VERSION
 
 
 def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str, tuple[str, int]]:
-    """Return the jobs of a round for each ISA, and how many trials they are.
+    """Return the jobs of a round for each ISA, and the number of their trials.
 
-    Without answers it is a first round, for machines of both ISAs; else what the machine that they
-    come from has not answered yet. InputError where nothing is left to ask it.
+    Without answers it is a first round, for machines of both ISAs; else the trials that the
+    answers' machine has not answered yet. InputError where none are left.
     """
     port_classes.solver()
 
@@ -43,10 +43,10 @@ def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[st
     if answers is None:
         return {isa: _trial_jobs(isa, dry_run.first_round(isa, choose)) for isa in ISAS}
     replay = Replay(answers)
-    wanted = dry_run.further_round(replay, choose)
-    if not wanted:
+    missing = dry_run.further_round(replay, choose)
+    if not missing:
         raise InputError(f"{answers}: {replay.name} has answered all that there is to ask")
-    return {replay.isa: _trial_jobs(replay.isa, wanted)}
+    return {replay.isa: _trial_jobs(replay.isa, missing)}
 
 
 def _trial_jobs(isa: str, wanted: dry_run.Round) -> tuple[str, int]:
@@ -77,7 +77,7 @@ def kit(
     calibrate adds the trials that a core is learned from, of the forms with these mnemonics where
     any are given: a first round for any machine, or with answers, a file that `import` made of an
     earlier round, those which that machine still lacks. Returns a row: the file, its bytes, the
-    kit's hash and how many variants, points and trials are inside. InputError where a compiler is
+    kit's hash and the numbers of variants, points and trials. InputError where a compiler is
     missing, the name ends otherwise, or no trial is left.
     """
     target = Path(output)
@@ -157,14 +157,14 @@ def _variant_jobs(variant: Variant) -> str:
 
 
 def _points(variant: Variant) -> list[harness.Point]:
-    """Return the points of every goal of a variant, where its own directives put its code."""
+    """Return the points of every goal of a variant, with its code at its own alignment."""
     code, contract = assemble.user_code(variant), contract_of(variant)
     goals = sweeps.goals(variant, code, contract, Sweep())
     return list(dict.fromkeys(p for goal in goals for p in goal.points))
 
 
 def _tar(files: dict[str, bytes]) -> bytes:
-    """Return an archive that the oldest tar unpacks: sorted, without times and owners."""
+    """Return an archive that any tar can unpack: sorted, without times and owners."""
     into = io.BytesIO()
     with tarfile.open(fileobj=into, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, data in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""The kernel module: variants in the kernel, with its own macros and real user memory."""
+"""The kernel module: variants run in the kernel, with its own macros and real user memory."""
 
 import hashlib
 import os
@@ -49,7 +49,7 @@ class ListedVariant:
 
 
 def wide(isa: str, register: str) -> str:
-    """Return a register of a contract as the assembler names its 64 bits."""
+    """Return the assembler's name of a contract's register in 64 bits."""
     if isa == "arm64":
         return "x" + register[1:]
     return "%" + _WIDE.get(register, register.removesuffix("d") if "r" in register else register)
@@ -68,12 +68,13 @@ def _never(features: Sequence[str]) -> str:
 
 
 def _place(isa: str, offset: int, line: str) -> str:
-    """Return lines that put a function offset bytes behind a 64-byte boundary, all through line.
+    """Return lines that put a function offset bytes after a 64-byte boundary, formatted by line.
 
-    A kernel may pad functions by their alignment in front; then they start as much earlier.
+    A kernel may pad functions before their start by their alignment; they are then placed as much
+    earlier.
     """
 
-    fill = ", 0x90" if isa == "x86_64" else ""  # objtool wants no bytes that nothing reaches
+    fill = ", 0x90" if isa == "x86_64" else ""  # objtool rejects unreachable bytes
 
     def place(skip: int) -> str:
         words = [".text", ".balign 64", *([f".skip {skip}{fill}"] if skip else [])]
@@ -93,7 +94,7 @@ def assembly(
     since: tuple[int, int],
     kstat: bool,
 ) -> str:
-    """Return the file that builds a variant written in assembly, under a name of its own."""
+    """Return the file that builds a variant written in assembly, under its own name."""
     del kstat
     features = "#include <asm/cpufeatures.h>\n" if isa == "x86_64" else ""
     body = (
@@ -117,7 +118,7 @@ def c(
     since: tuple[int, int],
     kstat: bool,
 ) -> str:
-    """Return the file that builds a variant written in C, under a name of its own."""
+    """Return the file that builds a variant written in C, under its own name."""
     if isa != "x86_64":
         raise InputError(f"{include}: the module builds C variants for x86_64 alone")
     if never:
@@ -204,7 +205,7 @@ def _left_out(e: ListedVariant) -> str:
 
 
 def listing(isa: str, entries: Sequence[ListedVariant], sources: str) -> str:
-    """Return list.c: all that is built in, what a kernel is too old for, and a hash of sources."""
+    """Return list.c: the variants built in, those the kernel is too old for, and a hash."""
     members = [
         _guarded(e.since, f"\t&variant_{e.number},\n").replace("#include <linux/version.h>\n", "")
         for e in entries
@@ -266,10 +267,8 @@ def write(
 ) -> list[PlacedSource]:
     """Write the module's sources to folder: all variants of an ISA, or those of specs.
 
-    With a variant goes the baseline of its routine.
-
-    offsets are where behind a 64-byte boundary each one's code starts. A folder that holds
-    anything but such sources is left alone: InputError.
+    The baseline of a variant's routine is always included. offsets are those of each one's code
+    from a 64-byte boundary. InputError for a folder that holds anything but such sources.
     """
     parts = _parts(isa, specs, offsets)
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).is_file():
@@ -281,10 +280,10 @@ def write(
 
 
 def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[PlacedSource]:
-    wrong = [n for n in offsets if n not in OFFSETS]
-    if wrong or not offsets:
+    invalid = [n for n in offsets if n not in OFFSETS]
+    if invalid or not offsets:
         raise InputError(
-            f"offset {', '.join(map(str, wrong)) or 'none'}: the kernel aligns functions to 16 "
+            f"offset {', '.join(map(str, invalid)) or 'none'}: the kernel aligns functions to 16 "
             f"bytes; give some of {', '.join(map(str, OFFSETS))}"
         )
     chosen: list[Variant] = []
@@ -300,7 +299,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
                 "measure run such code in user space as the kernel does"
             )
         found = known
-        # A verdict on a variant needs its baseline, measured in the same run.
+        # A verdict on a variant needs its baseline in the same run.
         bases = {kernel.routines[v.routine].baseline for v in found}
         found = [v for v in kernel.variants.values() if v in found or v.name in bases]
         chosen += [v for v in found if v not in chosen]
@@ -362,7 +361,7 @@ def _digest(parts: Sequence[PlacedSource]) -> str:
 
 
 def _copy_family(family: Path, into: Path, isa: str) -> None:
-    """Copy a family's sources; what stands in for the kernel there gives way to the kernel."""
+    """Copy a family's sources; stand-ins for the kernel are replaced by the kernel's own."""
     if into.exists():
         return
     into.mkdir(parents=True)
@@ -387,9 +386,9 @@ def _wrapped(isa: str, part: PlacedSource) -> str:
 
 
 def _source_never(part: PlacedSource) -> list[str]:
-    """Return the features whose alternatives the variant leaves as the old instruction.
+    """Return the features whose alternatives the variant leaves at the old instruction.
 
-    What guards user memory, and against speculation, is the kernel's to decide.
+    The kernel decides on those that guard user memory, and against speculation.
     """
     named = set(re.findall(r"\bX86_FEATURE_\w+", part.source))
     kept = {*part.variant.alternatives, "X86_FEATURE_SMAP", "X86_FEATURE_LFENCE_RDTSC"}
@@ -397,7 +396,7 @@ def _source_never(part: PlacedSource) -> list[str]:
 
 
 def since(part: PlacedSource) -> tuple[int, int]:
-    """Return the first Linux version that has what the variant's text uses."""
+    """Return the first Linux version with everything that the variant's text uses."""
     versions = [r.since.split(".") for r in part.variant.requires]
     return max(((int(v[0]), int(v[1])) for v in versions), default=(0, 0))
 
@@ -427,7 +426,7 @@ def _source_entry(isa: str, part: PlacedSource) -> ListedVariant:
     c, v = part.contract, part.variant
     need, lack = set(v.needs), set[str]()
     if _COPY in part.source:
-        # What copy_to_user() runs is up to the features of the CPU.
+        # The code of copy_to_user() depends on the features of the CPU.
         taken = {a.removeprefix("X86_FEATURE_").lower() for a in v.alternatives}
         lack = set() if "fsrm" in taken else {"fsrm", "erms"} - taken
     lack |= {*v.switched_off}
@@ -453,7 +452,7 @@ _OPTIONS = {"CONFIG_X86_64": "x86_64", "CONFIG_ARM64": "arm64"}
 
 @dataclass(frozen=True)
 class Built:
-    """A module, the kernel release that it is for, what is in it, and the compiler's warnings."""
+    """A module, its kernel release, its variants, and the compiler's warnings."""
 
     module: Path
     isa: str
@@ -468,7 +467,7 @@ def build(
 ) -> Built:
     """Write the sources to folder and build them against headers, e.g. /lib/modules/.../build.
 
-    InputError where headers is no folder to build modules in, or the module does not compile.
+    InputError where modules cannot be built in headers, or the module does not compile.
     """
     isa, release = _kernel(headers)
     parts = write(folder, isa, specs, offsets)
@@ -496,14 +495,14 @@ def compiled(headers: Path, isa: str, folder: Path) -> tuple[str, ...]:
 
 
 def _reason(stderr: str) -> str:
-    """Return the line that says best why a build failed: make's own come behind that."""
+    """Return the line that best explains a failed build; make's own lines come after it."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     told = [x for x in lines if not re.match(r"make(\[\d+\])?:", x)]
     return next((x for x in told if re.search(r"rror|not found|No such", x)), (lines or [""])[0])
 
 
 def _kernel(headers: Path) -> tuple[str, str]:
-    """Return the ISA and the release of the kernel that headers are of."""
+    """Return the ISA and the release of the kernel of some headers."""
     _links(headers)
     config = headers / "include/config/auto.conf"
     release = headers / "include/generated/utsrelease.h"
@@ -528,7 +527,7 @@ def _kernel(headers: Path) -> tuple[str, str]:
 
 
 def _links(folder: Path) -> None:
-    """Refuse headers with a link that leads nowhere, as where a part of them was moved alone."""
+    """Raise InputError for headers with a dangling link, as where only a part was moved."""
     for link in sorted(folder.iterdir() if folder.is_dir() else ()):
         if link.is_symlink() and not link.exists():
             raise InputError(
@@ -539,7 +538,7 @@ def _links(folder: Path) -> None:
 
 
 def _includes(headers: Path) -> None:
-    """Refuse headers whose Makefile goes on in a folder that is not there, as Debian's does."""
+    """Raise InputError for headers whose Makefile includes a missing folder, as Debian's may."""
     text = (headers / "Makefile").read_text(errors="replace")
     for name in re.findall(r"(?m)^include\s+(/\S+)", text):
         folder = Path(name).parent
