@@ -1,4 +1,4 @@
-"""The errors that a user can fix."""
+"""Errors that a user can fix."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ class InputError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error for a name that is not known, with the nearest names that are."""
+    """Return the error for an unknown name, with the nearest known names."""
     names = sorted(known)
     near = get_close_matches(name, names, n=3, cutoff=0.4) or [n for n in names if name in n][:3]
     if near:
@@ -36,7 +36,7 @@ _OF_DEVELOPERS = {"dev"}
 
 
 def extras() -> dict[str, list[str]]:
-    """Return the modules of each optional set of packages that a user may want, by its name."""
+    """Return the modules of each optional set of packages for users, by its name."""
     out: dict[str, list[str]] = {}
     for line in metadata.requires("loopwright") or ():
         if (found := _OPTIONAL.fullmatch(line.replace('"', "'"))) and found[
@@ -48,7 +48,7 @@ def extras() -> dict[str, list[str]]:
 
 @contextmanager
 def explained_lack() -> Iterator[None]:
-    """Make an InputError of a module that is missing since an extra was not installed."""
+    """Turn the error of a module of an uninstalled extra into an InputError."""
     try:
         yield
     except ModuleNotFoundError as error:

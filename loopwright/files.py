@@ -40,10 +40,10 @@ def finite(path: Path, *, regular: bool = False) -> Path:
 
 
 def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError:
-    """Return the one line for a place that the system does not let anyone write or use.
+    """Return the error for a place that the system does not allow to write or use.
 
-    place is what was to be written; left out, it is the file that the error names. fix says how
-    another place is named. Any other OSError is a fault of the program and is raised again.
+    place is the file to write; left out, it is the file that the error names. fix is the way to
+    name another place. Any other OSError is a fault of the program and is raised again.
     """
     if error.errno == errno.ENOENT and "temporary directory" in (error.strerror or ""):
         return InputError("no folder for temporary files can be written; let TMPDIR name one")
@@ -61,7 +61,7 @@ def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError
 def writing(place: Path, fix: str = _FIX) -> Iterator[None]:
     """Turn the errors of writing to place, or beside it, into an InputError with its name.
 
-    fix says how another place is named.
+    fix is the way to name another place.
     """
     try:
         yield
@@ -73,7 +73,7 @@ def writing(place: Path, fix: str = _FIX) -> Iterator[None]:
 
 
 def _near(path: Path, place: Path) -> bool:
-    """Say whether path lies in the folder of place, or place in path."""
+    """True if path is in the folder of place, or place in path."""
     one, folder = path.absolute(), place.absolute().parent
     return one.is_relative_to(folder) or folder.is_relative_to(one)
 

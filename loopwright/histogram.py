@@ -1,4 +1,4 @@
-"""Size histograms as bpftrace prints them (hist and lhist), to weigh sizes with."""
+"""Size histograms in the format of bpftrace (hist and lhist), as weights of sizes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ _ROW = re.compile(
 )
 _MAP = re.compile(r"^\s*(@[\w\[\]:,. -]*?)\s*:\s*$")
 _SCALE = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Sizes sampled in each bucket, since bpftrace does not say where in it they lie: one in each eighth
-# of it, each at another place there, and so that not all leave the same rest by 8 or by 64, which
-# copies and clears work off byte by byte. The mean over them is the bucket's middle.
+# Sizes sampled in each bucket, since bpftrace gives no distribution in it: one in each eighth,
+# each at another position there, with various remainders by 8 and by 64, which copies and clears
+# process byte by byte. Their mean is the bucket's middle.
 _PLACES = (3, 6, 0, 5, 2, 7, 1, 4)
 _SHIFTS = (-4, 0, 4, 0, 3, -3, -1, 1)  # bytes
 _POINTS = len(_PLACES)
@@ -39,17 +39,17 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Return the number of calls counted."""
+        """The number of calls counted."""
         return sum(b.count for b in self.buckets)
 
     @property
     def open_from(self) -> int | None:
-        """Return the start of the bucket without a high end, None where none has calls."""
+        """The start of the bucket without a high end, None where none has calls."""
         return next((b.low for b in self.buckets if b.high is None and b.count), None)
 
     @property
     def weighing(self) -> str:
-        """Say how calls in a bucket without a high end are weighed, or nothing without one."""
+        """The weight of calls in a bucket without a high end, in words, or ""."""
         if (low := self.open_from) is None:
             return ""
         count = sum(b.count for b in self.buckets if b.high is None)
@@ -57,18 +57,18 @@ class Histogram:
         return f"{share} of the calls are of {low} B or more, and counted as {low} B"
 
     def share_from(self, size: int) -> float:
-        """Return the share of calls, from 0 to 1, of size bytes or more as mean counts them."""
+        """Return the share of calls, from 0 to 1, of size bytes or more, counted as in mean."""
         return sum(count for at, count in self.points() if at >= size) / self.total
 
     def mean(self, cost: Callable[[float], float]) -> float:
-        """Return the mean cost of a call, with cost a function of its size in bytes.
+        """Return the mean cost of a call; cost is a function of its size in bytes.
 
-        Sizes are taken to be spread evenly in a bucket; an unbounded one counts at its low end.
+        Sizes are assumed to be spread evenly in a bucket; an unbounded one counts at its low end.
         """
         return sum(count * cost(size) for size, count in self.points()) / self.total
 
     def points(self) -> Iterator[tuple[float, float]]:
-        """Yield sizes that stand for the calls counted, and for how many: those of mean."""
+        """Yield the sizes of mean, each with the number of calls that it represents."""
         for bucket in self.buckets:
             if bucket.count:
                 sizes = _sizes(bucket)
@@ -91,14 +91,14 @@ def _sizes(bucket: Bucket) -> list[float]:
 def read(spec: str) -> Histogram:
     """Read FILE or FILE:MAP, where MAP is (part of) the name of one of several maps in it.
 
-    InputError where the file holds no histogram, or several and none or no single one is meant.
+    InputError where the file holds no histogram, or several and MAP does not select a single one.
     """
     path, text = _open(spec)
     return parse(text, spec[len(str(path)) + 1 :], str(path))
 
 
 def parse(text: str, wanted: str = "", where: str = "the text") -> Histogram:
-    """Read what bpftrace printed: the map whose name has wanted in it. InputError as read."""
+    """Parse output of bpftrace: the map whose name contains wanted. InputError as read."""
     maps = _maps(text)
     if not maps:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The verb doctor: what is installed, what is missing, whether this machine is ready to measure."""
+"""The verb doctor: installed and missing parts, and the machine's readiness to measure."""
 
 import platform
 import shutil
@@ -28,10 +28,10 @@ _CPUS = "sys/devices/system/cpu"
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its files below the root, the value that serves best, and why.
+    """One setting: its files below the root, the best value, and the reason.
 
-    serves says whether a value already does; a file with a value for which it does is left alone.
-    command is what sets it by hand.
+    serves is True for a value that is good enough; a file with such a value is left alone. command
+    sets the best value by hand.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Setting:
     command: str
 
     def files(self, root: Path) -> list[Path]:
-        """Return the files that are here, one or one a CPU."""
+        """Return the files that exist here, one or one a CPU."""
         return sorted(p for p in root.glob(self.pattern) if p.is_file())
 
 
@@ -62,7 +62,7 @@ def _echo(value: str, pattern: str) -> str:
     return f"echo {value} | sudo tee /{pattern}"
 
 
-# SMT comes last: the files of CPUs that it takes away are still there before, and come back first.
+# SMT comes last: it removes the files of CPUs, which are set before, and restored first.
 SETTINGS = (
     Setting(
         "paranoid",
@@ -140,7 +140,7 @@ def setting_value(path: Path) -> str | None:
 
 
 _UNKNOWN = "not known here"
-_TOLD = (  # of hosts.describe, beside what has a row of its own
+_TOLD = (  # keys of hosts.describe without a row of their own
     "machine", "cpu", "isa", "vendor", "family", "model", "stepping", "microcode", "cpus", "kernel",
     "hypervisor", "pinned_to_cpu",
 )  # fmt: skip
@@ -171,18 +171,18 @@ def _readiness_row(part: str, detail: str, fix: str = "", state: str = "ok") -> 
     return {"part": part, "state": state, "detail": detail, "fix": fix}
 
 
-def clock_row(found: dict[str, Any], facts: Facts) -> dict[str, str]:
-    """Say which clock there is, and why not the PMU."""
-    clock, refused = found["clock"], found["clock_refused"]
-    if found["pmu"] and not refused:
+def clock_row(host: dict[str, Any], facts: Facts) -> dict[str, str]:
+    """Return the row of the clock, with the reason for not using the PMU."""
+    clock, refused = host["clock"], host["clock_refused"]
+    if host["pmu"] and not refused:
         return _readiness_row("clock", f"{clock}: core cycles, counted by the PMU")
-    why = found["pmu_refused"] or refused
+    why = host["pmu_refused"] or refused
     if refused:
         return _readiness_row(
             "clock", f"nothing is measured: {refused}", _fix(why, facts), "limited"
         )
-    step = found["clock_granularity_ticks"] / found["clock_ticks_a_second"] * 1e9
-    detail = f"{clock}, in steps of {step:.3g} ns, bursts of {found['burst_us']:.0f} us; {why}"
+    step = host["clock_granularity_ticks"] / host["clock_ticks_a_second"] * 1e9
+    detail = f"{clock}, in steps of {step:.3g} ns, bursts of {host['burst_us']:.0f} us; {why}"
     return _readiness_row("clock", detail, _fix(why, facts), "limited")
 
 
@@ -209,7 +209,7 @@ def _command(name: str) -> str:
 
 
 def setting_row(setting: Setting, facts: Facts) -> dict[str, str]:
-    """Say what a setting holds, and how to change it where that would help."""
+    """Return the row of a setting: its value, and the command that would improve it."""
     held = {p: setting_value(p) for p in setting.files(paths.sysroot())}
     part = f"setting {setting.name}"
     if not held:

@@ -14,13 +14,13 @@ from loopwright.kernels import Variant
 if TYPE_CHECKING:
     import pandas as pd
 
-BOUNDS_TOLERANCE = 0.02  # relative: how far below a figure may lie, as models round
+BOUNDS_TOLERANCE = 0.02  # relative tolerance below the bound, as models round
 
 
 def below_bounds(rows: "pd.DataFrame") -> "pd.Series":
-    """Say of each row of predict or compare whether its cycles are fewer than least_cycles.
+    """Return for each row of predict or compare whether its cycles are below least_cycles.
 
-    Such a figure is marked, drawn nowhere, and counts in no verdict, patch or comparison.
+    Such a figure is marked, not drawn, and counts in no verdict, patch or comparison.
     """
     return rows["cycles"] < (1 - BOUNDS_TOLERANCE) * rows["least_cycles"]
 
@@ -35,11 +35,11 @@ _NO_PARAMETERS = ("bounds",)  # tables of figures that the simulator does not ta
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a parameter may have, and why no others.
+    """The possible values of a parameter, and the reason for them.
 
     value is the one in core.toml. A range of numbers has two values, its cheap end and its dear one
-    (a rate is cheap where it is high, all else where it is low); else values are the alternatives,
-    value first. A parameter that is not varied has none.
+    (a rate is cheap where it is high, all else where it is low); otherwise values are the
+    alternatives, value first. A parameter that is not varied has none.
     """
 
     name: str
@@ -50,34 +50,34 @@ class Range:
 
     @property
     def varied(self) -> bool:
-        """Say whether other values are tried."""
+        """True if other values are tried."""
         return bool(self.values)
 
     @property
     def rate(self) -> bool:
-        """Say whether it is bytes a cycle: what it costs goes by its inverse."""
+        """True if it is in bytes a cycle: its cost is proportional to its inverse."""
         return self.numeric and "_rate" in self.name
 
     @property
     def whole(self) -> bool:
-        """Say whether it counts something, in whole numbers."""
+        """True if it is a count, a whole number."""
         return self.numeric and not self.rate and not any("." in end for end in self.values)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the cheap end and the dear one of a range of numbers."""
+        """The cheap end and the dear one of a range of numbers."""
         return float(self.values[0]), float(self.values[-1])
 
     @property
     def likely(self) -> str | None:
-        """Return the value of core.toml; None where that stands for no answer."""
+        """The value of core.toml; None where that is outside of the range."""
         if not self.numeric:
             return self.value
         low, high = sorted(self.ends)
         return self.value if low <= float(self.value) <= high else None
 
     def at(self, place: float) -> float:
-        """Return the number at a place from 0 (cheap) to 1 (dear), evenly by what it costs."""
+        """Return the number at a position from 0 (cheap) to 1 (dear), linear in the cost."""
         cheap, dear = self.ends
         if self.rate and cheap > 0 and dear > 0:
             return 1 / (1 / cheap + place * (1 / dear - 1 / cheap))
@@ -85,7 +85,7 @@ class Range:
         return round(value) if self.whole else value
 
     def text(self, place: float) -> str:
-        """Return the value at a place as an override takes it; of alternatives the nearest one."""
+        """Return the value at a position in the form of an override; the nearest alternative."""
         if self.numeric:
             return f"{self.at(place):.6g}"
         return self.values[round(place * (len(self.values) - 1))]
@@ -94,14 +94,14 @@ class Range:
 def read(entries: Iterable[tuple[str, Mapping[str, Any]]], path: Path) -> tuple[Range, ...]:
     """Return the ranges of a core's entries, by dotted name; path is its core.toml.
 
-    InputError where a value of low confidence or an assumption has none, or one that cannot be.
+    InputError where a value of low confidence or an assumption has no range, or an invalid one.
     """
     found = []
     for name, entry in entries:
         if name.partition(".")[0] in _NO_PARAMETERS or "value" not in entry:
             continue
-        if one := _of(name, entry, path):
-            found.append(one)
+        if parsed := _of(name, entry, path):
+            found.append(parsed)
         elif entry.get("confidence") == "low":
             raise InputError(f"{path}: {name} has confidence low and {_NO_RANGE}")
         elif str(entry.get("source", "")).startswith("assumption"):
@@ -116,27 +116,29 @@ _NO_RANGE = (
 
 
 def _of(name: str, entry: Mapping[str, Any], path: Path) -> Range | None:
-    given = {key for key in ("low", "high", "alternatives", "range", "fixed") if key in entry}
-    if not given:
+    keys = {key for key in ("low", "high", "alternatives", "range", "fixed") if key in entry}
+    if not keys:
         return None
     value = _text(entry["value"])
-    if given == {"fixed"}:
+    if keys == {"fixed"}:
         return Range(name, value, (), _reason(name, "fixed", entry, path))
-    if given == {"low", "high", "range"}:
-        why, ends = _reason(name, "range", entry, path), (entry["low"], entry["high"])
+    if keys == {"low", "high", "range"}:
+        reason, ends = _reason(name, "range", entry, path), (entry["low"], entry["high"])
         if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
             raise InputError(f"{path}: {name}: low {ends[0]} must be a number below high {ends[1]}")
         if type(entry["value"]) not in (int, float):
             raise InputError(f"{path}: {name} is no number: give alternatives, not low and high")
         cheap_first = (str(ends[0]), str(ends[1]))
-        return Range(name, value, cheap_first[:: -1 if "_rate" in name else 1], why, numeric=True)
-    if given == {"alternatives", "range"}:
-        why, others = _reason(name, "range", entry, path), entry["alternatives"]
+        return Range(
+            name, value, cheap_first[:: -1 if "_rate" in name else 1], reason, numeric=True
+        )
+    if keys == {"alternatives", "range"}:
+        reason, others = _reason(name, "range", entry, path), entry["alternatives"]
         if not isinstance(others, list) or not others or entry["value"] in others:
             raise InputError(f"{path}: {name}: alternatives must be a list of other values")
-        return Range(name, value, (value, *map(_text, others)), why)
+        return Range(name, value, (value, *map(_text, others)), reason)
     raise InputError(
-        f"{path}: {name} has {', '.join(sorted(given))}: a range is low, high and range; "
+        f"{path}: {name} has {', '.join(sorted(keys))}: a range is low, high and range; "
         "alternatives and range; or fixed"
     )
 
@@ -149,16 +151,16 @@ def _reason(name: str, key: str, entry: Mapping[str, Any], path: Path) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as an override takes it."""
+    """Return a value in the form of an override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
 class Microarch:
-    """A core: the names that outside models know it by and the features that kernels ask for.
+    """A core: its names in other models, and its features.
 
-    role is "target" (recommendations are made for it) or "validation". parameters is the whole
-    of core.toml, ranges what parameters of low confidence may be.
+    role is "target" (recommendations are made for it) or "validation". parameters is the whole of
+    core.toml, ranges the possible values of parameters of low confidence.
     """
 
     id: str
@@ -172,7 +174,7 @@ class Microarch:
 
     @property
     def unvalidated(self) -> str:
-        """Return why no measurement speaks for this core's figures; "" where some do."""
+        """The reason why no measurement supports this core's figures; "" where some do."""
         return str(self.parameters.get("unvalidated", ""))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -180,7 +182,7 @@ class Microarch:
         return _entries(self.parameters)
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return a parameter's entry in core.toml, by dotted name; nothing if it has none."""
+        """Return a parameter's entry in core.toml, by dotted name; {} if it has none."""
         table, _, key = name.partition(".")
         entry = self.parameters.get(table, {}).get(key)
         return entry if isinstance(entry, dict) else {}
@@ -280,7 +282,7 @@ def alternatives_left(variant: Variant, core: Microarch) -> frozenset[str]:
 
 
 def feature(alternative: str) -> str:
-    """Return the feature that an alternative's name speaks of: X86_FEATURE_SMAP is smap."""
+    """Return the feature of an alternative's name: smap for X86_FEATURE_SMAP."""
     return alternative.rsplit("FEATURE_", 1)[-1].removeprefix("ARM64_HAS_").lower()
 
 
@@ -290,6 +292,6 @@ def missing(variant: Variant, core: Microarch) -> list[str]:
 
 
 def conditions(variant: Variant, core: Microarch) -> list[str]:
-    """Say in words what must hold on a core, as it is not, for a variant to be chosen there."""
+    """Return the conditions, unmet on a core, for a variant to be chosen there, in words."""
     lacking = [f"there is {need}" for need in missing(variant, core)]
     return lacking + [f"{name} is off" for name in variant.switched_off if name in core.features]

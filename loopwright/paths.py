@@ -24,7 +24,7 @@ def models_root() -> Path:
 
 
 def _named(variable: str, usual: Path) -> Path:
-    """Return the folder that a variable names, else the usual one; InputError where none is."""
+    """Return the folder that a variable names, else the usual one; InputError if missing."""
     named = os.environ.get(variable)
     path = Path(named) if named else usual
     if not path.is_dir():
@@ -48,7 +48,7 @@ def sysroot() -> Path:
 
 
 def data_dir() -> Path:
-    """Return the folder for what was measured and cannot be had again."""
+    """Return the folder for measurements, which cannot be reproduced."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "loopwright"
 
 

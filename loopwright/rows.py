@@ -1,4 +1,4 @@
-"""Rows of named columns: what a verb finds, before it is a DataFrame, a table, JSON or CSV."""
+"""Rows of named columns: the result of a verb, shown as a DataFrame, a table, JSON or CSV."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ Q = TypeVar("Q")
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of plain values in the order of columns; None is no value.
+    """Rows of plain values in the order of columns; None is a missing value.
 
-    types are the dtypes that columns have in a DataFrame where they do not follow from the values.
+    types are the dtypes of columns in a DataFrame that do not follow from the values.
     """
 
     columns: tuple[str, ...]
@@ -68,7 +68,7 @@ def as_frame(
 ) -> "Callable[P, pd.DataFrame]":
     """Return a function of a question's fields that gives the rows of its answer as a DataFrame.
 
-    It has the docstring of answer, so that what can be asked is declared once.
+    It has the docstring of answer, so that the arguments are documented once.
     """
 
     @wraps(answer)
@@ -86,7 +86,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def statements(value: str) -> list[str]:
-    """Split a value behind semicolons that stand in no parentheses."""
+    """Split a value at semicolons outside of parentheses."""
     parts = [""]
     for part in value.split("; "):
         inside = parts[-1].count("(") > parts[-1].count(")")

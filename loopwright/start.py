@@ -1,4 +1,4 @@
-"""Start the command line: an interrupt while its modules are imported ends in one line, too."""
+"""Start of the command line: an interrupt during its imports also ends with one line."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Import the command line, run it and exit; nothing has begun that an interrupt could break."""
+    """Import the command line, run it and exit; an interrupt before that breaks nothing."""
     heeded = signal.getsignal(signal.SIGINT) == signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _interrupted)
@@ -17,7 +17,7 @@ def main() -> None:
     try:
         run()
     finally:
-        if heeded:  # all is done: nothing is left to interrupt
+        if heeded:  # nothing is left to interrupt
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

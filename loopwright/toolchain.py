@@ -30,12 +30,12 @@ class Toolchain:
 
     @property
     def native(self) -> bool:
-        """Say whether this machine runs the ISA itself."""
+        """True if this machine runs the ISA itself."""
         return not self.run
 
 
 def host_isa() -> str:
-    """Return the ISA of this machine, or its machine name where it is neither of ours."""
+    """Return the ISA of this machine, or its machine name for another architecture."""
     return NAMES.get(platform.machine(), platform.machine())
 
 
@@ -46,7 +46,7 @@ def cpus() -> int:
 
 @cache
 def find(isa: str) -> Toolchain:
-    """Return the toolchain for an ISA; InputError that names the package where it is missing."""
+    """Return the toolchain for an ISA; InputError with the package where it is missing."""
     native = host_isa() == isa
     prefixes = [f"{triple}-" for triple in _TRIPLES[isa]]
     for prefix in [*prefixes, ""] if native else prefixes:

@@ -1,4 +1,4 @@
-"""The version of what is installed: models/pipeline/Cargo.toml alone declares it."""
+"""The installed version, which models/pipeline/Cargo.toml declares."""
 
 from importlib import metadata
 
