@@ -74,8 +74,8 @@ def writing(place: Path, fix: str = _FIX) -> Iterator[None]:
 
 def _near(path: Path, place: Path) -> bool:
     """True if path is in the folder of place, or place in path."""
-    one, folder = path.absolute(), place.absolute().parent
-    return one.is_relative_to(folder) or folder.is_relative_to(one)
+    full, folder = path.absolute(), place.absolute().parent
+    return full.is_relative_to(folder) or folder.is_relative_to(full)
 
 
 @contextmanager

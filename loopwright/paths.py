@@ -28,8 +28,8 @@ def _named(variable: str, usual: Path) -> Path:
     named = os.environ.get(variable)
     path = Path(named) if named else usual
     if not path.is_dir():
-        said = f"{variable}={named}" if named else str(path)
-        raise InputError(f"{said} is no folder; let {variable} name one that there is")
+        shown_path = f"{variable}={named}" if named else str(path)
+        raise InputError(f"{shown_path} is no folder; let {variable} name one that there is")
     return path
 
 

@@ -1,1 +1,1 @@
-"""Hold variants to their contracts."""
+"""Checks of variants against their contracts."""

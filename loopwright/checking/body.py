@@ -367,12 +367,12 @@ class Comparison:
         operands = [_value(name, values) for name in self.registers]
         operands += [constant & _MASK for constant in self.constants]
         out = {1, 2, 4, 8}
-        for n, one in enumerate(operands):
-            out.add(_small(one))
+        for n, operand in enumerate(operands):
+            out.add(_small(operand))
             for other in operands[n + 1 :]:
-                difference = _small(one - other)
-                out |= {difference, difference - 1, difference + 1, _small(one & other)}
-                out |= {_small(one ^ other)}
+                difference = _small(operand - other)
+                out |= {difference, difference - 1, difference + 1, _small(operand & other)}
+                out |= {_small(operand ^ other)}
         return {d for d in out if 0 < d < 1 << 33}
 
 

@@ -164,7 +164,7 @@ def _check(variant: Variant) -> dict[str, Any]:
 
 
 def _cached(records: Iterable[dict[str, Any]], proof: coverage.Proof | None) -> str:
-    """Return whether the answer, or a part of it, comes from the cache, in words."""
+    """Return a note if the answer, or a part of it, comes from the cache, or ""."""
     parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
     return "cached" if all(parts) else "partly cached" if any(parts) else ""
 

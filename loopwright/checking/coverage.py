@@ -94,7 +94,7 @@ def forms(variant: Variant) -> list[Form]:
 
 
 def access(code: Code, taken: frozenset[str], own: frozenset[str], switches_pan: bool) -> Access:
-    """Return how a form has to access a user's memory.
+    """Return the kind of access that a form has to use for a user's memory.
 
     taken are its features, meant those of the variant itself: code that opens the access itself is
     checked for it. switches_pan is True if the code differs where PAN is off.

@@ -82,8 +82,8 @@ def _sections(image: ELFFile) -> Iterator[str]:
     symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
     for section in image.iter_sections():
         if isinstance(section, RelocationSection) and section.name == ".rela.debug_line":
-            for one in sorted(section.iter_relocations(), key=lambda r: int(r["r_offset"])):
-                index = symbols.get_symbol(one["r_info_sym"])["st_shndx"]
+            for relocation in sorted(section.iter_relocations(), key=lambda r: int(r["r_offset"])):
+                index = symbols.get_symbol(relocation["r_info_sym"])["st_shndx"]
                 named = image.get_section(index)
                 if named["sh_flags"] & 4:  # SHF_EXECINSTR
                     yield named.name
@@ -311,7 +311,7 @@ def _as_text(lines: Sequence[_Line]) -> list[str]:
             continue
         text = line.text
         if _LONG_NOP.match(text) and line.at is not None:
-            behind = next((one.at for one in lines[n + 1 :] if one.at is not None), None)
+            behind = next((later.at for later in lines[n + 1 :] if later.at is not None), None)
             text = f".nops {behind - line.at}" if behind else _LONG_NOP_PREFIX.sub("", text)
         elif target := _TARGET.match(text):
             to = int(target["to"], 16)

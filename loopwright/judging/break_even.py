@@ -188,8 +188,8 @@ def deciding_break_evens(
             for c in cases
             if core in c.simulated and not c.lacking.get(core) and _worth(c, core)
         ]
-        open_.sort(key=lambda one: one.speed.high, reverse=True)
-        pairs += [(one.variant, one.against) for one in open_[:_OPEN]]
+        open_.sort(key=lambda verdict: verdict.speed.high, reverse=True)
+        pairs += [(verdict.variant, verdict.against) for verdict in open_[:_OPEN]]
         seen: set[frozenset[str]] = set()
         for variant, against in pairs:
             if frozenset((variant, against)) not in seen and margins.between(variant, against):

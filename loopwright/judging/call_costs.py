@@ -214,8 +214,8 @@ def paired_calls(
     return out
 
 
-def _alike(one: Row, two: Row) -> bool:
-    return all(one[k] == two[k] or (pd.isna(one[k]) and pd.isna(two[k])) for k in _SAME)
+def _alike(row: Row, other: Row) -> bool:
+    return all(row[k] == other[k] or (pd.isna(row[k]) and pd.isna(other[k])) for k in _SAME)
 
 
 @dataclass(frozen=True)
@@ -309,13 +309,21 @@ class Calls:
         record is the bytes of one record where the contract counts records, else 1.
         """
         keys = [(a.variant.id, core.id, a.offset, places, a.setting) for a in wanted]
-        new = {key: one for key, one in zip(keys, wanted, strict=True) if key not in self._known}
+        new = {
+            key: question
+            for key, question in zip(keys, wanted, strict=True)
+            if key not in self._known
+        }
         counted_places = tuple((p.size // record, p.dst, p.src) for p in places)
         asked = [
             CallQuestion(
-                one.variant, core, counted_places, {**self.given, **dict(one.setting)}, one.offset
+                question.variant,
+                core,
+                counted_places,
+                {**self.given, **dict(question.setting)},
+                question.offset,
             )
-            for one in new.values()
+            for question in new.values()
         ]
         for key, answers in zip(new, self._answers(asked), strict=True):
             self._known[key] = _costs(places, answers)
@@ -328,7 +336,7 @@ class Calls:
         except InputError as error:
             if len(asked) == 1:
                 return [[error for _ in asked[0].places]]
-        return [self._answers([one])[0] for one in asked]
+        return [self._answers([question])[0] for question in asked]
 
 
 def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:

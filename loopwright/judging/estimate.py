@@ -180,7 +180,9 @@ def _row(
 
 
 def _range(core: Microarch, parameter: str) -> Range:
-    varied = {one.name: one for one in core.ranges if one.varied}
+    varied = {
+        varied_range.name: varied_range for varied_range in core.ranges if varied_range.varied
+    }
     if parameter not in varied:
         if core.entry(parameter):
             raise InputError(

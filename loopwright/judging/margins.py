@@ -61,9 +61,9 @@ class Unmeasured:
 
     @property
     def text(self) -> str:
-        """What is varied and what is not: "5 of 6 varied: uop_cache (reads), ..."."""
+        """The varied parameters, then the fixed ones: "5 of 6 varied: uop_cache (reads), ..."."""
         count = len(self.varied) + len(self.fixed)
-        names = grouped([one.name for one in self.varied])
+        names = grouped([parameter.name for parameter in self.varied])
         text = f"{len(self.varied)} of {count} varied" + (f": {names}" if names else "")
         return f"{text}; not varied: {grouped([*self.fixed])}" if self.fixed else text
 
@@ -86,8 +86,11 @@ def grouped(names: Sequence[str]) -> str:
 
 def combinations(ranges: Sequence[Range]) -> list[dict[str, str]]:
     """Return all combinations of the ends of all parameters."""
-    names = [one.name for one in ranges]
-    return [dict(zip(names, c, strict=True)) for c in product(*(one.values for one in ranges))]
+    names = [parameter.name for parameter in ranges]
+    return [
+        dict(zip(names, c, strict=True))
+        for c in product(*(parameter.values for parameter in ranges))
+    ]
 
 
 def sample_points(parameter: Range) -> list[float]:
@@ -191,13 +194,16 @@ class Margins:
         self.alignments = alignments
         self.variants = {v.name: v for v in variants}
         self.unmeasured = Unmeasured.of(core, calls.given)
-        self.unknown = {one.name: one for one in self.unmeasured.varied}
+        self.unknown = {parameter.name: parameter for parameter in self.unmeasured.varied}
         self.sizes = sorted({place.size for place in places})
         self.silent: dict[str, str] = {}
         self.rests: dict[str, tuple[str, ...]] = {}
         self.offsets = {v.name: code_offsets(v, core) for v in variants}
         self._short = tuple(p for p in places if p.size <= _SHORT) or places
-        self._base = {one.name: one.likely or one.text(0.0) for one in self.unknown.values()}
+        self._base = {
+            parameter.name: parameter.likely or parameter.text(0.0)
+            for parameter in self.unknown.values()
+        }
         self._known: dict[tuple[str, Setting], NDArray[np.float64]] = {}
         self._searched: dict[tuple[str, str, Histogram | None], list[Values]] = {}
         self._found: dict[tuple[object, ...], list[Values]] = {}
@@ -232,7 +238,7 @@ class Margins:
         for name in self.rests:
             rows = [row.tobytes() for row in self.cost(name, {})]
             costs = [(rows[n], self._seen[name][n]) for n in self._first[name]]
-            self._first[name] = [costs.index(one) for one in costs]
+            self._first[name] = [costs.index(offset_costs) for offset_costs in costs]
         self._seen.clear()
 
     def _find_rests(self) -> None:
@@ -251,39 +257,49 @@ class Margins:
             for name, by_costs in zip(answering, moved, strict=True)
         }
         single_changes: list[_Change] = [
-            (name, {}, {one: value})
+            (name, {}, {parameter: value})
             for name in answering
-            for one in tried[name]
-            for value in self.unknown[one].values
-            if value != self._base[one]
+            for parameter in tried[name]
+            for value in self.unknown[parameter].values
+            if value != self._base[parameter]
         ]
         moving = self._moving(single_changes)
         ends = [
             (
                 name,
-                {n: one.text(end) for n, one in self.unknown.items() if (name, n) in moving},
+                {
+                    n: parameter.text(end)
+                    for n, parameter in self.unknown.items()
+                    if (name, n) in moving
+                },
                 {n: self.unknown[n].text(end) for n in tried[name] if (name, n) not in moving},
             )
             for name in answering
             for end in (0.0, 1.0)
         ]
         with_hidden_effect = [
-            one for one, moves in zip(ends, self._moved(ends), strict=True) if moves
+            change for change, moves in zip(ends, self._moved(ends), strict=True) if moves
         ]
         singly = [
-            (name, at, {one: v}) for name, at, rest in with_hidden_effect for one, v in rest.items()
+            (name, at, {parameter: v})
+            for name, at, rest in with_hidden_effect
+            for parameter, v in rest.items()
         ]
         moving |= self._moving(singly)
         for name in answering:
-            self.rests[name] = tuple(one for one in self.unknown if (name, one) in moving)
+            self.rests[name] = tuple(
+                parameter for parameter in self.unknown if (name, parameter) in moving
+            )
 
     def _moving(self, changes: Sequence[_Change]) -> set[tuple[str, str]]:
         """Return the pairs of variant and parameter whose change moves a cost."""
         moved = zip(changes, self._moved(changes), strict=True)
-        return {(name, one) for (name, _, change), moves in moved if moves for one in change}
+        return {
+            (name, parameter) for (name, _, change), moves in moved if moves for parameter in change
+        }
 
     def _moved(self, changes: Sequence[_Change]) -> list[bool]:
-        """Return for each change whether it moves the cost of short calls."""
+        """Return True for each change that alters the cost of short calls."""
         settings = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
         questions = [
             Asked(self.variants[name], self.offsets[name][n], self._setting(name, at))
@@ -307,7 +323,10 @@ class Margins:
     def _setting(self, name: str, at: Values) -> Setting:
         """Return the values to set: of the parameters that a cost depends on, those that differ."""
         parameters = self.rests.get(name, self.unknown)
-        values = {**self._base, **{one: v for one, v in at.items() if one in parameters}}
+        values = {
+            **self._base,
+            **{parameter: v for parameter, v in at.items() if parameter in parameters},
+        }
         return tuple((n, v) for n, v in values.items() if v != self.unknown[n].value)
 
     # Costs
@@ -324,7 +343,7 @@ class Margins:
         answers = iter(self.calls.ask(self.core, self.places, self.record, questions))
         for name, setting in missing:
             of_offset = {n: next(answers) for n in sorted({*self._first[name]})}
-            errors = [one for one in of_offset.values() if isinstance(one, str)]
+            errors = [answer for answer in of_offset.values() if isinstance(answer, str)]
             if not errors:
                 costs = self._by_size([c for c in of_offset.values() if not isinstance(c, str)])
                 rows = [[*of_offset].index(n) for n in self._first[name]]
@@ -353,7 +372,7 @@ class Margins:
     def between(self, name: str, against: str) -> list[str]:
         """Return the parameters that the speed of one variant against another depends on."""
         both = {*self.rests[name], *self.rests[against]}
-        return [one for one in self.unknown if one in both]
+        return [parameter for parameter in self.unknown if parameter in both]
 
     def moves(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
         """Return the change of the speed by each of these parameters alone, as a logarithm.
@@ -361,22 +380,26 @@ class Margins:
         The largest comes first.
         """
         changes = {}
-        for one in self.between(name, against):
+        for parameter in self.between(name, against):
             ends = [
-                self._ends(name, against, {one: value}, sizes) for value in self.unknown[one].values
+                self._ends(name, against, {parameter: value}, sizes)
+                for value in self.unknown[parameter].values
             ]
             low, high = (
                 [float(np.log(side[-1])) for side in sides]
                 for sides in ([e.low for e in ends], [e.high for e in ends])
             )
-            changes[one] = max(max(low) - min(low), max(high) - min(high))
+            changes[parameter] = max(max(low) - min(low), max(high) - min(high))
         return dict(sorted(changes.items(), key=lambda pair: -pair[1]))
 
-    def teller(self, name: str, against: str, one: str) -> str:
+    def teller(self, name: str, against: str, parameter: str) -> str:
         """Return the one of two variants whose cost depends more on a parameter."""
 
-        def spread(of: str) -> float:
-            costs = [self.cost(of, {one: value}).mean(axis=0) for value in self.unknown[one].values]
+        def spread(variant: str) -> float:
+            costs = [
+                self.cost(variant, {parameter: value}).mean(axis=0)
+                for value in self.unknown[parameter].values
+            ]
             return float(np.ptp(np.log(costs), axis=0).max())
 
         return max((name, against), key=spread)
@@ -412,7 +435,7 @@ class Margins:
         """
         key = name, against, sizes
         if key not in self._searched:
-            ranges = [self.unknown[one] for one in self.between(name, against)]
+            ranges = [self.unknown[parameter] for parameter in self.between(name, against)]
             points: list[Values] = [{}]
             points += [{r.name: r.text(p)} for r in ranges for p in sample_points(r)]
             if prod(len(r.values) for r in ranges) <= _CORNERS:
@@ -433,8 +456,8 @@ class Margins:
             return self._found[key]
         worst: list[dict[str, str]] = [{} for _ in (*self.sizes, None)]
         best: list[dict[str, str]] = [{} for _ in worst]
-        for one in ranges:
-            tried = [{}, *({one.name: value} for value in one.values)]
+        for parameter in ranges:
+            tried = [{}, *({parameter.name: value} for value in parameter.values)]
             ends = [self._ends(name, against, at, sizes) for at in tried]
             low, high = np.array([e.low for e in ends]), np.array([e.high for e in ends])
             for n in range(len(worst)):
@@ -456,8 +479,8 @@ class Margins:
             ends = self._ends(name, against, tried, sizes)
             return -float(ends.low[-1]) if side == "low" else float(ends.high[-1])
 
-        for one in ranges:
-            others = [{**at, one.name: value} for value in one.values]
+        for parameter in ranges:
+            others = [{**at, parameter.name: value} for value in parameter.values]
             self._fetch([(n, tried) for n in (name, against) for tried in others])
             best = max((at, *others), key=speed)
             at.update(best)
@@ -474,12 +497,12 @@ class Margins:
     def _speed(self, ends: Sequence["_Ends"], name: str, against: str, n: int) -> Speed:
         """Return a speed: its likely ratio is that of core.toml, else the middle of the range."""
         low, high = float(min(e.low[n] for e in ends)), float(max(e.high[n] for e in ends))
-        if any(self.unknown[one].likely is None for one in self.between(name, against)):
+        if any(self.unknown[parameter].likely is None for parameter in self.between(name, against)):
             return Speed.of([low, high])
         return Speed(low, float(ends[0].likely[n]), high)
 
     def course(
-        self, name: str, against: str, one: str, sizes: Histogram | None, *, worst: bool,
+        self, name: str, against: str, parameter: str, sizes: Histogram | None, *, worst: bool,
         least: float = 1.0,
     ) -> Course:  # fmt: skip
         """Return the course of the speed along one parameter; 0 is where it equals least.
@@ -487,16 +510,16 @@ class Margins:
         worst takes all else (other parameters, code offsets, exits of loops) at its worst for the
         variant, otherwise at its best.
         """
-        ranges = [self.unknown[n] for n in self.between(name, against) if n != one]
+        ranges = [self.unknown[n] for n in self.between(name, against) if n != parameter]
         others = self._extremes(name, against, sizes, ranges)[0 if worst else 1]
 
         def margin(place: float) -> float:
-            at = {**others, one: self.unknown[one].text(place)}
+            at = {**others, parameter: self.unknown[parameter].text(place)}
             ends = self._ends(name, against, at, sizes)
             return float(np.log((ends.low if worst else ends.high)[-1] / least))
 
-        along = sample_points(self.unknown[one])
-        points = [{**others, one: self.unknown[one].text(place)} for place in along]
+        along = sample_points(self.unknown[parameter])
+        points = [{**others, parameter: self.unknown[parameter].text(place)} for place in along]
         self._fetch([(n, at) for n in (name, against) for at in points])
         return course_of(margin, along)
 

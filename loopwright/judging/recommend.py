@@ -136,9 +136,9 @@ def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[st
     surely keeps the cores on which it is (True) or only may be (False); None keeps all.
     """
     harm = list(case.harm(answer.asked, answer.judged, answer.sizes))
-    sure = {one.core for one, size in harm if one.is_slower(size)}
+    sure = {verdict.core for verdict, size in harm if verdict.is_slower(size)}
     if surely is not None:
-        harm = [(one, size) for one, size in harm if (one.core in sure) is surely]
+        harm = [(verdict, size) for verdict, size in harm if (verdict.core in sure) is surely]
     return wording.slower(harm, answer.study)
 
 
@@ -246,7 +246,9 @@ def _answer(
         default=None,
     )
     if overruled:
-        return answer(Kind.CONTESTED, "; ".join(said for _, said in overruled), overruled[0][0])
+        return answer(
+            Kind.CONTESTED, "; ".join(overruling for _, overruling in overruled), overruled[0][0]
+        )
     if not order:
         where = wording.names(asked)
         return answer(

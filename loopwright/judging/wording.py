@@ -66,17 +66,17 @@ def verdict(shown: Verdict, study: Study) -> str:
     return f"{core(shown.core, study)}: {figure} ({', '.join(shown.sources)}{doubt}){against}"
 
 
-def contradiction(one: Verdict) -> str:
+def contradiction(contested: Verdict) -> str:
     """Return the published figures that contradict a verdict."""
-    return names(figure(f) for f in one.contradictions)
+    return names(figure(f) for f in contested.contradictions)
 
 
-def figure(one: PublishedFigure) -> str:
+def figure(claim: PublishedFigure) -> str:
     """Return a published figure: "-3.0 % of variant against baseline (workload, EPYC 7B12)"."""
-    size = f" at {one.size_bytes} B" if one.size_bytes else ""
+    size = f" at {claim.size_bytes} B" if claim.size_bytes else ""
     return (
-        f"{one.percent:+.1f} % of {one.variant} against {one.baseline}{size} "
-        f"({one.scope}, {one.machine})"
+        f"{claim.percent:+.1f} % of {claim.variant} against {claim.baseline}{size} "
+        f"({claim.scope}, {claim.machine})"
     )
 
 
@@ -119,9 +119,11 @@ def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
     return ", ".join(parts)
 
 
-def _parameters(one: Verdict) -> str:
+def _parameters(judgement: Verdict) -> str:
     """Return the unmeasured parameters that decide an open verdict, or ""."""
-    return names(one.simulated.unknown) if one.simulated and one.may_lose() else ""
+    return (
+        names(judgement.simulated.unknown) if judgement.simulated and judgement.may_lose() else ""
+    )
 
 
 def missing_points(cases: Sequence[Case], cores: Sequence[str], study: Study) -> str:
@@ -238,20 +240,20 @@ def models(case: Case, cores: Sequence[str]) -> str:
 
 
 def slower(harm: Iterable[tuple[Verdict, int | None]], study: Study) -> list[str]:
-    """Return where a variant is slower: for each core the worst, over all sizes or by size."""
+    """Return the slowdowns of a variant: for each core the worst, over all sizes or by size."""
     worst: dict[str, tuple[Verdict, int | None]] = {}
     sizes: dict[str, list[int]] = defaultdict(list)
-    for one, size in harm:
-        worst.setdefault(one.core, (one, size))
+    for judgement, size in harm:
+        worst.setdefault(judgement.core, (judgement, size))
         if size is not None:
-            sizes[one.core].append(size)
+            sizes[judgement.core].append(size)
     out = []
-    for name, (one, size) in worst.items():
-        how = RANK_NAMES[one.rank]
+    for name, (judgement, size) in worst.items():
+        how = RANK_NAMES[judgement.rank]
         if size is None:
-            out.append(f"{core(name, study)} ({speed(one.speed)}, {how})")
+            out.append(f"{core(name, study)} ({speed(judgement.speed)}, {how})")
             continue
-        least = min((one.sizes[s] for s in sizes[name]), key=lambda s: s.low)
+        least = min((judgement.sizes[s] for s in sizes[name]), key=lambda s: s.low)
         ends = (min(sizes[name]), max(sizes[name]))
         span = f"at {ends[0]} B" if ends[0] == ends[1] else f"within {ends[0]} to {ends[1]} B"
         out.append(f"{core(name, study)} {span} ({percent(least.low)}, {how})")
@@ -294,8 +296,8 @@ def _by_hand(study: Study) -> str:
 def bands(drawn: Sequence[Band]) -> str:
     """Return bands in words, core by core."""
     of_core: dict[tuple[str, str], list[Band]] = {}
-    for one in drawn:
-        of_core.setdefault((one.core, one.condition), []).append(one)
+    for drawn_band in drawn:
+        of_core.setdefault((drawn_band.core, drawn_band.condition), []).append(drawn_band)
     out = []
     for (name, condition), mine in of_core.items():
         where = f"{name} where {condition}" if condition else name
@@ -303,29 +305,35 @@ def bands(drawn: Sequence[Band]) -> str:
     return "; ".join(out)
 
 
-def sizes_and_speed(one: Band) -> str:
+def sizes_and_speed(size_band: Band) -> str:
     """Return the sizes of a band and its speed: "64 to 512 B +20.0 %"."""
-    return f"{_sizes(one)} {_ends(one)}"
+    return f"{_sizes(size_band)} {_ends(size_band)}"
 
 
-def _sizes(one: Band) -> str:
-    return f"{one.low} B" if one.low == one.high else f"{one.low} to {one.high} B"
+def _sizes(size_band: Band) -> str:
+    return (
+        f"{size_band.low} B"
+        if size_band.low == size_band.high
+        else f"{size_band.low} to {size_band.high} B"
+    )
 
 
-def _ends(one: Band) -> str:
-    return " to ".join(dict.fromkeys(percent(end) for end in (one.speed.low, one.speed.high)))
+def _ends(size_band: Band) -> str:
+    return " to ".join(
+        dict.fromkeys(percent(end) for end in (size_band.speed.low, size_band.speed.high))
+    )
 
 
-def band(one: Band, *, alone: bool = False) -> str:
+def band(size_band: Band, *, alone: bool = False) -> str:
     """Return a band in words: "64 to 512 B loop32 +20.0 %"."""
-    sizes = "all sizes" if alone and one.low != one.high else _sizes(one)
-    if one.status == KEEPS:
-        return f"{sizes} {one.variant} (the baseline)"
-    ends = _ends(one)
-    if one.status == WINS:
-        return f"{sizes} {one.variant} {ends}"
-    word = CONTESTED if one.status == CONTESTED else "open"
-    return f"{sizes} {word} ({one.variant} {ends})"
+    sizes = "all sizes" if alone and size_band.low != size_band.high else _sizes(size_band)
+    if size_band.status == KEEPS:
+        return f"{sizes} {size_band.variant} (the baseline)"
+    ends = _ends(size_band)
+    if size_band.status == WINS:
+        return f"{sizes} {size_band.variant} {ends}"
+    word = CONTESTED if size_band.status == CONTESTED else "open"
+    return f"{sizes} {word} ({size_band.variant} {ends})"
 
 
 def band_rows(kernel: str, routine: str, drawn: Sequence[Band]) -> pd.DataFrame:
@@ -342,9 +350,9 @@ def published(study: Study, cases: Sequence[Case]) -> str:
     """Return the published figures of the routine's pairs on the judged cores."""
     mine = {c.variant.name for c in cases}
     texts = [
-        break_even.published_speedups(study, name, one.variant, one.baseline)
+        break_even.published_speedups(study, name, pair.variant, pair.baseline)
         for name in judged(study.judged_ids, cases)
-        for one in break_even.pair_figures(study, name)
-        if {one.variant, one.baseline} & mine
+        for pair in break_even.pair_figures(study, name)
+        if {pair.variant, pair.baseline} & mine
     ]
     return "; ".join(dict.fromkeys(texts))

@@ -338,7 +338,7 @@ GENERAL = {
 
 
 def check_registers(names: Iterable[str], isa: str, path: Path) -> None:
-    """Refuse what is no general register of an ISA (or flags); path is the kernel.toml."""
+    """Raise InputError for names other than general registers and flags; path is the file."""
     for name in names:
         if name not in GENERAL[isa] and name != FLAGS:
             raise InputError(

@@ -121,8 +121,8 @@ def boot(given: list[str], timeout: float = TIMEOUT) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as late:
-        said = (late.stdout or b"").decode(errors="replace")
-        raise CheckError(f"it is not done after {timeout} s", given, said) from None
+        output = (late.stdout or b"").decode(errors="replace")
+        raise CheckError(f"it is not done after {timeout} s", given, output) from None
     console = done.stdout.replace("\r", "")
     if "loopwright: done" not in console:
         raise CheckError(f"it did not get through: {_last(console)}", given, console)
@@ -348,20 +348,20 @@ class Kernel:
         if not (yield Check(f"boot: {machine.name}", partial(self._up, machine, command))):
             return
         for suite in self.suites:
-            said = partial(judge_suite, suite, self.config, command, self.console)
-            yield Check(f"KUnit {suite.name}: {machine.name}", said)
+            judged = partial(judge_suite, suite, self.config, command, self.console)
+            yield Check(f"KUnit {suite.name}: {machine.name}", judged)
         for sweep in _SWEEPS:
-            held = partial(judge_sweep, sweep, command, self.console)
-            yield Check(f"sweep {sweep}: {machine.name}", held)
+            swept = partial(judge_sweep, sweep, command, self.console)
+            yield Check(f"sweep {sweep}: {machine.name}", swept)
 
     def _up(self, machine: Machine, command: list[str]) -> str:
         if machine.needs and not any(machine.needs in text for text in self.files.values()):
             raise NotCovered(f"this kernel knows no {machine.needs}")
-        said = boot(command)
-        if self.fails and (found := self.fails.search(said)):
-            raise CheckError(f"the kernel says: {found[0].strip()}", command, said)
-        _as_meant(machine, said, command)
-        self.console = said
+        output = boot(command)
+        if self.fails and (found := self.fails.search(output)):
+            raise CheckError(f"the kernel says: {found[0].strip()}", command, output)
+        _as_meant(machine, output, command)
+        self.console = output
         return f"-cpu {machine.cpu} up, and down again by itself"
 
 
@@ -390,18 +390,22 @@ def _counts(kernel: Kernel) -> list[str]:
     return ["lw_exact=write,read,zero"]
 
 
-def _as_meant(machine: Machine, said: str, command: list[str]) -> None:
+def _as_meant(machine: Machine, output: str, command: list[str]) -> None:
     """Check the CPU features on a console against those of the machine."""
-    lacking = re.search(r"TCG doesn't support requested feature: \S+", said)
-    have = set((re.search(r"loopwright: (?:flags|Features)\s*:(.*)", said) or [""] * 2)[1].split())
+    lacking = re.search(r"TCG doesn't support requested feature: \S+", output)
+    have = set(
+        (re.search(r"loopwright: (?:flags|Features)\s*:(.*)", output) or [""] * 2)[1].split()
+    )
     odd = [f"no {x}" for x in machine.flags if x not in have]
     odd += [x for x in machine.no_flags if x in have]
-    odd += [f"no {machine.console!r}"] if machine.console and machine.console not in said else []
-    odd += [machine.no_console] if machine.no_console and machine.no_console in said else []
+    odd += [f"no {machine.console!r}"] if machine.console and machine.console not in output else []
+    odd += [machine.no_console] if machine.no_console and machine.no_console in output else []
     if odd and lacking:
         raise NotCovered(f"this QEMU cannot play it: {', '.join(odd)}")
     if odd:
-        raise CheckError(f"the kernel does not see the CPU meant: {', '.join(odd)}", command, said)
+        raise CheckError(
+            f"the kernel does not see the CPU meant: {', '.join(odd)}", command, output
+        )
 
 
 def judge_sweep(sweep: str, command: list[str], console: str) -> str:

@@ -91,8 +91,8 @@ def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
         if match
     )
     if done.returncode and not findings:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-        raise InputError(f"{script} failed: {said}")
+        last_line = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+        raise InputError(f"{script} failed: {last_line}")
     return findings
 
 

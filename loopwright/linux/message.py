@@ -31,11 +31,11 @@ def prediction_table(
 
     base and ours are rows of compare; off_by is that of Judged.
     """
-    was, now = (_figures(rows, measured=False) for rows in (base, ours))
+    before, after = (_figures(rows, measured=False) for rows in (base, ours))
     lines = [
-        [*key, _error(off_by.get((key[0], key[1]))), *_both(was[key], now[key])]
-        for key in now
-        if key in was
+        [*key, _error(off_by.get((key[0], key[1]))), *_both(before[key], after[key])]
+        for key in after
+        if key in before
     ]
     heads = ["core", "model", "off by", "now", "patched", "change"]
     return aligned(heads, lines, left=2) if lines else ""
@@ -56,11 +56,11 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
     """Return by model the cores on which it lacks a figure that counts for one of the two."""
     if base.empty or ours.empty:
         return {}
-    asked = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
-    was, now = (_figures(rows, measured=False) for rows in (base, ours))
+    pairs = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
+    before, after = (_figures(rows, measured=False) for rows in (base, ours))
     out: dict[str, list[str]] = {}
-    for key in asked:
-        if key[1] != MEASURED and not (key in was and key in now):
+    for key in pairs:
+        if key[1] != MEASURED and not (key in before and key in after):
             out.setdefault(key[1], []).append(key[0])
     return out
 
@@ -71,12 +71,12 @@ def _error(percent: float | None) -> str:
 
 def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
     """Return for each machine that measured both loops its description and the table."""
-    was, now = (_figures(rows, measured=True) for rows in (base, ours))
+    before, after = (_figures(rows, measured=True) for rows in (base, ours))
     heads = ["now", "patched", "change"]
     return [
-        (_place(key), aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
-        for key in now
-        if key in was
+        (_place(key), aligned(heads, [_both(before[key], after[key], doubt=True)], left=0))
+        for key in after
+        if key in before
     ]
 
 
@@ -85,15 +85,18 @@ def _place(key: tuple[str, ...]) -> str:
     return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
 
 
-def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
+def _both(before: Row, after: Row, *, doubt: bool = False) -> list[str]:
     """Return the cycles of both, and the change of the time that they take."""
     cells = []
-    for row in (was, now):
+    for row in (before, after):
         cycles = row["cycles_per_unit"]
         error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
-        shown = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
-        cells.append(shown + ("" if doubt else _startup(row)) + error)
-    return [*cells, signed_percent(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
+        text = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
+        cells.append(text + ("" if doubt else _startup(row)) + error)
+    return [
+        *cells,
+        signed_percent(100 * (after["cycles_per_unit"] / before["cycles_per_unit"] - 1)),
+    ]
 
 
 def _startup(row: Row) -> str:
@@ -103,12 +106,12 @@ def _startup(row: Row) -> str:
 
 
 def call_tables(
-    base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]
+    base: pd.DataFrame, ours: pd.DataFrame, judged: Sequence[Place]
 ) -> list[tuple[str, str]]:
     """Return for each machine that measured calls of both its description, and a table by size.
 
     It has least and most cycles over the places of each size, and least and most change at one of
-    them. asked are the places that a judgement uses: a size without one of them, for either
+    them. judged are the places that a judgement uses: a size without one of them, for either
     variant, has a dash, since the rest would not be the same calls.
     """
     if base.empty or ours.empty:
@@ -121,8 +124,8 @@ def call_tables(
             continue
         if not (pairs := _paired(theirs, mine)):
             continue
-        sizes = sorted({place.size for place in (*asked, *pairs)})
-        lines = [_size(size, asked, pairs) for size in sizes]
+        sizes = sorted({place.size for place in (*judged, *pairs)})
+        lines = [_size(size, judged, pairs) for size in sizes]
         where = _place(tuple(str(part) for part in key))
         out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
     return out
@@ -134,12 +137,12 @@ def _paired(base: pd.DataFrame, ours: pd.DataFrame) -> Mapping[Place, tuple[Row,
     return call_costs.paired_calls(*known)
 
 
-def _size(size: int, asked: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
-    wanted = [p for p in asked if p.size == size] or [p for p in pairs if p.size == size]
+def _size(size: int, judged: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
+    wanted = [p for p in judged if p.size == size] or [p for p in pairs if p.size == size]
     if not all(place in pairs for place in wanted):
         return [str(size), "-", "-", "-"]
     both = [pairs[place] for place in wanted]
-    changes = [100 * (now["cycles"] / was["cycles"] - 1) for was, now in both]
+    changes = [100 * (after["cycles"] / before["cycles"] - 1) for before, after in both]
     sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
     span = _span([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
     return [str(size), *sides, f"{span} %"]
@@ -174,7 +177,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> 
     return "\n".join(lines)
 
 
-def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
+def checked(variant: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
     """Return the sentences on the contract check; InputError where the variant breaks it.
 
     base and ours are rows of check.run.
@@ -183,15 +186,15 @@ def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> 
         return f"{name} was not run against its contract."
     row = ours.iloc[0]
     if not bool(row["passed"]):
-        raise InputError(f"{one.id} breaks its contract, no patch: {row['failure']}")
+        raise InputError(f"{variant.id} breaks its contract, no patch: {row['failure']}")
     text = (
-        f"{name} was run in user space against its contract, over {tried(contract_of(one))}: it "
-        f"held in all {_number(row, 'cases')} cases."
+        f"{name} was run in user space against its contract, over "
+        f"{tried(contract_of(variant))}: it held in all {_number(row, 'cases')} cases."
     )
     if entries := _number(row, "entries"):
         hit = _number(row, "entries_hit") or 0
         text += f" {hit} of its {entries} exception table entries were hit"
-        why = _why_not(one, row)
+        why = _why_not(variant, row)
         text += f"; {'; '.join(why)}." if why else "."
     over = _number(row, "over_report_bytes")
     if over:
@@ -203,14 +206,14 @@ def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> 
     return text
 
 
-def _why_not(one: Variant, row: "pd.Series[Any]") -> list[str]:
+def _why_not(variant: Variant, row: "pd.Series[Any]") -> list[str]:
     """Return the reasons why exception table entries were not hit, in words."""
-    unreachable, reachable = _unhit(one, row)
+    unreachable, reachable = _unhit(variant, row)
     reasons = []
     if unreachable:
         belong = "belongs" if unreachable == 1 else "belong"
         reasons.append(f"{unreachable} more {belong} to code for other features of the CPU")
-    routine = kernels.load(one.kernel).routines[one.routine]
+    routine = kernels.load(variant.kernel).routines[variant.routine]
     if reachable:
         why = f": {routine.unhit}" if routine.unhit else ", which nothing explains"
         reasons.append(
@@ -219,23 +222,23 @@ def _why_not(one: Variant, row: "pd.Series[Any]") -> list[str]:
     return reasons
 
 
-def _unhit(one: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
+def _unhit(variant: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
     """Return the numbers of entries not hit: in code that did not run, and in code that did."""
     places = [int(word, 16) for word in str(row.get("unhit") or "").split()]
     if not places:
         return 0, 0
-    code = assemble.user_code(one)
+    code = assemble.user_code(variant)
     reached = loops.reached(code)
     moving = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
     reachable = sum(at in reached and at in moving for at in places)
     return len(places) - reachable, reachable
 
 
-def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
+def unproven(variant: Variant, name: str, ours: pd.DataFrame) -> list[str]:
     """Return the points that the contract check of the variant left open."""
     if ours.empty:
         return [f"that {name} holds its contract"]
-    elsewhere, here = _unhit(one, ours.iloc[0])
+    elsewhere, here = _unhit(variant, ours.iloc[0])
     count = elsewhere + here
     which = "entry" if count == 1 else "entries"
     return [f"{count} exception table {which} of {name}, which no case hit"] if count else []
@@ -351,7 +354,7 @@ class Writer:
     @property
     def doubtful(self) -> bool:
         """True if something speaks against a variant, or nothing for it."""
-        return any(self._judged(one).doubt for one in self.variants)
+        return any(self._judged(variant).doubt for variant in self.variants)
 
     def body(self, also: Sequence[str]) -> str:
         """Return the body: doubts, the reason, and the evidence, without trailers.
@@ -363,16 +366,16 @@ class Writer:
         parts = self._of_each("doubt")
         parts += [wrap(text) for text in (*re.split(r"\n\s*\n", why.strip()), *also)]
         parts += self._by_size()
-        for one in self.variants:
-            parts += self._predicted(one)
-        for one in self.variants:
-            parts += self._measured(one)
+        for variant in self.variants:
+            parts += self._predicted(variant)
+        for variant in self.variants:
+            parts += self._measured(variant)
         if not self._was_measured():
             reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
             parts.append(wrap(f"Not measured on hardware{reason}."))
-        for one in self.variants:
-            base, ours = self._pair(one, self.evidence.checks)
-            parts.append(wrap(checked(one, self._name(one), base, ours)))
+        for variant in self.variants:
+            base, ours = self._pair(variant, self.evidence.checks)
+            parts.append(wrap(checked(variant, self._name(variant), base, ours)))
         return "\n\n".join([*parts, *self._of_each("proof")])
 
     def below(self, *lines: str) -> str:
@@ -381,9 +384,9 @@ class Writer:
         if silent := self._silent():
             of = (f"{' and '.join(models)} ({', '.join(c)})" for c, models in silent.items())
             not_shown.append(f"figures before and after of {', '.join(of)}")
-        for one in self.variants:
-            _, ours = self._pair(one, self.evidence.checks)
-            not_shown += unproven(one, self._name(one), ours)
+        for variant in self.variants:
+            _, ours = self._pair(variant, self.evidence.checks)
+            not_shown += unproven(variant, self._name(variant), ours)
         not_shown += self.evidence.unproven
         texts = [f"Not shown: {'; '.join(not_shown)}."] if not_shown else []
         return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *texts]))
@@ -391,8 +394,8 @@ class Writer:
     def _silent(self) -> dict[tuple[str, ...], list[str]]:
         """Return the models without a figure, by the cores on which they have none."""
         cores: dict[str, list[str]] = {}
-        for one in self.variants:
-            pair = self._pair(one, self.evidence.table)
+        for variant in self.variants:
+            pair = self._pair(variant, self.evidence.table)
             for model, lacking in unpredicted(*pair).items():
                 cores.setdefault(model, []).extend(lacking)
         out: dict[tuple[str, ...], list[str]] = {}
@@ -400,25 +403,25 @@ class Writer:
             out.setdefault(tuple(dict.fromkeys(lacking)), []).append(model)
         return out
 
-    def _judged(self, one: Variant) -> Judged:
-        return self.evidence.judged.get(one.name, Judged())
+    def _judged(self, variant: Variant) -> Judged:
+        return self.evidence.judged.get(variant.name, Judged())
 
     def _of_each(self, which: str) -> list[str]:
         """Return the sentences on each variant, named where there are several."""
         several = len(self.variants) > 1
         return [
-            wrap(f"{self._name(one)}: {said}" if several else said)
-            for one in self.variants
-            if (said := getattr(self._judged(one), which))
+            wrap(f"{self._name(variant)}: {text}" if several else text)
+            for variant in self.variants
+            if (text := getattr(self._judged(variant), which))
         ]
 
     def _by_size(self) -> list[str]:
         """Return the bands of sizes, their evidence, and what would decide, a paragraph each."""
         parts = []
         several = len(self.variants) > 1
-        for one in self.variants:
-            judged = self._judged(one)
-            name = f" of {self._name(one)}" if several else ""
+        for variant in self.variants:
+            judged = self._judged(variant)
+            name = f" of {self._name(variant)}" if several else ""
             if judged.by_size:
                 parts.append(f"Speed{name} against what is there, by size: {judged.by_size}.")
             if judged.decides:
@@ -427,61 +430,65 @@ class Writer:
             parts.append(f"This rests on: {'; '.join(rests)}.")
         return [wrap(part) for part in parts]
 
-    def _name(self, one: Variant) -> str:
-        return f"{self.names[one.routine]}()"
+    def _name(self, variant: Variant) -> str:
+        return f"{self.names[variant.routine]}()"
 
-    def _baseline(self, one: Variant) -> str:
-        return self.kernel.routines[one.routine].baseline
+    def _baseline(self, variant: Variant) -> str:
+        return self.kernel.routines[variant.routine].baseline
 
-    def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _pair(self, variant: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the baseline and of the variant."""
         if rows.empty:
             return rows, rows
         rows = rows[rows["kernel"] == self.kernel.id]
-        return rows[rows["variant"] == self._baseline(one)], rows[rows["variant"] == one.name]
+        return rows[rows["variant"] == self._baseline(variant)], rows[
+            rows["variant"] == variant.name
+        ]
 
-    def _predicted(self, one: Variant) -> list[str]:
-        base, ours = self._pair(one, self.evidence.table)
+    def _predicted(self, variant: Variant) -> list[str]:
+        base, ours = self._pair(variant, self.evidence.table)
         if base.empty and ours.empty:
             return []
-        judged = self._judged(one)
+        judged = self._judged(variant)
         table = prediction_table(base, ours, judged.off_by)
         if not table and judged.by_size:
             return []  # whole calls are reported instead
         if not table:
-            return [wrap(f"No model has a figure for {self._name(one)} before and after.")]
+            return [wrap(f"No model has a figure for {self._name(variant)} before and after.")]
         # Variants' names are unknown on a mailing list.
-        now, patched = (self.kernel.variants[n].summary for n in (self._baseline(one), one.name))
+        now, patched = (
+            self.kernel.variants[n].summary for n in (self._baseline(variant), variant.name)
+        )
         head = (
-            f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
-            f"({now}) and patched ({patched}); off by: "
+            f"Predicted, not measured: cycles for {self._unit(variant)} of {self._name(variant)}, "
+            f"now ({now}) and patched ({patched}); off by: "
             "how far that model was from measurements of that core, ? where there are none"
         )
         once = "; +N: cycles to start a string instruction, ? not known" if " +" in table else ""
         return [wrap(f"{head}{once}:"), table]
 
-    def _unit(self, one: Variant) -> str:
-        contract = self.kernel.routines[one.routine].contract
+    def _unit(self, variant: Variant) -> str:
+        contract = self.kernel.routines[variant.routine].contract
         loop = "" if contract.unit == "call" else " in the main loop"
         return f"{contract.unit_name}{loop}"
 
-    def _measured(self, one: Variant) -> list[str]:
-        was, now = self._pair(one, self.evidence.table)
-        base, ours = self._pair(one, self.evidence.measurements)
-        asked = call_costs.judged_places(self.kernel.routines[one.routine].contract, None)
+    def _measured(self, variant: Variant) -> list[str]:
+        before, after = self._pair(variant, self.evidence.table)
+        base, ours = self._pair(variant, self.evidence.measurements)
+        judged = call_costs.judged_places(self.kernel.routines[variant.routine].contract, None)
         part = left_out(base, ours)
         parts = []
-        for where, table in loop_tables(was, now):
-            parts += [f"Measured on {where}{part}: cycles for {self._unit(one)}:", table]
-        for where, table in call_tables(base, ours, asked):
-            head = f"Measured on {where}{part}: cycles a call of {self._name(one)} over the "
+        for where, table in loop_tables(before, after):
+            parts += [f"Measured on {where}{part}: cycles for {self._unit(variant)}:", table]
+        for where, table in call_tables(base, ours, judged):
+            head = f"Measured on {where}{part}: cycles a call of {self._name(variant)} over the "
             parts += [f"{head}alignments tried, by size:", table]
-        parts += missing_points(base, ours, asked)
+        parts += missing_points(base, ours, judged)
         return [text if text.startswith("  ") else wrap(text) for text in parts]
 
     def _was_measured(self) -> bool:
         rows = self.evidence.measurements
-        both = (self._pair(one, rows) for one in self.variants)
+        both = (self._pair(variant, rows) for variant in self.variants)
         return any(len(ours) and ours["cycles"].notna().any() for _, ours in both)
 
 

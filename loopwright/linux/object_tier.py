@@ -38,7 +38,7 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     contract = contract_of(variant)
     texts, over, forms = [], 0, []
     own = frozenset(variant.alternatives)
-    features = {one.feature for one in image.alternatives}
+    features = {alternative.feature for alternative in image.alternatives}
     # Code without an alternative for opening the access to user memory always has to open it.
     lacking = (own & assemble.PRIVILEGED) - features
     switches_pan = coverage.PAN in features

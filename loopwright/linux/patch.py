@@ -167,14 +167,22 @@ def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
     return out
 
 
-def _decides(found: Study, case: Case) -> str:
+def _decides(study: Study, case: Case) -> str:
     """Return for each core asked for the parameter value that would decide, in words."""
-    said = []
-    for core in found.targets:
-        one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
-        if one and one.unknown and verdict and verdict.simulated and core.id not in case.lacking:
-            said += [break_even.described(found) for found in break_even.break_evens(one)[:1]]
-    return ". ".join(said)
+    sentences = []
+    for core in study.targets:
+        simulated, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
+        if (
+            simulated
+            and simulated.unknown
+            and verdict
+            and verdict.simulated
+            and core.id not in case.lacking
+        ):
+            sentences += [
+                break_even.described(study) for study in break_even.break_evens(simulated)[:1]
+            ]
+    return ". ".join(sentences)
 
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:

@@ -198,9 +198,9 @@ def normalised(text: str) -> list[str]:
     return [squeezed for line in code.splitlines() if (squeezed := squeeze(line))]
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(text: str, other: str) -> float:
     """Return the likeness of two pieces, 0 to 1, by the order of their words and signs."""
-    words = [re.findall(r"[\w.%$]+|[^\s\w]", "\n".join(normalised(t))) for t in (one, other)]
+    words = [re.findall(r"[\w.%$]+|[^\s\w]", "\n".join(normalised(t))) for t in (text, other)]
     return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
 
 
@@ -355,7 +355,7 @@ def together(variant: Variant) -> list[Variant]:
 
 
 def require(variant: Variant, tree: Tree) -> None:
-    """Refuse a tree that lacks a name which the variant's text uses."""
+    """Raise InputError for a tree that lacks a name used by the variant's text."""
     for need in variant.requires:
         if not (tree.has(need.file) and defines(tree.read(need.file), need.name)):
             since = f"; it is there since Linux {need.since}" if need.since else ""
@@ -440,12 +440,12 @@ def of_variant(variant: Variant, taken: tuple[str, ...]) -> Code:
     return assemble.source_code(kernel.isa, kernel.folder, variant.source, symbol(variant), taken)
 
 
-def same_code(one: Code, other: Code) -> bool:
+def same_code(code: Code, other: Code) -> bool:
     """True if two routines have the same instruction bytes and the same exception table.
 
     Of the table, all entries count: their instructions, fixups and types.
     """
-    return _essence(one) == _essence(other)
+    return _essence(code) == _essence(other)
 
 
 def _essence(code: Code) -> tuple[bytes, tuple[tuple[int, int, str], ...]]:

@@ -60,8 +60,8 @@ def _checkpatch(subject: PatchedVariant) -> str:
     findings = mail.checkpatch(subject.tree, patch, signed=signed)
     if errors := mail.errors(findings):
         command = ["perl", str(subject.tree.path(mail.SCRIPT)), "--show-types", str(patch)]
-        said = f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}"
-        raise CheckError(said, command, mail.listed(findings))
+        summary = f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}"
+        raise CheckError(summary, command, mail.listed(findings))
     allowed = sorted({f.type for f in findings if f.allowed})
     others = sorted({f"{f.level.lower()} {f.type}" for f in findings if not f.allowed})
     also = [f"allowed: {', '.join(allowed)}"] if allowed else []

@@ -150,8 +150,8 @@ class _Running:
         """Wait for its end; InputError where it failed."""
         if self.process.wait():
             self.complaints.seek(0)
-            said = self.complaints.read().strip().splitlines()
-            reason = (said or [f"it ended with {self.process.returncode}"])[-1]
+            lines = self.complaints.read().strip().splitlines()
+            reason = (lines or [f"it ended with {self.process.returncode}"])[-1]
             raise InputError(f"the harness for {self.isa} does not run here: {reason}")
 
 

@@ -182,8 +182,8 @@ class Facts:
         return tuple(int(r, 16) for r in registers) or (0, 0, 0, 0)
 
     def _midr(self) -> int | None:
-        said = self.identity.get("midr_el1")
-        return int(said, 16) if said else None
+        register = self.identity.get("midr_el1")
+        return int(register, 16) if register else None
 
 
 def _number(text: str | None) -> int | None:
@@ -440,8 +440,8 @@ def _hypervisor() -> str | None:
         return named
     detect = shutil.which("systemd-detect-virt")
     if detect:
-        said = subprocess.run([detect, "--vm"], capture_output=True, text=True, check=False)
-        return said.stdout.strip() or None
+        done = subprocess.run([detect, "--vm"], capture_output=True, text=True, check=False)
+        return done.stdout.strip() or None
     return named or "yes, unnamed"
 
 

@@ -348,7 +348,7 @@ def _places(isa: str, contract: Contract) -> dict[str, tuple[int, ...]]:
 
 
 def has_kernel_memory(contract: Contract, side: str) -> bool:
-    """Say whether a side is the kernel's own memory, always or where the other one is a user's."""
+    """True if a side is the kernel's own memory, always or where the other one is a user's."""
     return side not in contract.faulting or len(contract.faulting) == len(SIDES)
 
 

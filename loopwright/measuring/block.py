@@ -229,7 +229,7 @@ def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
 
 
 def _refuse_branches_by_time(body: Sequence[Instruction]) -> None:
-    """Refuse code with branches beside a clock read: they may depend on it."""
+    """Raise InputError for branches beside a clock read: they may depend on it."""
     branches = [ins for ins in body if ins.flow is Flow.BRANCH]
     for ins in body:
         text = " ".join(ins.text.split())
@@ -249,7 +249,7 @@ def _stays(body: Sequence[Instruction], code: bytes) -> bool:
 
 
 def _stay_inside(body: Sequence[Instruction], size: int) -> None:
-    """Refuse code whose copies would not all run whole: control has to go forwards."""
+    """Raise InputError for code that does not go forwards: its copies would not all run whole."""
     starts_at = {ins.address for ins in body} | {size}
     for ins in body:
         if ins.flow is Flow.NEXT:

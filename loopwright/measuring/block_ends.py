@@ -78,7 +78,7 @@ def change_of(path: Path, name: str, before: int = -1) -> int | None:
     """
     steps = path.steps if before < 0 else path.steps[:before]
     changes = [_constant(step.ins, name) for step in steps if name in step.written]
-    return None if None in changes else sum(one for one in changes if one is not None)
+    return None if None in changes else sum(change for change in changes if change is not None)
 
 
 def _constant(ins: iced.Instruction, name: str) -> int | None:
@@ -193,12 +193,12 @@ def _replaced(path: Path, branch: int, setter: Step) -> End | None:
     decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
     shown = iced.Formatter(iced.FormatterSyntax.GAS).format(decoded)
     jump = "jne" if step.taken else "je"
-    said = (
+    text = (
         f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
         f"{' '.join(shown.split())} and {jump}"
     )
     change = change_of(path, base) if base else 1
-    return End(branch, bytes(code), name, change or 1, base, said=said)
+    return End(branch, bytes(code), name, change or 1, base, said=text)
 
 
 def _compare(name: str, moving: str, length: int) -> bytes:

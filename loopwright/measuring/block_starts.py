@@ -300,8 +300,8 @@ class Guess:
         candidates = [*self._constants(at), *others, *held]
         candidates = [
             *candidates,
-            *(one + 1 for one in candidates),
-            *(one - 1 for one in candidates),
+            *(candidate + 1 for candidate in candidates),
+            *(candidate - 1 for candidate in candidates),
             0,
             _ALL,
         ]
@@ -548,7 +548,7 @@ def _starts(
         start, core = tried(value)
         return core.run(start, _FEW).iterations > 2 * _FEW
 
-    end_values = dict.fromkeys(one % (1 << 8 * load.bytes) for one in constants)
+    end_values = dict.fromkeys(constant % (1 << 8 * load.bytes) for constant in constants)
     reads_by_value = {value: reads(value) for value in end_values} if others else {}
     fillers = [byte * 0x0101010101010101 for byte in _FILLERS]
     for filler in dict.fromkeys([*fillers, *end_values, Memory().word]):
@@ -561,7 +561,9 @@ def _starts(
             for other in others:
                 if other in reads_by_value[value]:
                     address, size = reads_by_value[value][other]
-                    for second in dict.fromkeys(one % (1 << 8 * size) for one in constants):
+                    for second in dict.fromkeys(
+                        constant % (1 << 8 * size) for constant in constants
+                    ):
                         yield start_of(filler, with_end.having(address, size, second))
 
 

@@ -511,7 +511,7 @@ def _ranges(
 
     None for ends that are not known.
     """
-    known = sorted(one.cycles for one in ends if isinstance(one, CallCost))
+    known = sorted(cost.cycles for cost in ends if isinstance(cost, CallCost))
     differ = len(known) == 2 and known[0] < known[1]
     unmeasured = (known[0], known[1]) if differ else (None, None)
     span = error_ranges.of_call(core.id)

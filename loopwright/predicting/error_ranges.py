@@ -71,7 +71,7 @@ def memory_of(block: Block) -> str:
 def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
     """Return the span of each block's prediction; None without recorded errors of the core."""
     known = _of_core(core)
-    if not any(one.core == core for one in known):
+    if not any(span.core == core for span in known):
         return [None] * len(blocks)
     memory = {code: memory_of(block) for code, block in {b.code: b for b in blocks}.items()}
     return [known.get(Class(core, block.notion, memory[block.code])) for block in blocks]

@@ -97,9 +97,9 @@ def answer_ports(asked: Question) -> Rows:
     def rows(block: Block, found: Row) -> Iterator[Row]:
         chain = {
             n
-            for one in found["limits"]
-            if one["limit"] == "dependencies"
-            for n in one["instructions"]
+            for limit in found["limits"]
+            if limit["limit"] == "dependencies"
+            for n in limit["instructions"]
         }
         for n, (ins, uses) in enumerate(zip(block.instructions, found["ports"], strict=True)):
             for port, count in zip(found["port_names"], uses, strict=True):

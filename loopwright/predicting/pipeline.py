@@ -51,16 +51,16 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
     """Return the limits in a row of the simulator: binding ones first, then by cycles."""
     limits = [
         Limit(
-            name=_name(one["limit"]),
-            cycles=one["cycles"],
-            binds=one["binds"],
-            ports=one["ports"],
-            taken=one["taken"],
-            instructions=tuple(one["instructions"]),
+            name=_name(limit["limit"]),
+            cycles=limit["cycles"],
+            binds=limit["binds"],
+            ports=limit["ports"],
+            taken=limit["taken"],
+            instructions=tuple(limit["instructions"]),
         )
-        for one in row.get("limits", ())
+        for limit in row.get("limits", ())
     ]
-    return sorted(limits, key=lambda one: (not one.binds, -(one.cycles or 0)))
+    return sorted(limits, key=lambda limit: (not limit.binds, -(limit.cycles or 0)))
 
 
 def _name(limit: str) -> str:
@@ -70,7 +70,7 @@ def _name(limit: str) -> str:
 
 def limit_figures(limits: Sequence[Limit]) -> str:
     """Return all limits with their figures: "op cache 2.00, ports 1.00, dispatch 0.80"."""
-    return ", ".join(one.figure for one in limits)
+    return ", ".join(limit.figure for limit in limits)
 
 
 def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: Microarch) -> str:
@@ -359,7 +359,7 @@ def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
     """Return the codes that control does not leave and that have no repeated string instruction."""
     codes = list({block.code for block in blocks})
     seen = zip(codes, outlines(isa, codes), strict=True)
-    return {code for code, one in seen if isinstance(one, Outline) and one.straight}
+    return {code for code, outline in seen if isinstance(outline, Outline) and outline.straight}
 
 
 def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
@@ -399,7 +399,9 @@ def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if not limits:
         return Answer(cycles, row["bottleneck"] or "", note=note)
     bottleneck = limits_in_words(limits, row["cycles"], block, core)
-    cycles_of = [one.cycles for one in limits if one.name in _OF_INSTRUCTIONS and one.cycles]
+    cycles_of = [
+        limit.cycles for limit in limits if limit.name in _OF_INSTRUCTIONS and limit.cycles
+    ]
     bound = max(cycles_of, default=None)
     return Answer(cycles, bottleneck, note=note, limits=limit_figures(limits), bound=bound)
 

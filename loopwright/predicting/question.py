@@ -258,7 +258,7 @@ def read_csv(path: Path) -> Iterator[BlockRow]:
 def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
     """Parse a path, such as "0-18 24-40"."""
     ends = [stretch.split("-") for stretch in text.split()]
-    if not all(len(one) == 2 and all(n.isdecimal() for n in one) for one in ends):
+    if not all(len(pair) == 2 and all(n.isdecimal() for n in pair) for pair in ends):
         raise InputError(f"{where}: path {text!r} is none; it is like 0-18 24-40, in bytes")
     return tuple((int(start), int(end)) for start, end in ends)
 
@@ -531,7 +531,7 @@ def listed(name: str, given: str | Sequence[str] | None) -> str | None:
     if given is None or isinstance(given, str):
         return given
     ids = list(given) if isinstance(given, Iterable) else []
-    if not ids or not all(isinstance(one, str) for one in ids):
+    if not ids or not all(isinstance(item, str) for item in ids):
         raise InputError(f'{name} {given!r} is no id, nor a list of them; give "zen2" or ["zen2"]')
     return ",".join(ids)
 
@@ -565,7 +565,9 @@ def _of_blocks(
 def _of_rows(rows: list[BlockRow], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
     cores = hosts.cores(microarch, isa)
-    subjects = {one: row_subjects(rows, one, notion) for one in {core.isa for core in cores}}
+    subjects = {
+        isa_id: row_subjects(rows, isa_id, notion) for isa_id in {core.isa for core in cores}
+    }
     for core in cores:
         yield core, subjects[core.isa]
 

@@ -1,4 +1,4 @@
-"""Write what was found about kernels into a folder: a report, its tables, patches."""
+"""Write the findings about kernels into a folder: a report, its tables, patches."""
 
 import json
 from collections.abc import Callable, Sequence

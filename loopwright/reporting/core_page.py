@@ -121,7 +121,7 @@ def left_out_table(forms: Sequence[tuple[str, str]]) -> Grid:
     return grid(
         "left-out",
         "Forms without figures: the simulator refuses them",
-        [dict(zip(("form", "why"), one, strict=True)) for one in forms],
+        [dict(zip(("form", "why"), form_and_reason, strict=True)) for form_and_reason in forms],
         [column("form"), column("why", wide=True)],
     )
 

@@ -34,21 +34,23 @@ def sweep(spec: str | None, microarch: str, *, asm: str | None = None) -> pd.Dat
     """
     found = []
     for core, about in Question(spec, asm=asm, microarch=microarch).select():
-        pairs = [(one, o) for one in about for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]]
-        asked = [one.block(offset) for one, offset in pairs if not one.error]
+        pairs = [
+            (subject, o) for subject in about for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]
+        ]
+        asked = [subject.block(offset) for subject, offset in pairs if not subject.error]
         answers = iter(models.simulated(asked, core))
-        for one, offset in pairs:
-            answer = Answer.none(one.error) if one.error else next(answers)
+        for subject, offset in pairs:
+            answer = Answer.none(subject.error) if subject.error else next(answers)
             found.append(
                 {
-                    "kernel": one.key.get("kernel", ""),
-                    "variant": list(one.key.values())[-1],
+                    "kernel": subject.key.get("kernel", ""),
+                    "variant": list(subject.key.values())[-1],
                     "microarch": core.id,
                     "model": models.SIMULATOR,
-                    "notion": one.notion,
+                    "notion": subject.notion,
                     "offset_bytes": offset,
                     "cycles_per_iteration": answer.cycles,
-                    "code": one.code.hex(),
+                    "code": subject.code.hex(),
                     "error": answer.error,
                 }
             )
@@ -247,12 +249,12 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
             stretches.append(_Stretch(size, size, names, lacking))
     rows = []
     low = stretches[0].low
-    for one, following in zip(stretches, [*stretches[1:], None], strict=True):
-        high = one.high
-        if following and one.names and following.names:
-            high = _crossing(grid[one.names[0]] - grid[following.names[0]], high, following.low)
-        rows.append([low, high, " = ".join(one.names), ", ".join(one.lacking)])
-        meet = following is not None and one.names and following.names
+    for stretch, following in zip(stretches, [*stretches[1:], None], strict=True):
+        high = stretch.high
+        if following and stretch.names and following.names:
+            high = _crossing(grid[stretch.names[0]] - grid[following.names[0]], high, following.low)
+        rows.append([low, high, " = ".join(stretch.names), ", ".join(stretch.lacking)])
+        meet = following is not None and stretch.names and following.names
         low = high if meet else following.low if following else high
     return pd.DataFrame(rows, columns=columns)
 

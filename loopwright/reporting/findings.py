@@ -197,7 +197,11 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
     turning = (
-        (one.unknown.name for one in break_even.break_evens(simulated) if one.turns)
+        (
+            break_even_point.unknown.name
+            for break_even_point in break_even.break_evens(simulated)
+            if break_even_point.turns
+        )
         if simulated
         else ()
     )

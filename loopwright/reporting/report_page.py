@@ -268,7 +268,7 @@ def render(
         versions=model_versions(),
         answers=answers,
         verdicts=every,
-        here=HERE if any(HERE in core for one in every for core, _ in one.cores) else "",
+        here=HERE if any(HERE in core for finding in every for core, _ in finding.cores) else "",
         pairs=pairs(findings, published(), answers),
         ticks=[(tick, at(tick)) for tick in TICKS],
         said_of={head: key for head, key in SAID_OF.items() if key != "bands"},

@@ -271,8 +271,8 @@ class Work:
             len(b.code) - len(a.code)
             for a, b in zip(self.before.sections, self.after.sections, strict=True)
         ]
-        said = f"{self.object} without a word of the assembler, {sum(more):+d} bytes"
-        return "; ".join([said, *self.passed_over])
+        summary = f"{self.object} without a word of the assembler, {sum(more):+d} bytes"
+        return "; ".join([summary, *self.passed_over])
 
     def _align(self) -> None:
         """Build the file with the choice taken."""

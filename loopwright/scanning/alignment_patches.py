@@ -148,9 +148,9 @@ class Booted:
         starts = {x.address - x.into for x in (work.before.loops[n] for _, n in work.numbers)}
         found = {
             symbol.name
-            for one in work.before.sections
-            if one.name == section
-            for symbol in one.symbols
+            for in_section in work.before.sections
+            if in_section.name == section
+            for symbol in in_section.symbols
             if symbol.address in starts
         }
         return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*found, work.function}}
@@ -213,17 +213,17 @@ class Booted:
 
 def boot_text(booted: Booted, rows: Sequence[Row]) -> str:
     """Return the paragraphs on the build, the places of the loops, and each machine's runs."""
-    said = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
+    results = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
     work = booted.work
     if not booted.ran:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
         f"Booted under {boot_tier.qemu_version(work.isa)}, which proves what code does and not how "
-        f"fast: {said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
-        "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
-        "read(), write() and epoll_wait() with memory that ends at every position."
+        f"fast: {results['kernel']}, with {results['code offset in the kernel']} cycles an "
+        "iteration there. Below: how often the loop's first byte was jumped to; the kernel's own "
+        "tests; read(), write() and epoll_wait() with memory that ends at every position."
     )
-    return f"{wrap(kernel)}\n\n{_boot_table(booted, said)}"
+    return f"{wrap(kernel)}\n\n{_boot_table(booted, results)}"
 
 
 def boots_left(booted: Booted | None, rows: Sequence[Row]) -> list[str]:
@@ -235,24 +235,24 @@ def boots_left(booted: Booted | None, rows: Sequence[Row]) -> list[str]:
     return [others, *(f"{row['check']}: {row['what']}" for row in open_)]
 
 
-def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
+def _boot_table(booted: Booted, results: Mapping[str, str]) -> str:
     names = [label.name for label in booted.work.labels]
     head = ["machine", *(f"{name} ran" for name in names), "KUnit", "system calls"]
     rows = []
     for machine, counts in booted.ran.items():
-        if f"boot: {machine.name}" in said:
+        if f"boot: {machine.name}" in results:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
-            tests, calls = (_counted(kind, machine, said) for kind in ("KUnit ", "sweep "))
+            tests, calls = (_counted(kind, machine, results) for kind in ("KUnit ", "sweep "))
             held = (f"{tests} pass", f"{calls:,} as they must")
             rows.append([machine.name, *times, *held])
     return message.aligned(head, rows, left=len(head))
 
 
-def _counted(kind: str, machine: Machine, said: Mapping[str, str]) -> int:
+def _counted(kind: str, machine: Machine, results: Mapping[str, str]) -> int:
     """Return the sum of the counts that begin the results of one kind of check on a machine."""
     return sum(
         int(found[1])
-        for check, what in said.items()
+        for check, what in results.items()
         if check.startswith(kind) and check.endswith(f": {machine.name}")
         if (found := re.match(r"(?:pass:)?(\d+)", what))
     )
@@ -307,9 +307,9 @@ def patch(
     file = aligned_sources.assembly_source(source, isa, function)
     numbers = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
     loops = [scan.found.loops[n] for n in numbers]
-    cores = [one.core for one in scan.costs]
+    cores = [core_costs.core for core_costs in scan.costs]
     mine = [{at: wishes[n] for at, n in enumerate(numbers) if n in wishes} for wishes in choices]
-    asked = [{at: c.alignment for at, m in one.items() if (c := m.candidate)} for one in mine]
+    asked = [{at: c.alignment for at, m in fixes.items() if (c := m.candidate)} for fixes in mine]
     with hold(source) as overlay:
         work = Work(source, overlay, isa, function, file, loops, asked, cores)
         booted = Booted(work) if tier == BOOT else None
@@ -349,7 +349,7 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
     if not mine:
         raise InputError(f"{where} has no loop in a function {function!r}; scan it for their names")
     hurt = _hurt(scan, mine, 0)
-    cores = ", ".join(one.core.id for one in scan.costs)
+    cores = ", ".join(core_costs.core.id for core_costs in scan.costs)
     if not hurt:
         raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Fix]] = []
@@ -374,7 +374,7 @@ def _hurt(scan: Scan, mine: Sequence[int], least: int) -> dict[int, Fix]:
 
 def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
     """Return the command that repeats the checks."""
-    cores = ",".join(one.core.id for one in scan.costs)
+    cores = ",".join(core_costs.core.id for core_costs in scan.costs)
     return shlex.join(
         ["loopwright", "scan", str(scan.image.path), "--patch", function, "--tree", tree,
          "-o", str(out), "--microarch", cores, "--verify", tier]

@@ -210,10 +210,10 @@ def answer(asked: Builds) -> Rows:
     predicted) in file_a, the same for file_b, percent (its slowdown in file_b), best_a, best_b
     (cycles at its best offset), file (in an archive), section, line and error.
     """
-    one, other = (
+    scan_a, scan_b = (
         Question(file, microarch=asked.microarch) for file in (asked.file_a, asked.file_b)
     )
-    return scan_both(one, other).rows()
+    return scan_both(scan_a, scan_b).rows()
 
 
 compare_builds = as_frame("compare_builds", Builds, answer)

@@ -91,7 +91,7 @@ def cost(
     outlined: list[Outline | None] = [None] * len(loops)
     if loops:
         seen = outlines(loops[0].isa, [loop.executed for loop in loops])
-        outlined = [one if isinstance(one, Outline) else None for one in seen]
+        outlined = [outcome if isinstance(outcome, Outline) else None for outcome in seen]
     offsets = [loop.offset for loop in loops]
     no_figures = [nan] * LINE
     out = []
@@ -146,8 +146,8 @@ def best_offset(row: Row) -> int:
     return list(row).index(min(known(row)))
 
 
-def _over(some: Sequence[float], others: Sequence[float], times: float) -> list[bool]:
-    return [one >= times * other - 1e-9 for one, other in zip(some, others, strict=True)]
+def _over(values: Sequence[float], others: Sequence[float], times: float) -> list[bool]:
+    return [value >= times * other - 1e-9 for value, other in zip(values, others, strict=True)]
 
 
 BOUNDARY_SIZES = (16, 32, 64)
@@ -181,7 +181,7 @@ def boundary(loop: ScannedLoop, cycles: Row) -> Boundary | None:
     here = cycles[loop.offset]
     if isnan(here) or here < INDIFFERENT * (best := min(known(cycles))):
         return None
-    slow = [one >= best + _AS_MUCH * (here - best) for one in cycles]
+    slow = [at_offset >= best + _AS_MUCH * (here - best) for at_offset in cycles]
     size = next(s for s in BOUNDARY_SIZES if slow == slow[:s] * (LINE // s))
     # Positions x of a boundary before byte x of the loop, mod the size.
     hurts = {-at % size for at in range(LINE) if slow[at]}

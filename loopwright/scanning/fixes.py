@@ -264,10 +264,10 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     ) -> Candidate:
         """Return a change that adds one of several numbers of bytes, all equally likely."""
         expected, most = mean(bytes_), max(bytes_)
-        said = f"{words}{_cost(expected, most)}"
-        return Candidate(kind, tuple(places), expected, most, said, alignment, pad)
+        text = f"{words}{_cost(expected, most)}"
+        return Candidate(kind, tuple(places), expected, most, text, alignment, pad)
 
-    for alignment in (one for one in ALIGNMENTS if one > step):
+    for alignment in (larger for larger in ALIGNMENTS if larger > step):
         places = range(0, LINE, alignment)
         added = [-place % alignment for place in now]
         yield adding(added, "align", places, f"align {alignment}", alignment)
@@ -286,12 +286,12 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         yield adding(added, "align, pad", (pad,), f"align 64, pad {pad}", LINE, pad)
 
 
-def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
+def reencoded(loop: ScannedLoop, aligned: int, encoded: Encoded) -> Candidate:
     """Return another encoding as a change of a loop that is not moved."""
-    kind = "longer" if one.longer > 0 else "shorter"
-    words = f"{kind} encoding, {one.longer:+d} B"
+    kind = "longer" if encoded.longer > 0 else "shorter"
+    words = f"{kind} encoding, {encoded.longer:+d} B"
     places = tuple(shifted_offsets(loop.into, aligned))
-    return Candidate(kind, places, one.longer, one.longer, words, encoded=one)
+    return Candidate(kind, places, encoded.longer, encoded.longer, words, encoded=encoded)
 
 
 def by_hand(loop: ScannedLoop) -> bool:
@@ -503,31 +503,31 @@ def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> st
     return "; ".join(parts)
 
 
-def _how_fixed(one: Candidate, loop: ScannedLoop, alike: int, before: bytes) -> str:
+def _how_fixed(candidate: Candidate, loop: ScannedLoop, alike: int, before: bytes) -> str:
     file, _, line = loop.line.rpartition(":")
     if file.endswith(_COMPILED):
-        return _told(one, loop, alike, file)
+        return _told(candidate, loop, alike, file)
     here = f"the label of {file}:{line}" if file else f"the label at {loop.where}"
-    said = f"in assembly: {_written(one, loop, here, before)}"
-    if not file and one.kind in ("align", "routine"):
-        said += f"; of a compiler: {_told(one, loop, alike, '')}"
-    return said
+    text = f"in assembly: {_written(candidate, loop, here, before)}"
+    if not file and candidate.kind in ("align", "routine"):
+        text += f"; of a compiler: {_told(candidate, loop, alike, '')}"
+    return text
 
 
-def _written(one: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str:
-    power = one.alignment.bit_length() - 1
-    if one.kind == "routine":
-        return f"`.p2align {power}` before {loop.function}, {_bytes(one)} outside of it"
-    if one.encoded:
-        at = loop.address + one.encoded.at
-        return f"`{one.encoded.how}` at {at:#x}, {one.encoded.longer:+d} B"
+def _written(candidate: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str:
+    power = candidate.alignment.bit_length() - 1
+    if candidate.kind == "routine":
+        return f"`.p2align {power}` before {loop.function}, {_bytes(candidate)} outside of it"
+    if candidate.encoded:
+        at = loop.address + candidate.encoded.at
+        return f"`{candidate.encoded.how}` at {at:#x}, {candidate.encoded.longer:+d} B"
     entered = "executed where control falls into the loop"
-    if one.kind == "align":
-        return f"`.p2align {power}` before {here}, {_bytes(one)} of nops, {entered}"
-    nops = f".nops {one.pad}" if loop.isa == "x86_64" else _nops(one.pad // 4)
-    if one.kind == "align, pad":
-        return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(one)}, {entered}"
-    longer = taking(before, one.pad) if loop.isa == "x86_64" else ""
+    if candidate.kind == "align":
+        return f"`.p2align {power}` before {here}, {_bytes(candidate)} of nops, {entered}"
+    nops = f".nops {candidate.pad}" if loop.isa == "x86_64" else _nops(candidate.pad // 4)
+    if candidate.kind == "align, pad":
+        return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(candidate)}, {entered}"
+    longer = taking(before, candidate.pad) if loop.isa == "x86_64" else ""
     instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
     return f"`{nops}` before {here}, {entered}{instead}"
 
@@ -536,40 +536,41 @@ def _nops(count: int) -> str:
     return "nop" if count == 1 else f".rept {count}; nop; .endr"
 
 
-def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
+def _told(candidate: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
     if file.endswith(_RUST):
-        return _told_rustc(one)
+        return _told_rustc(candidate)
     unit = "the flags of its file"
     if file.endswith(_INCLUDED):
         unit = f"the flags of the file that includes {file}"
     elif file:
         unit = f"CFLAGS_{PurePosixPath(file).stem}.o"
-    if one.kind == "routine":
+    if candidate.kind == "routine":
         return (
-            f"`__attribute__((aligned({one.alignment})))` on {loop.written}(), {_bytes(one)}; or "
-            f"`-falign-functions={one.alignment}` in {unit}, which pads every function there"
+            f"`__attribute__((aligned({candidate.alignment})))` on {loop.written}(), "
+            f"{_bytes(candidate)}; or `-falign-functions={candidate.alignment}` in {unit}, "
+            "which pads every function there"
         )
     function = f"{loop.written}()" if loop.function else "its function"
     return (
-        f'`__attribute__((optimize("align-loops={one.alignment}")))` on {function}, '
-        f"{_bytes(one)}{_of_all(one, loop, alike)}; or `-falign-loops={one.alignment}` in {unit}, "
-        "which pads every loop there"
+        f'`__attribute__((optimize("align-loops={candidate.alignment}")))` on {function}, '
+        f"{_bytes(candidate)}{_of_all(candidate, loop, alike)}; or "
+        f"`-falign-loops={candidate.alignment}` in {unit}, which pads every loop there"
     )
 
 
-def _told_rustc(one: Candidate) -> str:
+def _told_rustc(candidate: Candidate) -> str:
     """Return the option of rustc, which aligns all of a crate."""
-    if one.kind == "routine":
-        flag = f"-Zmin-function-alignment={one.alignment}"
+    if candidate.kind == "routine":
+        flag = f"-Zmin-function-alignment={candidate.alignment}"
         every = "which pads every function there"
-        return f"`{flag}` (rustc nightly) for its crate, {_bytes(one)}, {every}"
-    flag = f"-Cllvm-args=--align-loops={one.alignment}"
-    return f"`{flag}` for its crate, {_bytes(one)} for this loop, which pads every loop there"
+        return f"`{flag}` (rustc nightly) for its crate, {_bytes(candidate)}, {every}"
+    flag = f"-Cllvm-args=--align-loops={candidate.alignment}"
+    return f"`{flag}` for its crate, {_bytes(candidate)} for this loop, which pads every loop there"
 
 
-def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
+def _of_all(candidate: Candidate, loop: ScannedLoop, alike: int) -> str:
     """Return the cost of aligning the function's other loops as well."""
-    most = one.alignment - 1
+    most = candidate.alignment - 1
     if not loop.function:
         return f" for this loop, and up to {most} B for each other one of that function"
     if alike == 1:
@@ -577,10 +578,10 @@ def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
     return f" for this loop, +{alike * most} B at most for all {alike} of the function"
 
 
-def _bytes(one: Candidate) -> str:
-    if one.expected == one.most:
-        return f"+{one.most} B"
-    return f"+{one.expected:.0f} B expected, +{one.most} B at most"
+def _bytes(candidate: Candidate) -> str:
+    if candidate.expected == candidate.most:
+        return f"+{candidate.most} B"
+    return f"+{candidate.expected:.0f} B expected, +{candidate.most} B at most"
 
 
 def _brings(fix: Fix) -> str:

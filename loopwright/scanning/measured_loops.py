@@ -140,8 +140,8 @@ def _both(own: Mapping[Any, Any], best: Mapping[Any, Any]) -> dict[str, Any]:
     """Join the measurements at both offsets."""
     pair = (own, best)
     times = own["cycles"] / best["cycles"]
-    share = sum(one["uncertainty"] / one["cycles"] for one in pair)
-    states = [one["status"] for one in pair]
+    share = sum(row["uncertainty"] / row["cycles"] for row in pair)
+    states = [row["status"] for row in pair]
     return {
         "measured": own["cycles"],
         "measured_best": best["cycles"],

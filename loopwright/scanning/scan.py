@@ -73,8 +73,8 @@ def _of_perf(path: Path) -> bytes:
     command = [perf, "script", "-i", str(path), "--hide-call-graph", "--show-mmap-events"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-        raise InputError(f"perf script cannot read {path}: {said[-1]}")
+        errors = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise InputError(f"perf script cannot read {path}: {errors[-1]}")
     return done.stdout
 
 

@@ -498,7 +498,7 @@ def _longest(good: "np.ndarray") -> tuple[int, int]:
         if len(begins):
             n = int(np.argmax(ends - begins))
             count = int(ends[n] - begins[n])
-            best = max(best, (start + 3 * int(begins[n]), count), key=lambda one: one[1])
+            best = max(best, (start + 3 * int(begins[n]), count), key=lambda run: run[1])
     return best
 
 
