@@ -35,7 +35,7 @@ void answer_meter(const struct meter *meter)
 {
 	char fingerprint[FACTS_FINGERPRINT];
 
-	/* Readings that are put behind those of another machine show by it. */
+	/* It reveals readings that were appended to those of another machine. */
 	facts_fingerprint(fingerprint);
 	json_string("fingerprint", fingerprint);
 	json_string("clock", meter->clock ? meter->clock->name : "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a meter is and what it read, as members of a JSON object. */
+/* A meter and its reading, as members of a JSON object. */
 #ifndef HARNESS_ANSWER_H
 #define HARNESS_ANSWER_H
 
@@ -7,10 +7,12 @@
 
 void answer_meter(const struct meter *meter);
 
-/* Cycles, and what of the samples went into them; no figures where the reading has none. */
+/* Cycles, and the samples that they are of; no figures where the reading has none. */
 void answer_reading(const struct reading *reading);
 
-/* How many samples were taken and left out, how slow those are, and whether that is two speeds. */
+/*
+ * The numbers of samples taken and left out, how slow those are, and whether there are two speeds.
+ */
 void answer_left_out(const struct reading *reading);
 
 /* A series as it was taken, in the words of a job to judge it. */

@@ -75,7 +75,7 @@ static uint64_t take(const struct cpu_state *out, enum role role)
 	return op->bits == 64 ? out->gpr[op->index] : (uint32_t)out->gpr[op->index];
 }
 
-/* Set the stack up at another place each time, with what earlier calls may have left below it. */
+/* Set the stack up at another address each time, with remains of earlier calls below it. */
 static void prepare_stack(void)
 {
 	top = stack.start + STACK_BYTES - FRAME - verdict->cases % STACKS * STACK_ALIGN;
@@ -83,7 +83,7 @@ static void prepare_stack(void)
 	memset(top - LEFT_BEHIND, 0x81 + verdict->cases % 64, LEFT_BEHIND);
 }
 
-/* A register that carries nothing holds anything, or nothing but zeros, or ones. */
+/* A register without an input holds any bits, or only zeros, or only ones. */
 static uint64_t anything(uint64_t seed)
 {
 	switch (verdict->cases % 8) {
@@ -109,7 +109,7 @@ static void prepare(const struct attempt *a, struct cpu_state *in)
 	give(in, ROLE_SRC, (uintptr_t)a->at[SIDE_SRC]);
 	give(in, ROLE_COUNT, a->count);
 	give(in, ROLE_SUM, a->sum);
-	/* Of an int that holds a byte the lowest bits count alone. */
+	/* Of an int that holds a byte, only the lowest bits count. */
 	give(in, ROLE_VALUE, a->value | anything(seed + ROLE_VALUE) << 8);
 }
 
@@ -135,7 +135,7 @@ static void check_registers(const struct cpu_state *in, const struct cpu_state *
 		verdict_fail("the caller's stack frame changed");
 }
 
-/* Check a count of bytes not done; returns how many bytes it claims to be done. */
+/* Check a count of bytes not done; returns the number of bytes that it reports as done. */
 static size_t check_uncopied(const struct attempt *a, uint64_t uncopied)
 {
 	size_t possible = effect_possible(job, a), want = a->count - possible;
@@ -189,7 +189,7 @@ static void check_found(const struct attempt *a, const struct cpu_state *out)
 			     found ? "at byte" : "nowhere in", length);
 }
 
-/* Hold a report of a fault to what can be accessed; returns whether other results count. */
+/* Check a reported fault against the accessible bytes; returns true if other results count. */
 static bool check_faulted(const struct attempt *a, const struct cpu_state *out)
 {
 	bool want = effect_faults(job, a);
@@ -234,7 +234,7 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 	}
 }
 
-/* Bytes that a call is to find arranged, and to leave so. */
+/* Bytes arranged for a call, which it has to leave unchanged. */
 struct arranged {
 	enum side side;
 	uint8_t *from;
@@ -259,7 +259,7 @@ static struct arranged arrange(struct attempt *a)
 	return (struct arranged){side, at - before, before + held + behind};
 }
 
-/* Hold what was arranged to be as it was, and undo it. */
+/* Check that the arranged bytes are unchanged, and restore them. */
 static void check_arranged(const struct attempt *a, const struct arranged *arranged)
 {
 	const struct arena *arena = &buffers->side[arranged->side];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One call of a routine under test, with all that is checked about it. */
+/* One call of a routine under test, with all checks of it. */
 #ifndef HARNESS_ATTEMPT_H
 #define HARNESS_ATTEMPT_H
 
@@ -11,7 +11,7 @@ struct arena;
 /* Prepare to attempt a job; call once a process. */
 void attempt_init(const struct job *job, struct verdict *verdict);
 
-/* Place both sides of attempts here from now on. */
+/* From now on place both sides of attempts here. */
 void attempt_use(const struct buffers *buffers);
 const struct arena *attempt_side(enum side side);
 uint8_t attempt_value(void); /* that this memory is made for a search of */

@@ -23,7 +23,7 @@
 #define WATCHDOG_SECONDS 20   /* of wall time, for all */
 #define SETTLING 8
 
-/* What the block's process says; nothing in it is trusted. */
+/* The answer of the block's process; nothing in it is trusted. */
 struct outcome {
 	struct workspace room;
 	uint64_t times[BOTH];
@@ -45,7 +45,7 @@ struct work {
 	double seconds; /* that all of it took */
 };
 
-/* Whether other pointers are still to be tried. */
+/* True if other pointers are still to be tried. */
 static bool is_first_step(const struct work *w)
 {
 	return w->step == block_steps[0] && block_steps[1];
@@ -66,7 +66,7 @@ static void look_for_misalignment(struct outcome *outcome)
 	outcome->misaligned = block_signal_misaligned();
 }
 
-/* Run until no page is touched for the first time; false where that does not come. */
+/* Run until no new page is touched; false if that does not happen. */
 static bool settle(struct outcome *outcome)
 {
 	for (int i = 0; i < SETTLING; i++) {
@@ -85,8 +85,8 @@ static bool settle(struct outcome *outcome)
 }
 
 /*
- * The long one fills two bursts, the short one repeats as often in the same sample: what a burst
- * takes besides, to go to the block's side and back, is the same in both.
+ * The long code fills two bursts, the short one repeats as often in the same sample: the overhead
+ * of a burst, for entering and leaving the block, is the same in both.
  */
 static void measure(const struct work *w)
 {
@@ -145,7 +145,7 @@ static void work(void *data)
 	measure(w);
 }
 
-/* Whether a reading can be one: the block's process may have written anything. */
+/* True if a reading is plausible: the block's process may have written anything. */
 static bool sound(const struct outcome *o)
 {
 	const struct reading *r = &o->room.reading;
@@ -155,7 +155,7 @@ static bool sound(const struct outcome *o)
 	       o->times[LONG] > o->times[SHORT];
 }
 
-/* Say which two speeds there are, if there are two, behind the reason of a refusal. */
+/* Append the two speeds, if there are two, to the reason of a refusal. */
 static void name_speeds(struct outcome *o)
 {
 	const struct reading *r = &o->room.reading;
@@ -168,7 +168,7 @@ static void name_speeds(struct outcome *o)
 			 r->speed[1] * one);
 }
 
-/* Say why there is no figure, or nothing. What the block's process wrote ends somewhere. */
+/* Return the reason for no figure, or "". Text from the block's process is terminated first. */
 static const char *refusal(struct outcome *o)
 {
 	o->refused[sizeof(o->refused) - 1] = 0;
@@ -178,7 +178,7 @@ static const char *refusal(struct outcome *o)
 		return o->refused;
 	if (!sound(o))
 		return "its process answered what cannot be";
-	/* A slope that cannot be is none of the block's doing. */
+	/* An impossible slope is no property of the block. */
 	o->disturbed = !o->room.reading.median;
 	return o->disturbed ? "more of it takes no longer" : "";
 }

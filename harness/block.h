@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Measure a block of code that nobody vouches for. */
+/* Measure a block of untrusted code. */
 #ifndef HARNESS_BLOCK_H
 #define HARNESS_BLOCK_H
 

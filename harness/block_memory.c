@@ -71,7 +71,9 @@ int block_memory_pages(void)
 
 uint8_t *block_memory_code(const uint8_t *code, size_t bytes, char *why, size_t size)
 {
-	/* Room of 4 GiB, of which the code has a page in the middle: all that it can name. */
+	/*
+	 * A range of 4 GiB, all that the code can address relatively, with the code in the middle.
+	 */
 	static const uint64_t widths[] = {0x3fff, 0x3f};
 	uint64_t dice[2];
 

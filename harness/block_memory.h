@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory under every address that a block touches: a few pages again and again, so that L1 holds
- * it. */
+/* Memory at every address that a block touches: the same few pages, so that they fit in L1. */
 #ifndef HARNESS_BLOCK_MEMORY_H
 #define HARNESS_BLOCK_MEMORY_H
 
@@ -13,19 +12,19 @@
 #define BLOCK_PAGES 32
 
 /*
- * Pages that there are; with more in use, some are the same. AMD's first-level caches find the way
- * by the linear address: a line that is used under two of them misses each time. All of them fit
- * the smallest L1.
+ * The number of distinct pages; with more in use, some are the same. AMD's first-level caches
+ * predict the way from the linear address: a line used at two linear addresses misses each time.
+ * All pages fit the smallest L1.
  */
 #define BLOCK_DISTINCT 6
 
-/* Make the pages, which hold what a job says; -1 and why where the system refuses. */
+/* Make the pages with the content of a job; -1 with the reason in why if the system refuses. */
 int block_memory_open(const struct job *job, char *why, size_t size);
 
-/* Map one of them at the page that an address lies in; NULL, or why not. For signal handlers. */
+/* Map one of them at the page of an address; returns NULL or the reason. For signal handlers. */
 const char *block_memory_map(uintptr_t address);
 
-/* How many pages are mapped. */
+/* The number of mapped pages. */
 int block_memory_pages(void);
 
 /* Map code executable at a random address, far from all else; NULL with the reason in why. */

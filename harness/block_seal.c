@@ -22,7 +22,7 @@
 #define CPU_SECONDS 20
 #define ADDRESS_SPACE (1 << 28)
 
-/* What is still called while a block is run and measured. */
+/* System calls that are still needed while a block is run and measured. */
 static const int always[] = {
     SYS_rt_sigreturn,  SYS_exit_group,	    SYS_mmap,	SYS_munmap, SYS_setitimer,
     SYS_clock_gettime, SYS_clock_nanosleep, SYS_getcpu, SYS_read,   -1};
@@ -60,8 +60,8 @@ static uint32_t high(uintptr_t address)
 #define TRAP BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
 
 /*
- * The block's code has 4 GiB for itself, so the upper half of the instruction pointer says who
- * calls. Signal handlers return, and clocks are read, through the vDSO.
+ * The block's code has 4 GiB for itself, so the upper half of the instruction pointer identifies
+ * the caller. Signal handlers return, and clocks are read, through the vDSO.
  */
 static unsigned short write_filter(struct sock_filter *filter)
 {

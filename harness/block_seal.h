@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shut a process in before it runs code that nobody vouches for. */
+/* Seal a process before it runs untrusted code. */
 #ifndef HARNESS_BLOCK_SEAL_H
 #define HARNESS_BLOCK_SEAL_H
 
@@ -9,9 +9,9 @@
 void block_seal_files(void);
 
 /*
- * Limit what this process may use, and its system calls to those that the harness itself still
- * makes, from its own code: any other raises SIGSYS. Returns 0; 1 where the system has no such
- * filter; -1 and why where it refuses.
+ * Limit the resources of this process, and its system calls to those that the harness itself still
+ * makes, from its own code: any other raises SIGSYS. Returns 0; 1 if the system has no such filter;
+ * -1 with the reason in why if it refuses.
  */
 int block_seal(char *why, size_t size);
 

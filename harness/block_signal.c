@@ -37,7 +37,7 @@ static bool in_code(uintptr_t address)
 	return address >= code && address < code + code_bytes;
 }
 
-/* A page that is not there, as opposed to an address that cannot be, or is not to be touched. */
+/* A missing page, as opposed to an invalid address or one without permission. */
 static bool is_page_fault(const siginfo_t *info)
 {
 	return info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR;

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where it goes why a block ended before its time, and the byte from its entry at which it stood.
+/*
+ * The buffer for the reason of a block's early end, and the byte from its entry where it stopped.
  */
 struct block_end {
 	char *why;
@@ -16,7 +17,7 @@ struct block_end {
 };
 
 /*
- * Catch every signal that the code at start can raise, on a stack of its own. One that ends the
+ * Catch every signal that the code at start can raise, on a separate stack. A signal that ends the
  * block, which is entered at entry, ends the process.
  */
 void block_signal_open(const uint8_t *start, size_t bytes, const uint8_t *entry,
@@ -26,8 +27,8 @@ void block_signal_open(const uint8_t *start, size_t bytes, const uint8_t *entry,
 void block_signal_within(double seconds);
 
 /*
- * What happens to a block that touches more than the distinct pages (lenient: it goes to
- * block_leave), and to one that makes a misaligned access while its flags forbid it.
+ * The handling of a block that touches more than the distinct pages (lenient: it jumps to
+ * block_leave), and of one that makes a misaligned access while its flags forbid it.
  */
 void block_signal_lenient(bool lenient);
 bool block_signal_overflowed(void);

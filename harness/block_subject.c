@@ -92,7 +92,7 @@ static double seconds_for(uint64_t repetitions)
 	return clock_seconds() - began;
 }
 
-/* The quickest of some repetitions of the long code, without what a call takes besides. */
+/* The shortest time of some repetitions of the long code, without the overhead of a call. */
 static double seconds_of_one(void)
 {
 	double once = INFINITY, more = INFINITY;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The two codes that a block is measured by: a few copies and more, or a loop of a few iterations.
+/*
+ * The two codes that measure a block: few and more copies, or a loop with few and more iterations.
  */
 #ifndef HARNESS_BLOCK_SUBJECT_H
 #define HARNESS_BLOCK_SUBJECT_H
@@ -22,12 +23,11 @@ bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t ste
 void block_run_short(uint64_t repetitions);
 void block_run_long(uint64_t repetitions);
 
-/* Find iteration counts, at most so many, that fill a repetition, but whose memory fits the pages.
- */
+/* Find iteration counts, up to a limit, that fill a repetition and whose memory fits the pages. */
 void block_choose_iterations(const uint64_t most[BOTH]);
 uint64_t block_iterations(int which);
 
-/* Whether a repetition of the long one takes longer than it should. */
+/* True if a repetition of the long code takes longer than it should. */
 bool block_is_long(void);
 
 #endif

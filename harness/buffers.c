@@ -40,7 +40,7 @@ void buffers_close(struct buffers *buffers)
 	}
 }
 
-/* What sums are tried on: any bytes, ones and zeros alone, and what brings carries. */
+/* The patterns for sums: any bytes, only ones, only zeros, and words that produce carries. */
 static uint8_t sum_byte(int fill, size_t at)
 {
 	switch (fill) {
@@ -63,7 +63,7 @@ static uint8_t sum_byte(int fill, size_t at)
 	}
 }
 
-/* The value that is looked for in memory of a pattern. */
+/* The value to search for in memory of a pattern. */
 static uint8_t value_of(const struct job *job, int fill)
 {
 	static const uint8_t values[] = {0x41, 0, 0xff, 0x80, 1, 0x7f};
@@ -71,7 +71,7 @@ static uint8_t value_of(const struct job *job, int fill)
 	return job->in[ROLE_VALUE].bits ? values[fill] : 0;
 }
 
-/* What does not have the value: any bytes, and those that tricks with carries take for it. */
+/* Bytes other than the value: any bytes, and those that carry tricks mistake for it. */
 static uint8_t searched_byte(const struct job *job, int fill, size_t at)
 {
 	static const uint8_t tricky[] = {1, 0x80, 0x81, 0xff, 0x7f, 2, 0xfe, 1};
@@ -96,7 +96,7 @@ int buffers_patterns(const struct job *job)
 	return job->effect == EFFECT_CHECKSUM ? 8 : 6;
 }
 
-/* What is moved: any low bytes, and what code may take for a special case. */
+/* The bytes to move: any low bytes, and those that code may treat as a special case. */
 static uint8_t moved_byte(int fill, size_t at)
 {
 	static const char text[] = "A user wrote this, and GET / HTTP/1.1 follows.\r\n";
@@ -118,7 +118,7 @@ static uint8_t moved_byte(int fill, size_t at)
 	}
 }
 
-/* What a destination holds before: nothing that may be left there, as far as a rule can say so. */
+/* The initial bytes of a destination: none that a correct call may leave there, where possible. */
 static uint8_t left_byte(const struct job *job, int fill, size_t at)
 {
 	bool clears = job->effect == EFFECT_CLEAR;
@@ -152,7 +152,7 @@ void buffers_fill(struct buffers *buffers, const struct job *job, int fill)
 		memcpy(buffers->side[s].start, buffers->held[s], buffers->side[s].size);
 	}
 	buffers->value = value_of(job, fill);
-	/* A store to the source faults, also one of what is there already. */
+	/* A store to the source faults, also one of the same bytes. */
 	if (job->effect != EFFECT_SCAN &&
 	    mprotect(buffers->side[SIDE_SRC].start, buffers->side[SIDE_SRC].size, PROT_READ)) {
 		perror("mprotect");
@@ -172,7 +172,7 @@ static void check_outside(const struct buffers *g, const uint8_t *from, const ui
 			verdict_fail("dst byte %td is written, outside the destination", ahead + i);
 }
 
-/* Bytes around a destination that are looked at: a source that overlaps it is among them. */
+/* The checked bytes around a destination: they include a source that overlaps it. */
 static size_t zone_of(const struct attempt *a)
 {
 	return ZONE + (a->overlapped ? a->bytes[SIDE_DST] : 0);

@@ -27,7 +27,9 @@
 #define FEW 40	  /* bytes up to which what overlaps, or differs, meets a fault at every one */
 #define STRIDE 61 /* bytes between the fault positions of large sizes */
 
-/* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
+/*
+ * Offsets from a 64-byte line, and bytes before a page end, in addition to the alignments 0 to 15.
+ */
 static const uint8_t line_offsets[] = {16, 24, 31, 32, 33, 40, 47, 48, 55, 56, 57, 60, 61, 62, 63};
 static const uint8_t page_distances[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64};
 
@@ -35,7 +37,7 @@ static const uint8_t page_distances[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32
 #define LARGE_SIZES (sizeof(large_sizes) / sizeof(*large_sizes))
 #define EDGES (LINE_OFFSETS + sizeof(page_distances))
 
-/* Beyond the sizes that are tried in full: paths that only these take. */
+/* Beyond the sizes that are tried in full: paths that only larger sizes take. */
 static const size_t large_sizes[] = {777, 1024, 2049, 4096};
 
 static const struct job *job;
@@ -54,7 +56,7 @@ static uint8_t *first(enum side side)
 	return attempt_side(side)->start;
 }
 
-/* Place a whole buffer at an alignment; ALIGNMENTS itself is flush with the guard behind it. */
+/* Place a whole buffer at an alignment; ALIGNMENTS itself means flush with the guard after it. */
 static void align(enum side side, size_t alignment)
 {
 	size_t bytes = next_case.attempt.bytes[side];
@@ -106,7 +108,7 @@ static void edges(enum side side)
 	}
 }
 
-/* Flush with the guard before, and with the guard behind, so that no byte beyond can be read. */
+/* Flush with the guard before, and with the guard after, so that no byte beyond can be read. */
 static void flush(enum side side)
 {
 	size_t last = next_case_uses(!side) ? ALIGNMENTS : job->effect == EFFECT_SCAN ? 2 : 0;
@@ -219,7 +221,7 @@ static void overlapped_faults(void)
 	next_case.attempt.overlapped = false;
 }
 
-/* The last byte that can be accessed on one side differs, or the one behind it would. */
+/* The last accessible byte of one side differs, or the byte after it would. */
 static void differences_at_faults(enum side side)
 {
 	size_t size = next_case.attempt.bytes[side];
@@ -306,7 +308,7 @@ static size_t most_records(void)
 	return most < job->max_size ? most : job->max_size;
 }
 
-/* What calls of every size leave is looked at in memory that fits into the first cache. */
+/* The results of calls of every size are checked in memory that fits in L1. */
 static void small(int fill)
 {
 	struct buffers buffers = buffers_open(SIDE_BYTES, ARENA_GUARD);
@@ -323,7 +325,7 @@ static void small(int fill)
 	buffers_close(&buffers);
 }
 
-/* Contents that code may tell from others, and carries, take no more than a few alignments. */
+/* Contents that code may treat specially, and carries, are tried at a few alignments only. */
 static void other_values(int fill)
 {
 	struct buffers buffers = buffers_open(SIDE_BYTES, ARENA_GUARD);
@@ -342,7 +344,9 @@ static void other_values(int fill)
 	buffers_close(&buffers);
 }
 
-/* The sizes and alignments that the code names, each with each, one of the three beside it. */
+/*
+ * The sizes and alignments that the code names, all combinations, with one of the three off by one.
+ */
 static void named(void)
 {
 	static const int beside[][SIDES + 1] = {{0, 0, 0},  {1, 0, 0}, {-1, 0, 0}, {0, 1, 0},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Loops of CHAIN_LENGTH instructions an iteration; loops.h has what they cost. */
+/* Loops of CHAIN_LENGTH instructions an iteration; loops.h has their cycles. */
 #ifndef HARNESS_CHAINS_H
 #define HARNESS_CHAINS_H
 
@@ -17,13 +17,13 @@ void chain_multiply(uint64_t iterations);
 void chain_load(uint64_t iterations);
 
 /*
- * Independent instructions that one kind of unit limits. Loads are of the words of one line by
- * turns, for some cores serve one word less often; stores are of one word.
+ * Independent instructions limited by one kind of unit. Loads are of the words of one line in turn,
+ * because some cores load a single word at a lower rate; stores are of one word.
  */
 void stream_load(uint64_t iterations);
 void stream_store(uint64_t iterations);
 
-/* What does nothing: as many a cycle as the front end and dispatch let through. */
+/* Nops: as many a cycle as front end and dispatch allow. */
 void stream_nop(uint64_t iterations);
 
 /* A loop of two instructions, entered CHAIN_LENGTH times an iteration: a taken branch each. */

@@ -25,7 +25,7 @@ void check_seal(const uint8_t *code, size_t size)
 	};
 	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
 
-	/* Code in both halves of 4 GiB: once in a million runs, which then is looked at less. */
+	/* Code in two ranges of 4 GiB: once in a million runs, which is then guarded less. */
 	if (from >> 32 != to >> 32)
 		return;
 	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

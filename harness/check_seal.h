@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Keep a routine that is checked from the system. */
+/* Keep a routine under test from system calls. */
 #ifndef HARNESS_CHECK_SEAL_H
 #define HARNESS_CHECK_SEAL_H
 

@@ -45,7 +45,7 @@ int child_run(void (*run)(void *), void *data, int seconds, char *why, size_t si
 	sigset_t ended;
 	pid_t child;
 
-	/* Blocked, the signal that a child ended is kept until it is waited for. */
+	/* While it is blocked, the signal of a child's end stays pending until sigtimedwait(). */
 	sigemptyset(&ended);
 	sigaddset(&ended, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ended, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Run a function in a process of its own, so that what it runs cannot harm this one. */
+/* Run a function in a separate process, so that its code cannot harm this one. */
 #ifndef HARNESS_CHILD_H
 #define HARNESS_CHILD_H
 
@@ -10,8 +10,8 @@ void *child_share(size_t size);
 void child_unshare(void *memory, size_t size);
 
 /*
- * Call run(data) in a child that is killed after so many seconds. Returns 0 where it ended by
- * itself with exit code 0; else -1 and what became of it in why.
+ * Call run(data) in a child that is killed after so many seconds. Returns 0 if it ended by itself
+ * with exit code 0; else -1 with its outcome in why.
  */
 int child_run(void (*run)(void *), void *data, int seconds, char *why, size_t size);
 

@@ -41,7 +41,7 @@ static int open_group(void)
 	return -1;
 }
 
-/* Why the page does not let the cycles be read, or NULL. */
+/* The reason why the page does not allow reading cycles, or NULL. */
 static const char *hindrance(void)
 {
 	if (!page->cap_user_rdpmc)

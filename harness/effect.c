@@ -101,7 +101,9 @@ size_t effect_differ(uint64_t twist, size_t size)
 	return (n % 5 == 2 ? n / 5 : mix(n)) % size;
 }
 
-/* Behind the first byte that differs others differ the other way, but for calls with that alone. */
+/*
+ * After the first different byte, others differ with the other sign, except in calls with only one.
+ */
 static void arrange_comparison(struct attempt *a)
 {
 	uint8_t *dst = a->at[SIDE_DST];

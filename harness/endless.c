@@ -47,7 +47,7 @@ static uint8_t *open_room(const struct job *job, int fill)
 	return at;
 }
 
-/* The sum of so many bytes, of which each block has the same. */
+/* The sum of so many bytes, in which all blocks are equal. */
 static uint64_t sum_of(const uint8_t *block, size_t count)
 {
 	return count / BLOCK * checksum_add(block, BLOCK) + checksum_add(block, count % BLOCK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sums of more bytes than there are: the same ones are mapped again and again. */
+/* Sums of more bytes than there is memory: the same pages are mapped repeatedly. */
 #ifndef HARNESS_ENDLESS_H
 #define HARNESS_ENDLESS_H
 

@@ -13,7 +13,7 @@
 #define MOST 8192 /* characters of a file: the CPU flags of /proc/cpuinfo are the longest */
 #define MACHINE_ID "/etc/machine-id"
 
-/* FNV-1a, 64 bits: tells machines apart and does not give away what it was made of. */
+/* FNV-1a, 64 bits: distinguishes machines without revealing its inputs. */
 static uint64_t hash(uint64_t so_far, const char *text)
 {
 	for (; *text; text++)

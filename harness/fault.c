@@ -38,7 +38,7 @@ static const char *signal_name(int number)
 	}
 }
 
-/* Write what an address is to the attempt, e.g. "dst byte 12". */
+/* Write an address in terms of the attempt, e.g. "dst byte 12". */
 static void name_address(char *text, size_t size, uintptr_t address)
 {
 	static const char *const names[] = {"dst", "src"};
@@ -53,7 +53,10 @@ static void name_address(char *text, size_t size, uintptr_t address)
 	snprintf(text, size, "address %#lx, in neither buffer", (unsigned long)address);
 }
 
-/* Whether what a stray pointer names was left alone: where it is no address no fault says which. */
+/*
+ * True if the target of a stray pointer was not accessed; a fault at a non-canonical pointer has no
+ * address.
+ */
 static bool beside_stray(uintptr_t address, const siginfo_t *info)
 {
 	uintptr_t from = (uintptr_t)expected->at[SIDE_DST];
@@ -62,7 +65,7 @@ static bool beside_stray(uintptr_t address, const siginfo_t *info)
 	return info->si_code != SI_KERNEL && (!there || address < STRAY_BORDER);
 }
 
-/* Say whether an attempt may fault at an address of a side: where it cannot be accessed. */
+/* True if an attempt may fault at an address of a side: it is inaccessible. */
 static bool may_fault(enum side side, uintptr_t address)
 {
 	enum side memory = expected->overlapped ? SIDE_DST : side;

@@ -106,7 +106,9 @@ static bool read_point(struct job *job, char **word)
 	    !job_number(word[3], &point.src_align) || !job_number(word[4], &point.skew) || !word[5])
 		return false;
 	point.cold = !strcmp(word[5], "cold");
-	/* The skew places the source: it must say the same of a line as its alignment. */
+	/*
+	 * The skew determines the source's address: it must agree with its alignment modulo a line.
+	 */
 	if ((!point.cold && strcmp(word[5], "hot")) ||
 	    (point.dst_align - point.src_align - point.skew) % 64)
 		return false;

@@ -67,8 +67,8 @@ struct field {
 };
 
 /*
- * One measurement: a call with count (bytes, or records) at these alignments; skew is
- * (dst - src) mod 4096. cold: the buffers are in no cache.
+ * One measurement: a call with count (bytes, or records) at these alignments; skew is (dst - src)
+ * mod 4096. cold: the buffers are not in any cache.
  */
 struct point {
 	size_t count;
@@ -125,13 +125,13 @@ struct job {
 };
 
 /*
- * Read the next job. Returns 1 with a job, 0 at the end of the input, -1 with a message in why
- * where a job is wrong; reading can then go on with the job that follows.
+ * Read the next job. Returns 1 with a job, 0 at the end of the input, -1 with a message in why if a
+ * job is wrong; reading can then continue with the next job.
  */
 int job_read(FILE *from, struct job *job, char *why, size_t size);
 void job_free(struct job *job);
 
-/* Say what a job that was read whole lacks, or NULL. */
+/* Return the missing part of a completely read job, or NULL. */
 const char *job_lacks(const struct job *job);
 
 #endif

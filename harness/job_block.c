@@ -26,7 +26,7 @@ static bool read_register(const char *name, int *index)
 	return true;
 }
 
-/* A register, and what it starts with where that is not the number of iterations itself. */
+/* A register, and its initial value unless that is the number of iterations itself. */
 static bool read_counter(struct job *job, char **word)
 {
 	if (!read_register(word[1], &job->counter))
@@ -56,7 +56,7 @@ static bool read_memory(struct job *job, const char *value)
 	return true;
 }
 
-/* A word of memory that holds something else than the others; they are to be set before it. */
+/* A word of memory with a value of its own; the default has to be set before it. */
 static bool read_word(struct job *job, char **word)
 {
 	size_t index;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a job must have. */
+/* The parts that a job must have. */
 #include "common/gauge.h"
 #include "common/replay.h"
 #include "effect.h"

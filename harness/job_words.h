@@ -8,7 +8,7 @@
 /* Read a number, decimal or hexadecimal; false for anything else. */
 bool job_number(const char *text, size_t *value);
 
-/* Read a line that blocks alone have; false for any other. */
+/* Read a line that only blocks have; false for any other. */
 bool job_block_line(struct job *job, char **word);
 
 #endif

@@ -13,7 +13,7 @@ void json_number(const char *key, double value);
 /* A number that is given in millionths. */
 void json_millionths(const char *key, uint64_t value);
 void json_null(const char *key);
-/* An object that is a member of the one open, or an item of the array that is open. */
+/* An object that is a member of the open one, or an item of the open array. */
 void json_object_open(const char *key);
 void json_item_open(void);
 void json_object_close(void);

@@ -25,7 +25,7 @@ static void whole(enum side side, size_t alignment)
 		      next_case.attempt.bytes[side]);
 }
 
-/* Faults behind these bytes: at the ends, in the middle, and where 16 bits end. */
+/* Faults after these bytes: at the ends, in the middle, and at the limit of 16 bits. */
 static void faults(enum side side)
 {
 	size_t bytes = next_case.attempt.bytes[side];

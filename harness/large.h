@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Calls of many bytes: around every power of two up to more than 32 bits hold. */
+/* Calls of many bytes: around every power of two, up to more than 32 bits. */
 #ifndef HARNESS_LARGE_H
 #define HARNESS_LARGE_H
 

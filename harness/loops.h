@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The loops whose cost is known: one list an ISA. */
+/* The loops of known cycles, one list per ISA. */
 #ifndef HARNESS_LOOPS_H
 #define HARNESS_LOOPS_H
 
@@ -7,7 +7,7 @@
 #include "common/known.h"
 #include "meter.h"
 
-/* What this ISA's loops cost on the core that this is, the required ones first; and how many. */
+/* The known cycles of this ISA's loops on this core, the required ones first; and their number. */
 const struct known *loops_known(unsigned int *count);
 
 #define LOOPS_CHAIN 1000   /* parts in a million that a latency may be off */

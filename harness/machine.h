@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What differs between the ISAs: registers, and calls into code under test. */
+/* The parts that differ between ISAs: registers, and calls into code under test. */
 #ifndef HARNESS_MACHINE_H
 #define HARNESS_MACHINE_H
 
@@ -25,31 +25,36 @@ extern const uint8_t machine_padding;	 /* a byte that as code raises a signal */
 int machine_register(const char *name, struct operand *reg);
 const char *machine_register_name(int index);
 
-/* Say key and value of each register that identifies the CPU; the same on all of its cores. */
+/* Report key and value of each register that identifies the CPU, equal on all of its cores. */
 void machine_identify(void (*say)(void *data, const char *key, const char *value), void *data);
 
-/* Prepare vector registers with known values; -1 and why where the CPU cannot be checked. */
+/*
+ * Prepare vector registers with known values; -1 with the reason in why if the CPU cannot be
+ * checked.
+ */
 int machine_init(char *why, size_t size);
 
 /*
- * Load every register from in and the known values into the vector registers, call entry, and
- * save every register to out. Where the ISA needs registers for the call itself, in is changed to
- * what they held at entry.
+ * Load every register from in and the known values into the vector registers, call entry, and save
+ * every register to out. If the ISA needs registers for the call itself, in gets their values at
+ * entry.
  */
 void machine_call(struct cpu_state *in, struct cpu_state *out, uintptr_t entry);
 
-/* Name a register of those beside the general-purpose ones that the last call changed, or NULL. */
+/* The name of a register, not a general-purpose one, that the last call changed, or NULL. */
 const char *machine_vector_changed(void);
 
-/* Say what is wrong with the flags after a call, or NULL. */
+/* The error in the flags after a call, or NULL. */
 const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_state *out,
 				bool may_change);
 
-/* How an instruction changes the access to user memory: 1 opens it, -1 closes it, 0 neither. */
+/*
+ * The effect of an instruction on the access to user memory: 1 opens it, -1 closes it, 0 neither.
+ */
 enum { MACHINE_GATE_BYTES = 3 };
 int machine_gate(const uint8_t *code, size_t size);
 
-/* Write memory back and drop it from all caches; it has left them once machine_flushed returns. */
+/* Write memory back and evict it from all caches; that is complete once machine_flushed returns. */
 void machine_flush(uintptr_t from, size_t size);
 void machine_flushed(void);
 

@@ -68,7 +68,7 @@ static void run_job(const struct job *job)
 	json_close();
 }
 
-/* Jobs to measure that came in a row, whose points take turns. */
+/* Successive jobs to measure, whose points take turns. */
 struct row {
 	struct job jobs[MEASURE_POINTS];
 	size_t count;

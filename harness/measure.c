@@ -31,7 +31,7 @@ static void work(void *data)
 	struct work *w = data;
 	const struct job *job = w->job;
 	struct reading *r = &w->room->reading;
-	/* The caller stands behind the code, on a line of its own. */
+	/* The caller is after the code, on a separate line. */
 	size_t gap = (job->offset + job->code_size + 127) / 64 * 64 - job->offset, used;
 	uint8_t *blob = malloc(gap + CALLER_BYTES), *caller, *code;
 	struct placement placement;
@@ -88,7 +88,7 @@ static void print(const struct work *w)
 	json_close();
 }
 
-/* Have a point take its turn; false where it needs no other. */
+/* Measure a point's turn; false if it needs no other. */
 static bool take_turn(struct work *w)
 {
 	struct reading *r = &w->room->reading;
@@ -111,7 +111,7 @@ static void wait_until(double when)
 		usleep(left * 1e6);
 }
 
-/* Take a turn of each point that needs one, until none does. */
+/* Measure a turn of each point that needs one, until none does. */
 static void take_turns(struct work *works, size_t count)
 {
 	bool again[MEASURE_POINTS];
@@ -138,7 +138,7 @@ void measure_points(const struct task *tasks, size_t count, struct meter *meter)
 	for (size_t i = 0; i < count; i++) {
 		const struct point *point = &tasks[i].job->points[tasks[i].point];
 
-		/* Buffers in no cache are many; where they lie is a part of the figure. */
+		/* Cold buffers are many; their addresses affect the figure. */
 		works[i] = (struct work){.job = tasks[i].job,
 					 .point = point,
 					 .meter = meter,

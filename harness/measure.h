@@ -15,8 +15,8 @@ struct task {
 };
 
 /*
- * Measure so many points, at most MEASURE_POINTS, in processes of their own; prints a line of JSON
- * for each. Their samples are taken in turns: a speed that changes slowly shows in a reading.
+ * Measure so many points, at most MEASURE_POINTS, in separate processes; prints a line of JSON for
+ * each. Their samples are taken in turns, so that a slowly changing speed is visible in a reading.
  */
 void measure_points(const struct task *tasks, size_t count, struct meter *meter);
 

@@ -29,7 +29,7 @@ static uint64_t burst(const struct meter *meter, const struct code *code, uint64
 	return took > meter->overhead ? took - meter->overhead : 1;
 }
 
-/* Run code once, so that finding it and its page is not part of a burst; cheap in many. */
+/* Run code once, so that fetching it and its translation is not part of a burst. */
 static void fetch(const struct code *code, uint64_t times)
 {
 	if (times >= MANY && !code->prepare)
@@ -89,7 +89,7 @@ static uint64_t instructions(const struct meter *meter)
 	return meter->clock->instructions ? meter->clock->instructions() : 0;
 }
 
-/* How many slices to take, where the plan asks for some: what is prepared, is for a whole burst. */
+/* The number of slices, if the plan asks for some; prepared code needs a whole burst. */
 static unsigned int slices_of(const struct plan *plan)
 {
 	unsigned int most = plan->slices / plan->targets;
@@ -114,9 +114,10 @@ static uint64_t slice(const struct meter *meter, const struct code *code, uint64
 }
 
 /*
- * Take a sample whose calibrations, canaries and targets are timed by turns, so that all see the
- * same speeds of a core that changes its own. The first and the last calibration count half. Each
- * second one is in `before`, others are in `behind`: these differ by what hits one of them.
+ * Take a sample whose calibrations, canaries and targets are timed alternately, so that all see the
+ * same speeds of a core that changes its own. The first and the last calibration count half. Every
+ * second one is added to `before`, the others to `behind`: a disturbance of one of them makes these
+ * differ.
  */
 static void take_slices(struct meter *meter, const struct plan *plan, unsigned int slices,
 			struct sample *s)
@@ -160,7 +161,7 @@ static bool take(void *data, const struct plan *plan, bool first, struct sample 
 	}
 	if (code->prepare)
 		code->prepare(code->data, plan->times);
-	/* Neighbours share a calibration, unless something was done between them. */
+	/* Adjacent samples share a calibration, unless something was done between them. */
 	s->before = first || code->prepare ? calibrate(meter, plan->calibrations) : meter->behind;
 	before = meter->clock->disturbed();
 	s->canary[0] = sing(meter, &canary[0]);
@@ -177,7 +178,7 @@ static bool take(void *data, const struct plan *plan, bool first, struct sample 
 	return true;
 }
 
-/* Whether anything can be measured; else the reading says why not. */
+/* True if measuring is possible; else the reading has the reason. */
 static bool usable(const struct meter *meter, struct reading *r)
 {
 	memset(r, 0, sizeof(*r));
@@ -243,8 +244,8 @@ static uint64_t divisor(uint64_t a, uint64_t b)
 }
 
 /*
- * Ticks that leaving a loop takes, whose end no predictor knows: two slices have it twice. Each
- * pair stands around a slice as long as both, for the core may change its speed.
+ * The ticks for leaving a loop, which is mispredicted: two slices have it twice. Each pair is
+ * around a slice as long as both, because the core may change its speed.
  */
 static uint64_t ends(const struct meter *meter)
 {
@@ -261,7 +262,7 @@ static uint64_t ends(const struct meter *meter)
 	return integers_quantile(more, ENDS, 50);
 }
 
-/* Find the smallest step of the clock, how fast it ticks and what reading it takes. */
+/* Find the smallest step of the clock, its rate, and the cost of reading it. */
 static void probe(struct meter *meter)
 {
 	uint64_t step = 0, empty = ~0ull, last = meter->clock->begin(), first = last;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Cycles of code that runs again and again, in user space: common/gauge.h by a clock of ours. */
+/* Cycles of repeated code in user space: common/gauge.h with the clocks of clock.h. */
 #ifndef HARNESS_METER_H
 #define HARNESS_METER_H
 
 #include "clock.h"
 #include "common/gauge.h"
 
-/* Code that repeats something so many times, and what is to be done before each burst. */
+/* Code that repeats something so many times, and the preparation of each burst. */
 struct code {
 	void (*run)(uint64_t times);
 	void (*prepare)(const void *data, uint64_t times); /* or NULL */
@@ -25,22 +25,22 @@ struct meter {
 	char passed_over[320]; /* why better clocks cannot be used */
 };
 
-/* Pin this process, find a clock, and check it on loops that are known. */
+/* Pin this process, find a clock, and check it on known loops. */
 void meter_open(struct meter *meter);
 
-/* Measure the other loops that are known, once. */
+/* Measure the other known loops, once. */
 void meter_test_rest(struct meter *meter);
 
 /*
- * Cycles for one repetition; series, empty at first, is what they come from. It may be taken in
- * turns, some time apart: there is a reading when none is left.
+ * Cycles for one repetition, from series, which is empty at first. It may be taken in turns, some
+ * time apart: the reading is complete when none is left.
  */
 void meter_read(struct meter *meter, const struct code *code, unsigned int turns_left,
 		struct series *series, struct reading *reading);
 
 /*
- * Cycles that long takes beyond short: both are timed in each sample, long for two bursts, and
- * short for as many repetitions.
+ * Cycles of `long` less those of `short`: both are timed in each sample, `long` for two bursts,
+ * `short` for as many repetitions.
  */
 void meter_read_slope(struct meter *meter, const struct code *shorter, const struct code *longer,
 		      unsigned int samples, struct series *series, struct reading *reading);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Numbers that look random and are the same every time. */
+/* Reproducible pseudorandom numbers. */
 #ifndef HARNESS_MIX_H
 #define HARNESS_MIX_H
 

@@ -55,8 +55,8 @@ uint8_t *next_case_before_guard(enum side side, size_t limit)
 }
 
 /*
- * A seed with which a sum, folded once to 32 bits, carries and ends in 16 ones: the carry comes in
- * below them, and goes through.
+ * A seed with which a sum, folded once to 32 bits, carries and ends in 16 ones, through which the
+ * carry propagates.
  */
 static uint32_t seed_that_carries(const uint8_t *at, size_t size)
 {

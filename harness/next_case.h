@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The case that is tried next: its count, and where both sides stand. */
+/* The next case to try: its count, and the addresses of both sides. */
 #ifndef HARNESS_NEXT_CASE_H
 #define HARNESS_NEXT_CASE_H
 
@@ -13,22 +13,22 @@ extern struct next_case {
 
 void next_case_open(const struct job *job);
 
-/* Whether the routine has that side. */
+/* True if the routine has that side. */
 bool next_case_uses(enum side side);
 
-/* Set what the routine is told, and the bytes that follow from it. */
+/* Set the count that the routine gets, and the bytes that follow from it. */
 void next_case_count(size_t count);
 
 /* Place a side of which limit bytes can be accessed. */
 void next_case_put(enum side side, uint8_t *at, size_t limit);
 
-/* Where a buffer starts whose first limit bytes are the last that can be accessed. */
+/* The start of a buffer whose first limit bytes are the last accessible ones. */
 uint8_t *next_case_before_guard(enum side side, size_t limit);
 
-/* Place the source so many bytes behind the destination, in its memory. */
+/* Place the source so many bytes after the destination, in its memory. */
 void next_case_overlap(ptrdiff_t distance);
 
-/* Attempt it, unless the contract does not allow such addresses; false where it does not. */
+/* Attempt it if the contract allows such addresses; false if it does not. */
 bool next_case_run(void);
 
 #endif

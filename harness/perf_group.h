@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Events of perf_event that are counted together or not at all. */
+/* Events of perf_event that are counted together. */
 #ifndef HARNESS_PERF_GROUP_H
 #define HARNESS_PERF_GROUP_H
 
@@ -26,8 +26,8 @@ struct perf_counts {
 };
 
 /*
- * Open events of this process in user mode, pinned to the PMU; -1 with errno set where one that is
- * not optional does not open. Context switches happen in the kernel, and are counted there.
+ * Open events of this process in user mode, pinned to the PMU; -1 with errno set if one that is not
+ * optional does not open. Context switches happen in the kernel, and are counted there.
  */
 int perf_group_open(struct perf_group *group, const struct perf_event_wanted *events, int count);
 void perf_group_close(struct perf_group *group);

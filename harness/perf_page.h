@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Read a counter of the PMU by the number that the page gives it; the ISA's. */
+/* Read a counter of the PMU by its number in the page; each ISA defines it. */
 typedef uint64_t read_counter(uint32_t index);
 
 /* A count of width bits, as the signed number that the page's offset is to be added to. */
@@ -19,8 +19,8 @@ static inline uint64_t perf_page_extend(uint64_t count, unsigned width)
 }
 
 /*
- * Read the count by the protocol of the page's lock: what was read while the kernel changed the
- * page is read again. false where the event has no counter that may be read.
+ * Read the count by the protocol of the page's lock: a read during an update by the kernel is
+ * repeated. false if the event has no readable counter.
  */
 static inline bool perf_page_read(const struct perf_event_mmap_page *page, read_counter *read,
 				  uint64_t *count)

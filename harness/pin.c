@@ -65,7 +65,10 @@ int pin(void)
 
 	if (best < 0)
 		return -1;
-	/* Whoever may, goes before all that has no real-time priority: what interrupts is fewer. */
+	/*
+	 * With permission, run before everything without real-time priority, for fewer
+	 * interruptions.
+	 */
 	setpriority(PRIO_PROCESS, 0, HIGHEST);
 	CPU_ZERO(&set);
 	CPU_SET(best, &set);

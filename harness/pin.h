@@ -8,7 +8,7 @@
  */
 int pin(void);
 
-/* The CPU that pin would stay on, or -1. */
+/* The CPU that pin would choose, or -1. */
 int pin_choice(void);
 
 #endif

@@ -25,7 +25,7 @@ static void set_sizes(struct placement *p, const struct job *job, size_t count)
 	memcpy(p->bytes, attempt.bytes, sizeof(p->bytes));
 }
 
-/* A buffer for each call, at the same place of a page: whole pages lie between them. */
+/* A buffer for each call, at the same offset in a page: they are whole pages apart. */
 static uint8_t *open_side(const struct job *job, const struct placement *p, enum side side,
 			  size_t at, uint64_t calls)
 {
@@ -33,7 +33,9 @@ static uint8_t *open_side(const struct job *job, const struct placement *p, enum
 	size_t stride = (p->bytes[side] + 2 * PAGE) / PAGE * PAGE;
 	struct arena arena = arena_open(calls * stride + PAGE);
 
-	/* Fewer pages, so that calls find their translations; no matter where there are none. */
+	/*
+	 * Huge pages, so that translations stay in the TLB; it does not matter if there are none.
+	 */
 	if (p->tables[side])
 		madvise(arena.start, arena.size, MADV_HUGEPAGE);
 	memset(arena.start, side == SIDE_DST && !compared ? 0x55 : HELD, arena.size);
@@ -44,7 +46,7 @@ static uint8_t *open_side(const struct job *job, const struct placement *p, enum
 	return arena.start + at;
 }
 
-/* Prefetchers are not to guess the next call's buffers. The order is the same every time. */
+/* Prefetchers must not guess the next call's buffers. The order is the same every time. */
 static void shuffle(struct placement *p)
 {
 	uint64_t random = 1;

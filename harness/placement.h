@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where the buffers of measured calls stand, and how they leave the caches. */
+/* The placement of the buffers of measured calls, and their eviction from caches. */
 #ifndef HARNESS_PLACEMENT_H
 #define HARNESS_PLACEMENT_H
 
@@ -13,8 +13,8 @@ struct placement {
 };
 
 /*
- * Hot: one pair of buffers, the destination behind a page start by its alignment. Cold: a pair for
- * each call of a burst, all alike, in random order.
+ * Hot: one pair of buffers, the destination its alignment after a page start. Cold: a pair for each
+ * call of a burst, all with the same alignments, in random order.
  */
 struct placement placement_open(const struct job *job, const struct point *point);
 

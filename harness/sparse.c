@@ -23,7 +23,7 @@ static const int around[] = {-64, -8, -1, 0, 1, 3, 5, 8, 20, 63, 64, 65, 127, 20
 static const struct job *job;
 static struct buffers buffers;
 
-/* The bytes at the end that can be accessed, of either side, and what they held. */
+/* The accessible bytes at the end of either side, and their initial content. */
 static uint8_t *window[SIDES], *held[SIDES];
 
 static void open_window(int power)
@@ -48,7 +48,7 @@ static void close_window(void)
 	}
 }
 
-/* Whether a byte at the destination is what the routine would put there in the end. */
+/* True if a byte at the destination is the one that a complete call leaves there. */
 static bool is_new(const struct attempt *a, const uint8_t *at)
 {
 	const uint8_t *from = a->at[SIDE_SRC] + (at - a->at[SIDE_DST]);

@@ -36,7 +36,7 @@ void strays_run(const struct job *job)
 			for (int side = 0; side < SIDES; side++)
 				next_case_put(side, buffers.side[side].start,
 					      next_case.attempt.bytes[side]);
-			/* An address, but none of ours: only its number is used. */
+			/* A valid address outside of our memory: only its value is used. */
 			next_case_put(SIDE_DST, (uint8_t *)strays[i], 0);
 			next_case.attempt.stray = true;
 			next_case_run();

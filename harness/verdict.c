@@ -20,7 +20,7 @@ void verdict_on(const struct attempt *attempt)
 	current = attempt;
 }
 
-/* Write what the current case is, e.g. "size 64, dst +3, src +0, dst ends after 12". */
+/* Describe the current case, e.g. "size 64, dst +3, src +0, dst ends after 12". */
 static void describe(char *text, size_t size)
 {
 	static const char *const names[] = {"dst", "src"};

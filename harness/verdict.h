@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The call under test, and the verdict on a job: how many calls kept its contract, or which did
- * not. */
+/* The call under test, and the verdict on a job: the number of correct calls, or the wrong one. */
 #ifndef HARNESS_VERDICT_H
 #define HARNESS_VERDICT_H
 
@@ -31,10 +30,10 @@ struct attempt {
 	    known; /* what the sum folds to, where that is not to be found out from the bytes */
 };
 
-/* From here on addresses are none of a user's, on x86-64 with 48 bits. */
+/* The first address beyond user memory, on x86-64 with 48 bits. */
 #define STRAY_BORDER 0x0000800000000000ull
 
-/* What the checking process shares with the one that started it, so that it outlives a crash. */
+/* Memory that the checking process shares with its parent, so that it outlives a crash. */
 struct verdict {
 	uint64_t cases;
 	uint64_t over_report;
@@ -43,10 +42,10 @@ struct verdict {
 	uint32_t hits[]; /* one an exception-table entry */
 };
 
-/* Write the verdict on a job here from now on; call once a process. */
+/* From now on write the verdict on a job here; call once a process. */
 void verdict_open(const struct job *job, struct verdict *verdict);
 
-/* Say which call is under test from now on. */
+/* Set the call under test. */
 void verdict_on(const struct attempt *attempt);
 
 /* End the process with the failure of the call under test in the verdict. */

@@ -8,7 +8,7 @@
 
 #define LINK 30
 
-/* Replace the tables by what they have for the calls left, once the last call has ended. */
+/* Load the addresses of the next call from the tables, once the last call has ended. */
 static void take_buffers(struct emitter *e, const struct job *job, int counter)
 {
 	word(e, 0xd5033d9f); /* dsb ld */

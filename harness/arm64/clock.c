@@ -10,8 +10,8 @@
 #define PMCCNTR 32 /* the index by which perf_event names the cycle counter, plus one */
 
 /*
- * User emulation makes up /proc/cpuinfo but leaves /sys to the host, whose kernel is no arm64
- * one: there no CPU has an identification register.
+ * User-mode emulation invents /proc/cpuinfo but passes /sys of the host through, whose kernel is no
+ * arm64 one: no CPU there has an identification register.
  */
 static bool emulated(void)
 {

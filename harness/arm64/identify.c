@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* MIDR_EL1, which says which core this is. */
+/* MIDR_EL1, which identifies the core. */
 #include "../machine.h"
 
 #include <sys/auxv.h>
@@ -13,7 +13,7 @@ void machine_identify(void (*say)(void *, const char *, const char *), void *dat
 	char value[32];
 	uint64_t midr;
 
-	/* The kernel answers for a register that user space cannot read, where it says so. */
+	/* The kernel emulates reads of this register for user space, where it announces that. */
 	if (!(getauxval(AT_HWCAP) & HWCAP_CPUID))
 		return;
 	__asm__ volatile("mrs %0, midr_el1" : "=r"(midr));

@@ -62,7 +62,9 @@ void machine_call(struct cpu_state *in, struct cpu_state *out, uintptr_t entry)
 	trampoline();
 	*in = trampoline_in;
 	*out = trampoline_out;
-	/* A routine that came back had the return address there; the ABI lets it keep no more. */
+	/*
+	 * After its return a routine has the return address there; the ABI preserves nothing else.
+	 */
 	out->gpr[LINK] = in->gpr[LINK];
 }
 
@@ -85,7 +87,7 @@ const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_sta
 	return !may_change && (in->flags ^ out->flags) & NZCV ? "the flags changed" : NULL;
 }
 
-/* No instruction of its own: with PAN, ldtr and sttr do it. */
+/* There is no such instruction: with PAN, ldtr and sttr access user memory. */
 int machine_gate(const uint8_t *code, size_t size)
 {
 	(void)code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sums of ones' complement, as network checksums have them. */
+/* Ones'-complement sums, as in network checksums. */
 #ifndef HARNESS_CHECKSUM_H
 #define HARNESS_CHECKSUM_H
 
@@ -11,7 +11,9 @@
  */
 u32 checksum_fold(u64 sum);
 
-/* The plain sum of little-endian words of 16 bits, of up to 2^48 bytes; the last may be half one.
+/*
+ * The plain sum of little-endian words of 16 bits, of up to 2^48 bytes; the last may be half a
+ * word.
  */
 u64 checksum_add(const unsigned char *bytes, u64 count);
 

@@ -70,7 +70,7 @@ bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct readin
 	return false;
 }
 
-/* How long the pause before a group is: no two in a row alike. */
+/* The pause before a group, in microseconds: no two successive ones are equal. */
 static unsigned int pause_before(unsigned int group)
 {
 	return LEAST_PAUSE + (group * 2654435761u >> 8) % PAUSES;
@@ -85,7 +85,7 @@ static bool take_group(const struct plan *plan, struct series *s)
 	unsigned int pause = pause_before(s->count / group);
 	unsigned int warm_again = s->brief ? WARM_AGAIN / SHORTER : WARM_AGAIN;
 
-	/* One that goes on is to see both of two speeds. */
+	/* A series that continues should meet both of two speeds. */
 	if (s->brief)
 		pause /= s->count < MIXED * s->brief ? SHORTER : SHORT;
 	if (again && !e->pause(e->data, pause))
@@ -104,7 +104,7 @@ static bool take_group(const struct plan *plan, struct series *s)
 	return true;
 }
 
-/* Add a group of streams that stand for the targets, as long as they are. */
+/* Add a group of streams in place of the targets, as long as they are. */
 static bool take_controls(const struct plan *plan, struct series *s)
 {
 	const struct canary *c = &plan->gauge->canary[s->count / GROUP / 2 % SERIES_CANARIES];
@@ -118,7 +118,7 @@ static bool take_controls(const struct plan *plan, struct series *s)
 	return take_group(&control, s);
 }
 
-/* Whether calibrations and targets are timed by turns, a part of each at a time. */
+/* True if slices of calibrations and targets are timed alternately. */
 static bool sliced(const struct plan *plan)
 {
 	return plan->slices > 1;
@@ -158,7 +158,7 @@ bool gauge_take(const struct plan *plan, unsigned int samples, struct series *s)
 	return true;
 }
 
-/* Whether a brief series that holds shows the same by more samples, or has enough of them. */
+/* True if an accepted brief series shows the same with more samples, or has enough of them. */
 static bool settled(const struct series *s, const struct reading *r)
 {
 	bool wide = 100 * (r->p90 - r->p10) > r->median, slow = 5 * r->slow > r->accepted;
@@ -169,8 +169,8 @@ static bool settled(const struct series *s, const struct reading *r)
 }
 
 /*
- * Whether more samples of a brief series would be useless: nearly all are disturbed now, or
- * the targets themselves are of no one speed.
+ * True if more samples of a brief series would be useless: nearly all are disturbed now, or the
+ * targets themselves have no single speed.
  */
 static bool in_vain(const struct series *s, const struct reading *r)
 {
@@ -186,8 +186,9 @@ bool gauge_may_slice(const struct plan *plan, const struct reading *r)
 }
 
 /*
- * A series that does not hold grows. So does one that may show two speeds, by samples of the target
- * and of streams that a neighbour slows, by turns. No sample is dropped for what its targets took.
+ * A series that is not accepted grows. So does one that may show two speeds: by alternate samples
+ * of the target and of streams that a neighbour slows. No sample is dropped for the time of its
+ * targets.
  */
 void gauge_read(const struct plan *plan, unsigned int samples, struct series *s, struct reading *r)
 {
@@ -254,7 +255,7 @@ static void size_bursts(struct gauge *g)
 		snprintf(g->refused, sizeof(g->refused), "%s", STANDS_STILL);
 }
 
-/* From now on samples hold what the streams take that a neighbour would slow. */
+/* From now on samples include the times of streams that a neighbour would slow. */
 static void set_canaries(struct gauge *g)
 {
 	unsigned int next = 0;
@@ -272,7 +273,7 @@ static void set_canaries(struct gauge *g)
 	}
 }
 
-/* Whether what is required holds, and as many streams as a sample has canaries. */
+/* True if the required loops held, and as many streams as a sample has canaries. */
 static bool sound(const struct gauge *g)
 {
 	unsigned int canaries = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How cycles are measured, but for what user space and the kernel do in ways of their own: read a
- * clock, run code, wait. harness/README.md describes the protocol.
+ * Measurement of cycles, except for the parts that differ between user space and kernel: reading a
+ * clock, running code, waiting. harness/README.md describes the protocol.
  */
 #ifndef HARNESS_GAUGE_H
 #define HARNESS_GAUGE_H
@@ -15,10 +15,10 @@
 
 struct gauge;
 
-/* Something that repeats; what it is the environment knows. */
+/* Code that repeats; the environment defines it. */
 struct code;
 
-/* What a sample consists of, between two calibrations; canaries stand around the targets. */
+/* The parts of a sample between two calibrations; canaries are around the targets. */
 struct plan {
 	const struct gauge *gauge;
 	const struct code *target[SERIES_TARGETS];
@@ -31,15 +31,15 @@ struct plan {
 	u64 control;	     /* where the target is a stream for comparison: see struct sample */
 };
 
-/* What the environment does; data is its own. */
+/* The functions of the environment; data is its own. */
 struct environment {
-	/* The quickest of three bursts of code, in ticks, at least 1; 0 where none can be timed. */
+	/* The shortest of three bursts of code, in ticks, at least 1; 0 if none can be timed. */
 	u64 (*quickest)(void *data, const struct code *code, u64 times);
 	/* Take a sample, the first after a pause or not; false where nothing can be timed. */
 	bool (*take)(void *data, const struct plan *plan, bool first, struct sample *sample);
 	/* Run code for so long without timing it. */
 	void (*warm_up)(void *data, const struct code *code, u64 times, unsigned int ns);
-	/* Let others run; false where it is time to end. */
+	/* Let other processes run; false if it is time to end. */
 	bool (*pause)(void *data, unsigned int us);
 	unsigned int slices; /* most that take can make of a burst; 1 where it makes none */
 	void *data;
@@ -73,19 +73,19 @@ struct workspace {
 };
 
 /*
- * Size bursts for the clock that the gauge names, and check it on the loops that are known, the
- * required ones first: a gauge that they do not hold for refuses, and says why.
+ * Size bursts for the clock of the gauge, and check it on the known loops, the required ones first:
+ * a gauge that fails them refuses, with the reason.
  */
 void gauge_open(struct gauge *gauge, const struct known *loops, struct workspace *room);
 
-/* Measure the other loops that are known, once. */
+/* Measure the other known loops, once. */
 void gauge_test_rest(struct gauge *gauge, const struct known *loops, unsigned int count,
 		     struct workspace *room);
 
 /*
- * Repetitions of the first target that fill a burst, at most so many, and calibrations that take
- * as long; longest is the most bursts that one may take, 0 for any number. False, with the reason
- * in reading, where there are none.
+ * Find the repetitions of the first target that fill a burst, up to a limit, and calibrations that
+ * take as long; longest is the most bursts that one repetition may take, 0 for any number. False,
+ * with the reason in reading, if there are none.
  */
 bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct reading *reading);
 
@@ -96,8 +96,8 @@ bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct readin
 u64 gauge_times(const struct gauge *gauge, const struct code *code, u64 ticks, u64 most);
 
 /*
- * Whether a series was refused that slices may bring: calibrations around a sample differ where the
- * core changes its speed within it, and agree where they are taken in parts between those of it.
+ * True if a refused series may be accepted with slices: calibrations around a sample differ where
+ * the core changes its speed within it, and agree if they are taken in parts between those of it.
  */
 bool gauge_may_slice(const struct plan *plan, const struct reading *reading);
 
@@ -105,8 +105,8 @@ bool gauge_may_slice(const struct plan *plan, const struct reading *reading);
 void gauge_begin(const struct plan *plan, struct series *series);
 
 /*
- * Go on with a series in another turn, some time after the last: a plan of the same targets is
- * told how often they are repeated.
+ * Continue a series in another turn, some time after the last: a plan of the same targets gets
+ * their number of repetitions.
  */
 void gauge_resume(struct plan *plan, struct series *series);
 
@@ -114,8 +114,8 @@ void gauge_resume(struct plan *plan, struct series *series);
 bool gauge_take(const struct plan *plan, unsigned int samples, struct series *series);
 
 /*
- * Fill up a series that was begun to so many samples, or more where some are of no use, and make
- * of them a reading.
+ * Extend a begun series to so many samples, or more if some are of no use, and turn it into a
+ * reading.
  */
 void gauge_read(const struct plan *plan, unsigned int samples, struct series *series,
 		struct reading *reading);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "integers.h"
 
-/* Bit by bit: kernels of some versions have but an approximation for products of 128 bits. */
+/* Bit by bit: some kernel versions only approximate products of 128 bits. */
 u64 integers_scale(u64 value, u64 times, u64 by)
 {
 	unsigned __int128 product = (unsigned __int128)value * times;

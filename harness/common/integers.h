@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whole numbers, for a kernel has no others: user space, kit and module compute alike to the bit.
- */
+/* Integer arithmetic, as in a kernel: user space, kit and module compute bit-identical results. */
 #ifndef HARNESS_INTEGERS_H
 #define HARNESS_INTEGERS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Loops whose cost is known, and whether what was measured of them is that. */
+/* Loops of known cycles, and the check of measurements against them. */
 #ifndef HARNESS_KNOWN_H
 #define HARNESS_KNOWN_H
 
@@ -19,7 +19,7 @@ struct known {
 	bool canary; /* slower where a thread shares the core; enough of these must hold */
 };
 
-/* What was measured of such a loop. */
+/* The measurement of such a loop. */
 struct known_test {
 	struct known known;
 	u64 cycles;   /* an instruction, in millionths; 0 where it was refused */
@@ -29,13 +29,13 @@ struct known_test {
 };
 
 /*
- * Hold a reading to what is known. Where that is not known of the core it is the nearest whole
- * number of cycles, or of instructions a cycle: all latencies are such, and all streams that units
- * of one kind limit, unless a neighbour shares the core.
+ * Compare a reading with the known cycles. If they are not known for the core they are the nearest
+ * whole number of cycles, or of instructions a cycle, as is true of all latencies and of all
+ * streams that units of one kind limit, unless a neighbour shares the core.
  */
 struct known_test known_test(const struct known *known, const struct reading *reading);
 
-/* Write which of the tests did not hold; nothing where all did. */
+/* Write the names of failed tests; nothing if all held. */
 void known_complain(const struct known_test *tests, unsigned int count, char *text, size_t size);
 
 #endif

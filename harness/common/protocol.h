@@ -3,8 +3,8 @@
 #define HARNESS_PROTOCOL_H
 
 /*
- * How cycles are measured: a figure of one protocol is not continued with another's. Count it up
- * with every change of bursts, acceptance or placement that can move a result.
+ * The version of the measurement protocol: a figure of one version is not continued with another's.
+ * Increase it with every change of bursts, acceptance or placement that can change a result.
  */
 #define PROTOCOL 8
 

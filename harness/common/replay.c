@@ -11,7 +11,7 @@
 #define SAMPLE 10
 #define LONGEST (1ull << 48) /* ticks, cycles: no burst takes more */
 
-/* Read so many numbers, each behind a space, and nothing else. */
+/* Read so many numbers, each after a space, and nothing else. */
 static bool numbers(const char *text, u64 *into, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {

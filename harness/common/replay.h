@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Series that were recorded, as text: what judges them can be tried on them again. */
+/* Recorded series as text, for testing the acceptance rules on them. */
 #ifndef HARNESS_REPLAY_H
 #define HARNESS_REPLAY_H
 
@@ -16,7 +16,7 @@
  */
 bool replay_line(const char *line, struct series *series);
 
-/* Whether what was read can be judged. */
+/* True if the series can be judged. */
 bool replay_whole(const struct series *series);
 
 #endif

@@ -26,8 +26,8 @@
 #define LEAST_GROUP 3 /* samples */
 
 /*
- * Per mille by which a sample may be above the quick ones: less for each of two targets, for what
- * is off in either is more in their difference.
+ * Per mille by which a sample may be above the quick ones: less for each of two targets, because an
+ * error in either weighs more in their difference.
  */
 static unsigned int window_of(const struct series *s)
 {
@@ -57,7 +57,9 @@ static u64 quick(struct series *s, unsigned int turn)
 	return count ? integers_quantile(n->sorted, count, 10) : 0;
 }
 
-/* Find the quick calibrations and the least instructions: what disturbs takes none away. */
+/*
+ * Find the quick calibrations and the least instructions: disturbances never remove instructions.
+ */
 static void look(struct series *s)
 {
 	struct series_notes *n = &s->notes;
@@ -86,7 +88,7 @@ static bool shares(const struct series *s, const struct sample *one)
 	return false;
 }
 
-/* Count a stream that stood for the targets: what slows it would have slowed them. */
+/* Count a stream in place of the targets: whatever slows it would have slowed them. */
 static void compare_control(struct series *s, const struct sample *one)
 {
 	s->notes.controls++;
@@ -151,7 +153,7 @@ static bool enough_accepted(const struct series *s, struct reading *r)
 	return false;
 }
 
-/* Compare each accepted sample with the quick ones; of two targets the slower counts. */
+/* Compare each accepted sample with the quick ones; of two targets, the slower one counts. */
 static void compare(struct series *s)
 {
 	struct series_notes *n = &s->notes;
@@ -189,7 +191,7 @@ static u64 core_hz(struct series *s)
 	return integers_quantile(n->sorted, n->accepted, 50);
 }
 
-/* Part what is slow from the rest; say how slow. */
+/* Separate slow samples from the rest, and record how slow they are. */
 static void part(struct series *s, struct reading *r)
 {
 	struct series_notes *n = &s->notes;
@@ -208,7 +210,7 @@ static void part(struct series *s, struct reading *r)
 	r->slow_to = integers_quantile(n->slow, r->slow, 90);
 }
 
-/* How many events there are beyond chance: counts in hundredths, deviations of a Poisson count. */
+/* The number of events beyond chance, in hundredths, by deviations of a Poisson count. */
 static bool beyond(unsigned int count, u64 expected, u64 variance, unsigned int deviations)
 {
 	u64 more;
@@ -234,7 +236,10 @@ static unsigned int hit(const struct series *s, u64 from, u64 to)
 	return count;
 }
 
-/* So many calibrations hit mean that so many targets are, in hundredths, by the time they take. */
+/*
+ * The expected number of targets hit, in hundredths, from the calibrations hit and the time of
+ * each.
+ */
 static u64 targets_hit(const struct series *s, unsigned int hits)
 {
 	const struct series_notes *n = &s->notes;
@@ -259,7 +264,7 @@ static u64 explained(const struct series *s, u64 *variance)
 	return slow;
 }
 
-/* The most slow samples that are of one speed, and the least of these, per mille. */
+/* The largest group of slow samples with one speed, and the least of these, per mille. */
 static unsigned int of_one_speed(const struct series_notes *n, unsigned int slow, u64 *from)
 {
 	unsigned int most = 0;
@@ -276,8 +281,8 @@ static unsigned int of_one_speed(const struct series_notes *n, unsigned int slow
 }
 
 /*
- * Whether many of the slow samples are as slow as each other, where interruptions that cost as much
- * were fewer. A neighbour is none that comes and goes with the targets, between canaries.
+ * True if many of the slow samples are equally slow, and interruptions of that cost were fewer. A
+ * slowdown that begins and ends with the targets, between canaries, is no neighbour's.
  */
 static bool a_second_speed(const struct series *s, struct reading *r)
 {
@@ -333,7 +338,7 @@ static u64 mean(const u64 *values, unsigned int count)
 	return sum;
 }
 
-/* Whether what was kept lies in two groups, with a gap between them. */
+/* True if the accepted samples form two groups with a gap between them. */
 static bool in_two_groups(const struct series *s, struct reading *r)
 {
 	const u64 *sorted = s->notes.sorted;
@@ -360,7 +365,7 @@ static bool in_two_groups(const struct series *s, struct reading *r)
 	return true;
 }
 
-/* The median of what the samples take whose slowest target is from so many to so many per mille. */
+/* The median time of the samples whose slowest target is in a range, in per mille. */
 static u64 speed(struct series *s, u64 from, u64 to)
 {
 	struct series_notes *n = &s->notes;
@@ -376,7 +381,7 @@ static u64 speed(struct series *s, u64 from, u64 to)
 	return count ? integers_quantile(n->sorted, count, 50) : 0;
 }
 
-/* Say in a reading of which too few samples are of one speed why that is, and which speeds. */
+/* Write the reason, and the speeds, to a reading with too few samples of one speed. */
 static void refuse_speeds(struct series *s, struct reading *r)
 {
 	unsigned int window = window_of(s), count;
@@ -396,9 +401,9 @@ static void refuse_speeds(struct series *s, struct reading *r)
 }
 
 /*
- * Say in a reading whether its samples show two speeds, and whether that is in doubt. Interruptions
- * meet calibrations as often as targets, and cost them the same; what a neighbour on the core does
- * it does to the streams that were timed in the place of targets, if there are any, as well.
+ * Record in a reading whether its samples show two speeds, and whether that is in doubt.
+ * Interruptions hit calibrations as often as targets, at the same cost; a neighbour on the core
+ * also slows the streams that were timed in place of targets, if there are any.
  */
 static void look_for_speeds(const struct series *s, struct reading *r)
 {

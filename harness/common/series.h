@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Samples in a row, and what of them is a reading. */
+/* Series of samples, and the reading of a series. */
 #ifndef HARNESS_SERIES_H
 #define HARNESS_SERIES_H
 
@@ -17,7 +17,7 @@
 #define SERIES_HOT 1030
 #define SERIES_COLD 1100 /* samples wait for memory, which varies by itself */
 
-/* Times are in ticks of the clock, or in cycles where it counts those. */
+/* Times are in ticks of the clock, or in cycles if it counts those. */
 struct sample {
 	u64 before; /* calibrations around the sample */
 	u64 behind;
@@ -30,7 +30,7 @@ struct sample {
 	bool disturbed;		     /* by what the clock can see */
 };
 
-/* What judging writes down on its way: too much for a kernel's stack. */
+/* Intermediate results of judging a series: too large for a kernel's stack. */
 struct series_notes {
 	unsigned int taken;    /* samples of the targets */
 	unsigned int accepted; /* of them */
@@ -63,8 +63,8 @@ struct series {
 };
 
 /*
- * Cycles for one repetition, in millionths; of two targets, what the second takes beyond the
- * first. refused says why there is no number, or is empty.
+ * Cycles for one repetition, in millionths; of two targets, those of the second beyond the first.
+ * refused is the reason for no number, or empty.
  */
 struct reading {
 	u64 median;
@@ -88,7 +88,7 @@ struct reading {
 	char refused[SERIES_REASON];
 };
 
-/* Turn a series into a reading; false, with the reason, where too little of it is acceptable. */
+/* Turn a series into a reading; false, with the reason, if too little of it is acceptable. */
 bool series_judge(struct series *series, struct reading *reading);
 
 #endif

@@ -64,7 +64,7 @@ static void fail(size_t size, size_t limit, long done, const char *what)
 			 "size %zu, fault at %zu, returned %ld: %s", size, limit, done, what);
 }
 
-/* Say whether a count is as it must be where limit of size bytes can be accessed. */
+/* True if a count is correct when limit of size bytes are accessible. */
 static bool count_holds(size_t size, size_t limit, long done, int error)
 {
 	sweep.cases++;
@@ -192,7 +192,7 @@ static void events(void)
 	finish();
 }
 
-/* Print what /proc/cpuinfo says of the first CPU. */
+/* Print the first CPU's entry in /proc/cpuinfo. */
 static void features(void)
 {
 	char line[4096];

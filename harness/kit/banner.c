@@ -24,7 +24,7 @@ static void file(const char *label, const char *path, const char *one, const cha
 	line(label, one && !strcmp(text, "1") ? one : zero && !strcmp(text, "0") ? zero : text);
 }
 
-/* What /proc/cpuinfo says of the first CPU under a key. */
+/* The first CPU's value of a key in /proc/cpuinfo. */
 static void cpuinfo(const char *info, const char *key, const char *label, char *into, size_t size)
 {
 	size_t length = strlen(key), used = strlen(into);

@@ -2,7 +2,7 @@
 #ifndef HARNESS_KIT_BANNER_H
 #define HARNESS_KIT_BANNER_H
 
-/* Say on standard error what machine this is and what bears on its figures. */
+/* Describe on standard error the machine, and its settings that affect figures. */
 void banner_print(const char *clock, const char *passed_over);
 
 #endif

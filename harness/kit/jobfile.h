@@ -13,7 +13,7 @@ struct jobfile {
 /* Read a file of jobs; exits with a message where it cannot be read or a job is wrong. */
 struct jobfile jobfile_read(const char *path);
 
-/* Say whether an id is KERNEL/VARIANT of the kernel or variant wanted; NULL wants all. */
+/* True if an id is of the wanted kernel or variant (KERNEL[/VARIANT]); NULL wants all. */
 bool jobfile_wanted(const char *id, const char *wanted);
 
 #endif

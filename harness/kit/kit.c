@@ -124,7 +124,7 @@ static void complain(const struct results *r, const char *only)
 	}
 }
 
-/* Say whether anything in the kit has that name. */
+/* True if the kit has a kernel or variant of that name. */
 static bool is_known(const struct jobfile *jobs, const char *only)
 {
 	for (size_t i = 0; i < jobs->count; i++)
@@ -133,7 +133,7 @@ static bool is_known(const struct jobfile *jobs, const char *only)
 	return false;
 }
 
-/* Name what the kit has. */
+/* List the kit's variants. */
 static int no_such(const struct jobfile *jobs, const char *only)
 {
 	const char *last = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Measure all jobs of a file on a machine that has nothing but this program, into a file of lines
- * of JSON that any interrupt leaves valid. harness/README.md describes both.
+ * Measure all jobs of a file on a machine that needs only this program, into a file of JSON lines
+ * that stays valid after any interrupt. harness/README.md describes both.
  */
 #ifndef HARNESS_KIT_H
 #define HARNESS_KIT_H

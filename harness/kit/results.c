@@ -23,7 +23,7 @@ static void fail(const char *path, const char *why)
 	exit(2);
 }
 
-/* Find what stands behind a key of a line, up to a quote or comma; false where it has none. */
+/* Find the value of a key in a line, up to a quote or comma; false if it has none. */
 static bool value(const char *line, const char *key, char *into, size_t size)
 {
 	char quoted[64];
@@ -90,8 +90,8 @@ static int trial_of(const struct results *r, const char *id)
 }
 
 /*
- * An answer to a trial: a figure, or a refusal for what the code does, is one for good; so is that
- * of code that had no one speed in several tries, though nothing disturbed it.
+ * Record a trial's answer. Final are a figure, a refusal because of the code, and no single speed
+ * in several undisturbed tries.
  */
 static void look_at_trial(struct results *r, const char *line, const char *id)
 {
@@ -242,7 +242,7 @@ struct results results_resume(const char *path, const struct jobfile *jobs, cons
 	free(facts);
 	r = prepare(path, jobs, file);
 	results_follow(&r);
-	/* What a power cut left of a line is no line. */
+	/* A line cut off by a power failure does not count. */
 	if (ftruncate(file, r.seen))
 		fail(path, strerror(errno));
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A file of results: lines of JSON, each written whole, only ever added to. */
+/* A file of results: JSON lines, each written at once, only ever appended. */
 #ifndef HARNESS_KIT_RESULTS_H
 #define HARNESS_KIT_RESULTS_H
 
@@ -9,14 +9,14 @@
 
 #define RESULTS_UNSTEADY 8 /* tries without one speed after which a trial has none */
 
-/* What became of a job so far. */
+/* The results of a job so far. */
 struct progress {
 	int passed;    /* of a check: -1 not known yet, 0 or 1 */
 	int *readings; /* of each point; of a trial those without one speed */
 	int *accepted;
 };
 
-/* What is to be measured, and what of it is missing. */
+/* The points to measure, and the missing ones. */
 struct plan {
 	long points;
 	long missing;
@@ -39,20 +39,17 @@ struct results {
 };
 
 /*
- * Make a file that does not exist yet, or go on with one that this kit began on this machine. Then
- * standard output is its end. Exits with a message where that cannot be.
+ * Create a new file, or continue one that this kit began on this machine. Standard output is then
+ * appended to it. Exits with a message on failure.
  */
 struct results results_create(const char *path, const struct jobfile *jobs);
 struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit,
 			      bool calibration);
 
-/* Look at the lines that were added since, by whichever process. */
+/* Read the lines appended since, by any process. */
 void results_follow(struct results *results);
 
-/*
- * Print the first line: what a reader must know to understand the others. calibration says that
- * trials follow.
- */
+/* Print the first line, which a reader needs for the others. calibration: trials follow. */
 void results_head(const char *kit, const char *version, bool calibration);
 
 #endif

@@ -28,7 +28,7 @@ struct plan trials_plan(const struct results *r)
 	return (struct plan){.points = r->ntrials, .missing = r->ntrials - r->answered};
 }
 
-/* Say what is being learned and how long it will take: on a terminal all the time. */
+/* Show the progress and the remaining time: continuously on a terminal. */
 static void say(const struct results *r)
 {
 	static long last = -1;

@@ -5,12 +5,12 @@
 
 #include "results.h"
 
-/* Trials of a file of jobs, and those of them that still have no answer. */
+/* Count the trials of a file of jobs, and those without an answer. */
 struct plan trials_plan(const struct results *results);
 
 /*
- * Measure the trials that have no answer in their order, some hundreds in a process: self runs as a
- * worker. What was disturbed is tried again, twice. Returns 0, or -1 where a process failed.
+ * Measure the trials without an answer in their order, some hundreds in a process: self runs as a
+ * worker. Disturbed ones are repeated up to twice. Returns 0, or -1 if a process failed.
  */
 int trials_measure(struct results *results, const char *self, const char *jobs);
 

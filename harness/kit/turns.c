@@ -23,7 +23,7 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* Say how far a stage is: on a terminal all the time, else at every tenth. */
+/* Show the progress of a stage: continuously on a terminal, else at every tenth. */
 static void say(const char *what, long done, long all, double began, double first)
 {
 	static long last = -1;
@@ -153,7 +153,7 @@ struct plan turns_plan(const struct results *r, const char *only)
 	return plan;
 }
 
-/* List the points that lack readings, job and point by turns, in random order. */
+/* List the points that lack readings as alternating job and point numbers, in random order. */
 static size_t order(const struct results *r, const char *only, uint32_t (**list)[2])
 {
 	size_t count = 0;
@@ -184,7 +184,7 @@ static size_t order(const struct results *r, const char *only, uint32_t (**list)
 	return count;
 }
 
-/* Open a file of no name where results can be written: /tmp may not be there. */
+/* Open a nameless file where results can be written: /tmp may not exist. */
 static FILE *unnamed(const char *beside)
 {
 	char path[4096];
@@ -230,7 +230,7 @@ int turns_work(struct results *r, const uint32_t (*list)[2], size_t count, const
 	return status ? -1 : 0;
 }
 
-/* How far measuring is: as it began, and of which variants. */
+/* The progress of measuring: its state at the start, and the variants. */
 static struct {
 	long all;
 	long first;

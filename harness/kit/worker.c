@@ -28,7 +28,7 @@ int kit_worker(const char *path)
 	json_close();
 	while (scanf("%u %u", &job, &point) == 2) {
 		if (job < all.count && all.jobs[job].kind == KIND_BLOCK) {
-			/* The line on the clock says why nothing is measured. */
+			/* The line about the clock has the reason why nothing is measured. */
 			if (*meter.gauge.refused)
 				break;
 			block_job(&all.jobs[job], &meter);

@@ -50,7 +50,7 @@ static void fail(struct check *c, const struct attempt *a, const struct call *ca
 		 a->limit, call->dst % 64, call->src % 64, (long)call->result, what);
 }
 
-/* Say what is wrong with the result of a faulting call, or NULL. */
+/* Return the error in the result of a faulting call, or NULL. */
 static const char *result_wrong(struct check *c, const struct attempt *a, unsigned long result,
 				unsigned int *done)
 {
@@ -73,7 +73,7 @@ static const char *result_wrong(struct check *c, const struct attempt *a, unsign
 	return NULL;
 }
 
-/* Say what is wrong with the destination: c->got is it, c->image the image, or NULL. */
+/* Return the error in the destination (c->got; c->image is the image), or NULL. */
 static const char *bytes_wrong(struct check *c, const struct attempt *a, unsigned int done,
 			       unsigned int readable)
 {
@@ -94,7 +94,7 @@ static const char *bytes_wrong(struct check *c, const struct attempt *a, unsigne
 	return NULL;
 }
 
-/* Call once; what lies where is in a, and the kernel side stands where call says. */
+/* Call once, with the user side as in a and the kernel side at the address in call. */
 static bool attempt(struct check *c, const struct attempt *a, struct call *call, const u8 *src)
 {
 	unsigned int dst = a->bytes[SIDE_DST], readable = dst + 2 * AROUND, done = 0;
@@ -108,7 +108,7 @@ static bool attempt(struct check *c, const struct attempt *a, struct call *call,
 	c->faults += a->user != SIDE_NONE && a->limit < a->bytes[a->user];
 	memset(c->image, UNTOUCHED, dst + 2 * AROUND);
 	if (a->user == SIDE_DST) {
-		/* Behind an inaccessible page there is nothing to fill or to look at. */
+		/* After an inaccessible page there is nothing to fill or to check. */
 		if (a->limit < dst || (call->dst + dst) % PAGE_SIZE == 0)
 			readable = AROUND + a->limit;
 		if (copy_to_user(user - AROUND, c->image, readable))
@@ -140,7 +140,7 @@ static bool attempt(struct check *c, const struct attempt *a, struct call *call,
 	return !wrong;
 }
 
-/* A case: the user side ends at the inaccessible page after limit bytes, or stands at align. */
+/* A case: the user side ends at the inaccessible page after limit bytes, or begins at align. */
 static bool try_case(struct check *c, enum side user, unsigned int count, unsigned int limit,
 		     bool flush, unsigned int align, unsigned int other)
 {
@@ -159,7 +159,7 @@ static bool try_case(struct check *c, enum side user, unsigned int count, unsign
 	}
 	call.dst = at[SIDE_DST];
 	call.src = at[SIDE_SRC];
-	/* What a source holds lies in the kernel, also where the routine reads it from a user. */
+	/* A copy of the source is in the kernel, also where the routine reads it from a user. */
 	pattern += 2 * AROUND + other;
 	for (unsigned int i = 0; i < a.bytes[SIDE_SRC]; i++)
 		pattern[i] = (i * 167 + (i >> 8) * 59 + c->cases) % 251 | 1;
@@ -192,7 +192,7 @@ static void one_size(struct check *c, enum side user, unsigned int count, unsign
 		try_case(c, user, count, bytes, true, 0, count % ALIGNMENTS);
 }
 
-/* Records of a case, as many as there is room to look at. */
+/* Records of a case, as many as there is room to check. */
 static unsigned int most_records(const struct variant *v)
 {
 	unsigned int fit = MOST / max_t(unsigned int, 1, max(v->record[0], v->record[1]));
@@ -221,9 +221,8 @@ static void one_side(struct check *c, enum side user)
 }
 
 /*
- * Call with a destination that is none of a user's: memory of ours, which is looked at, the border
- * between user space and the rest, and what is no address. A routine that guards itself stores
- * nothing there.
+ * Call with destinations outside of user memory: kernel memory, which is checked, the border of
+ * user space, and non-canonical addresses. A routine that guards itself stores nothing there.
  */
 static void strays(struct check *c)
 {

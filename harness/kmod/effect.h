@@ -17,10 +17,10 @@ struct attempt {
 /* Fill in bytes; a side that the effect does not have has none. */
 void effect_size(struct attempt *attempt);
 
-/* Write to image what a complete call leaves at dst, over what is there before. */
+/* Write to image the bytes of dst after a complete call, given those before. */
 void effect_image(const struct attempt *attempt, const u8 *src, u8 *image);
 
-/* Bytes, or records, that can be done before the first that cannot be accessed. */
+/* Bytes, or records, before the first inaccessible one. */
 unsigned int effect_possible(const struct attempt *attempt);
 
 /* The ones'-complement sum of 16 bits of little-endian words and seed, not complemented. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Judge a series that was recorded, here or in user space: the same rule, built for a kernel. */
+/* Judge a series recorded here or in user space: the same rule, built for a kernel. */
 #ifndef LOOPWRIGHT_JUDGE_H
 #define LOOPWRIGHT_JUDGE_H
 
@@ -7,7 +7,7 @@
 
 #define JUDGE_BYTES 65536
 
-/* Record what becomes of a series in the words of common/replay.h; -EINVAL for other words. */
+/* Record the reading of a series in the format of common/replay.h; -EINVAL for other text. */
 int judge(char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the parts of the module share. */
+/* Declarations shared by the parts of the module. */
 #ifndef LOOPWRIGHT_KMOD_H
 #define LOOPWRIGHT_KMOD_H
 
@@ -14,10 +14,10 @@
 enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
 enum side { SIDE_DST, SIDE_SRC, SIDES, SIDE_NONE = SIDES };
 
-/* Who opens the access to user memory, where the CPU guards it. */
+/* The code that opens the access to user memory, if the CPU guards it. */
 enum gate { GATE_NONE, GATE_CALLER, GATE_ROUTINE };
 
-/* The arguments of calls, and what came back; callers know the offsets (see call.h). */
+/* The arguments of calls, and their results; callers know the offsets (see call.h). */
 struct call {
 	unsigned long dst;
 	unsigned long src;
@@ -35,7 +35,7 @@ struct field {
 	s16 src; /* below zero: zeros are stored */
 };
 
-/* One routine that is built in. All text is of kernel.toml; there is one for each code offset. */
+/* A built-in routine, one for each code offset. All text is from kernel.toml. */
 struct variant {
 	const char *id;	    /* KERNEL/VARIANT */
 	const char *object; /* "kernel:" and the hash of its code as it is for user space */
@@ -60,7 +60,7 @@ struct variant {
 extern struct variant *const variants[];
 extern const unsigned int variants_count;
 
-/* What is not built in, and why. */
+/* A routine that is not built in, and the reason. */
 struct left_out {
 	const char *id;
 	const char *why;
@@ -71,7 +71,7 @@ extern const unsigned int left_out_count;
 /* A hash of all sources, by which a module and the script that runs it find each other. */
 extern const char sources[];
 
-/* What a run is told: all of it comes from the file `select`, and is in range. */
+/* The settings of a run, from the file `select`, all in range. */
 struct selection {
 	struct variant *variant;
 	unsigned int count; /* bytes, or records */
@@ -97,7 +97,7 @@ struct run {
 	bool stop; /* asked to end early */
 };
 
-/* Whether a run is to end before it is done: a signal came, or its CPU went away. */
+/* True if a run has to end early: a signal came, or its CPU went offline. */
 static inline bool run_ends(const struct run *run)
 {
 	return READ_ONCE(run->stop) || !cpu_online(run->cpu);

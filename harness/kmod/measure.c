@@ -16,7 +16,7 @@
 
 static const char *const side_names[] = {"dst", "src", "none"};
 
-/* Whether the last call of a burst met no fault, which would have ended it early. */
+/* True if the last call of a burst met no fault, which would have ended it early. */
 static bool whole(const struct run *run, const struct call *call)
 {
 	const struct variant *v = run->selection.variant;

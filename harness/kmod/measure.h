@@ -5,7 +5,7 @@
 
 #include "meter.h"
 
-/* Record a reading, or why there is none. */
+/* Record a reading, or the reason for none. */
 int measure(const struct run *run, struct meter *meter, struct workspace *room);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a kernel does in its own way of the protocol in common/: samples with interrupts off, each
- * with calibrations of its own, for between samples others may run.
+ * The kernel's part of the protocol in common/: samples with interrupts off, each with its own
+ * calibrations, because other tasks may run between samples.
  */
 #include "meter.h"
 
@@ -60,8 +60,8 @@ static bool asked_to_stop(const struct meter *meter)
 }
 
 /*
- * How many repetitions make a burst is found out by doubling them until the counter says so. What
- * it counts may be much less than the time that passes: the scheduler's clock is asked as well.
+ * The repetitions of a burst are found by doubling them until the counter shows enough. It may
+ * count much less than the time that passes: the scheduler's clock is read as well.
  */
 static u64 quickest(void *data, const struct code *code, u64 times)
 {
@@ -155,7 +155,7 @@ void meter_read(struct meter *meter, const struct code *code, struct workspace *
 	}
 }
 
-/* Find the smallest step of the clock and what reading it takes. */
+/* Find the smallest step of the clock and the cost of reading it. */
 static void probe(struct meter *meter)
 {
 	u64 step = 0, empty = U64_MAX, last;
@@ -175,7 +175,7 @@ static void probe(struct meter *meter)
 	meter->overhead = empty;
 }
 
-/* Open the PMU's cycle counter; NULL and why where it does not count here. */
+/* Open the PMU's cycle counter; NULL with the reason in why if it does not count here. */
 static struct perf_event *open_event(unsigned int cpu, const char **why)
 {
 	struct perf_event_attr attr = {
@@ -207,7 +207,7 @@ static struct perf_event *open_event(unsigned int cpu, const char **why)
 	return NULL;
 }
 
-/* Find a clock; the gauge says why where there is none. */
+/* Find a clock; without one, the gauge has the reason. */
 static bool find_clock(struct meter *meter)
 {
 	struct gauge *g = &meter->gauge;

@@ -11,7 +11,7 @@
 
 struct perf_event;
 
-/* Calls that repeat; whole says whether the last did all it was to do, where that may fail. */
+/* Repeated calls; whole returns true if the last one was complete, where it may fail. */
 struct code {
 	caller run;
 	struct call *call;
@@ -29,7 +29,7 @@ struct meter {
 	bool stalled; /* bursts took far longer than the counter says: nothing is timed any more */
 };
 
-/* Find a clock for the CPU that this thread is bound to, and check it on loops that are known. */
+/* Find a clock for the CPU that this thread is bound to, and check it on known loops. */
 void meter_open(struct meter *meter, const struct run *run, struct workspace *room);
 void meter_close(struct meter *meter);
 

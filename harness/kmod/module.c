@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The files below /sys/kernel/debug/loopwright; README.md says what each does. */
+/* The files below /sys/kernel/debug/loopwright, described in README.md. */
 #include "judge.h"
 #include "records.h"
 #include "run.h"
@@ -18,7 +18,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-/* One at a time: selection, cpu and records are what the last writer left. */
+/* One at a time: selection, cpu and records belong to the last writer. */
 static DEFINE_MUTEX(busy);
 static struct selection selection;
 static unsigned int cpu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a meter is and what it read, as members of a record, as harness/answer.h has them. */
+/* A meter and its reading, as members of a record, like those of harness/answer.h. */
 #ifndef LOOPWRIGHT_READINGS_H
 #define LOOPWRIGHT_READINGS_H
 

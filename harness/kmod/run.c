@@ -144,7 +144,7 @@ static void unmap(struct areas *areas)
 			free_pages_exact(areas->kernel[side], KERNEL_BYTES);
 }
 
-/* Have the thread do the work; it ends early where a signal comes to this process. */
+/* Have the thread do the work; it ends early if this process gets a signal. */
 static int in_thread(struct task *task)
 {
 	struct task_struct *worker = kthread_create(thread, task, "loopwright/%u", task->run.cpu);
@@ -152,7 +152,7 @@ static int in_thread(struct task *task)
 	if (IS_ERR(worker))
 		return PTR_ERR(worker);
 	init_completion(&task->done);
-	/* Where the CPU goes offline all the same, every burst is seen to run elsewhere. */
+	/* If the CPU goes offline nevertheless, every burst is recognised as run elsewhere. */
 	kthread_bind(worker, task->run.cpu);
 	get_task_struct(worker);
 	wake_up_process(worker);

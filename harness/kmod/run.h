@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Runs: in a thread of their own, bound to their CPU, in the memory of the process that asks. */
+/* Runs: each in a thread bound to its CPU, in the memory of the requesting process. */
 #ifndef LOOPWRIGHT_KMOD_RUN_H
 #define LOOPWRIGHT_KMOD_RUN_H
 
 #include "kmod.h"
 
 /*
- * Do what is asked, "check", "self-test" or "measure", and record it. -EINVAL for another word,
- * -ENODEV where the CPU is not online, -EINTR where a signal came.
+ * Run "check", "self-test" or "measure", and record the result. -EINVAL for another word, -ENODEV
+ * if the CPU is not online, -EINTR after a signal.
  */
 int run_verb(const char *what, unsigned int cpu, const struct selection *selection);
 

@@ -50,7 +50,7 @@ static int take_apart(char *text, const char *values[KEYS])
 	return 0;
 }
 
-/* Digits alone: kstrtouint() would take a sign and a newline. */
+/* Only digits: kstrtouint() would accept a sign and a newline. */
 static int number(const char *value, unsigned int otherwise, unsigned int *into)
 {
 	*into = otherwise;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a user asks for, read strictly: all of it is right, or nothing changes. */
+/* The selection by a user, parsed strictly: an error changes nothing. */
 #ifndef LOOPWRIGHT_KMOD_SELECT_H
 #define LOOPWRIGHT_KMOD_SELECT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What an emulated core does, written down as it does it: hooks that Unicorn calls for every
- * instruction and every access. loopwright/machine/emulator.py builds and loads them.
+ * A recorder of an emulated core: hooks that Unicorn calls for every instruction and every access.
+ * loopwright/machine/emulator.py builds and loads them.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #define HOOK __attribute__((visibility("default")))
 #define WRITE 17 /* of Unicorn's uc_mem_type: any other here is a read */
 
-/* An instruction as it was executed: of its accesses the first address and all bytes. */
+/* An executed instruction: the first address, and the total bytes, of its accesses. */
 struct step {
 	uint64_t address, load, store;
 	uint32_t load_bytes, store_bytes;
@@ -24,7 +24,7 @@ struct recording {
 	uint64_t full;
 };
 
-/* A repeated string instruction is seen once for each element, and once for its end. */
+/* A repeated string instruction is recorded once for each element, and once for its end. */
 static bool goes_on(const struct step *last, uint64_t address)
 {
 	return last->address == address && (last->loads || last->stores);

@@ -294,7 +294,7 @@ static void on_stack(struct watch *w, const struct watch_fact *f, bool store, ui
 	}
 }
 
-/* Whether an access to memory that may fault has what the contract asks of it. */
+/* True if an access to memory that may fault obeys the contract. */
 static bool is_a_user_access(struct watch *w, const struct watch_fact *f, enum side side)
 {
 	if (!w->job.faulting[side]) {
@@ -364,7 +364,7 @@ static void on_store(struct watch *w, const struct watch_fact *f, uint64_t from,
 	memset(w->stored + from, 1, size);
 }
 
-/* Whether an access lies in pages of the bytes that a search needs. */
+/* True if an access is in pages of the bytes that a search needs. */
 static bool is_in_pages(const struct watch *w, uint64_t from, uint32_t size)
 {
 	uint64_t at = w->c->at[SIDE_SRC], needed = w->bytes[SIDE_SRC];
@@ -384,7 +384,10 @@ static void on_load(struct watch *w, const struct watch_fact *f, enum side side,
 		return;
 	}
 
-	/* What a fixup makes of an overread: the aligned word that holds the last bytes. */
+	/*
+	 * The value of an overread after its fixup: from the aligned word that holds the last
+	 * bytes.
+	 */
 	if (w->faulted && w->s.overread && size <= w->s.overread + 1 &&
 	    !((w->c->at[SIDE_SRC] + from) % size) &&
 	    (from < w->bytes[SIDE_SRC] || last < w->bytes[SIDE_SRC]))
@@ -406,7 +409,7 @@ static bool is_near(const struct watch *w, enum side side, uint64_t address)
 	       address - (start - PAGE) < size + 2 * PAGE;
 }
 
-/* Let the access under way fail, if it may: all of it is undone where the core stops. */
+/* Let the current access fault, if it may: all of it is undone when the core stops. */
 static void inject(struct watch *w, bool store, uint64_t address, uint32_t size)
 {
 	enum side side = store ? SIDE_DST : SIDE_SRC;
@@ -461,7 +464,7 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 	if (address - w->s.stack < w->s.stack_size) {
 		on_stack(w, f, store, address, size);
 	} else if (w->c->stray && !is_near(w, SIDE_SRC, address)) {
-		/* The page behind a user's memory is nobody's: an access there faults. */
+		/* The page after a user's memory is unmapped: an access there faults. */
 		if (address - w->s.user_end >= PAGE)
 			fail(w, "+%#llx accesses %s, which is no user's", where(w), shown(address));
 		else
@@ -492,13 +495,13 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 		inject(w, store, address, size);
 }
 
-/* An access of which nothing is there is held to the same rules before it faults. */
+/* An access without any accessible byte is checked by the same rules before it faults. */
 static bool on_nothing(uc_engine *uc, uc_mem_type type, uint64_t address, int size, int64_t value,
 		       void *data)
 {
 	const struct watch *w = data;
 
-	/* The second page of an access that is known from the first one. */
+	/* The second page of an access that was checked at its first page. */
 	if (!w->begun || address - w->begun_at >= w->begun_size)
 		on_access(uc, type, address, size, value, data);
 	return false;
@@ -585,7 +588,7 @@ static uint64_t take(const struct watch *w, const uint64_t *gpr, enum role role)
 	return op->bits == 64 ? gpr[op->index] : (uint32_t)gpr[op->index];
 }
 
-/* Fill a source with one word, or with those that a call has in its registers. */
+/* Fill a source with one word, or with the values of the call's registers. */
 static void put_words(const struct watch *w, uint8_t *into, uint64_t size)
 {
 	const struct watch_case *c = w->c;
@@ -605,7 +608,7 @@ static void put_words(const struct watch *w, uint8_t *into, uint64_t size)
 	}
 }
 
-/* Let no byte of a search have the value, up to where it is to be found, and arrange that. */
+/* Remove the value from the bytes of a search, up to its position, and put it there. */
 static void place_search(struct watch *w, uint64_t size)
 {
 	const struct watch_case *c = w->c;
@@ -626,7 +629,7 @@ static void place_search(struct watch *w, uint64_t size)
 	effect_arrange(&w->job, &w->attempt, before, behind);
 }
 
-/* Put both sides' bytes into memory, as far as they can be accessed. */
+/* Write both sides' accessible bytes to memory. */
 static void place(struct watch *w)
 {
 	const struct watch_case *c = w->c;
@@ -717,7 +720,7 @@ static void prepare(struct watch *w, uint64_t *gpr, uint64_t *flags)
 	*flags = flags_of(w);
 }
 
-/* Undo what an instruction did to registers after all: it is to have failed. */
+/* Undo an instruction's changes of registers: it counts as faulting. */
 static void give_back(struct watch *w)
 {
 	const void *from[WATCH_GPRS];
@@ -808,7 +811,7 @@ static void check_registers(struct watch *w, const uint64_t *in, const uint64_t 
 			fail(w, "register %s changed", w->s.fixed_name[i]);
 }
 
-/* Hold a count of what is not done, or is; returns the bytes that must have been stored. */
+/* Check a count of bytes done, or not done; returns the bytes that must have been stored. */
 static uint64_t check_count(struct watch *w, const uint64_t *out)
 {
 	bool records = w->job.effect == EFFECT_STORE_FIELDS;
@@ -864,7 +867,7 @@ static void check_found(struct watch *w, const uint64_t *out)
 		     (unsigned long long)length);
 }
 
-/* Whether other results count; where a fault was injected, a report of one is right. */
+/* True if other results count; with an injected fault, a reported fault is correct. */
 static bool check_faulted(struct watch *w, const uint64_t *out)
 {
 	bool want = effect_faults(&w->job, &w->attempt), given;
@@ -891,7 +894,7 @@ static void check_result(struct watch *w, const uint64_t *out)
 		check_found(w, out);
 	if (w->job.effect == EFFECT_COMPARE || w->job.effect == EFFECT_SCAN)
 		return;
-	/* Bytes that are moved to where they are need not be stored. */
+	/* Bytes that are moved onto themselves need not be stored. */
 	if (w->c->overlapped && !w->c->distance)
 		return;
 	if (w->job.effect == EFFECT_CHECKSUM) {

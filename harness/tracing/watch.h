@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One call in an emulated core, with every instruction and every access held to the contract.
- * loopwright/machine/watch.py mirrors these structures.
+ * One call in an emulated core, with every instruction and every access checked against the
+ * contract. loopwright/machine/watch.py mirrors these structures.
  */
 #ifndef HARNESS_TRACING_WATCH_H
 #define HARNESS_TRACING_WATCH_H
@@ -19,7 +19,7 @@
 #define WATCH_ADDRESSES (~0u) /* a pattern: the call's own addresses and count */
 #define WATCH_WORD (~1u)      /* a pattern: the case's word, again and again */
 
-/* What is known of the instruction at an offset of the code. */
+/* Properties of the instruction at an offset of the code. */
 struct watch_fact {
 	uint32_t kind;	    /* of the bits below */
 	uint32_t condition; /* of those that depend on flags: its number in the ISA's encoding */
@@ -87,7 +87,7 @@ struct watch_setup {
 	uint64_t most_steps;
 };
 
-/* One call. Where inject is not 0, the instruction at inject - 1 faults when it comes nth. */
+/* One call. If inject is not 0, the instruction at inject - 1 faults at its nth execution. */
 struct watch_case {
 	uint64_t count;
 	uint64_t at[SIDES];
@@ -110,8 +110,8 @@ struct watch *watch_open(const struct watch_setup *setup);
 void watch_close(struct watch *watch);
 
 /*
- * Run calls; returns how many were right before the first that was wrong, of which
- * watch_failure() says why.
+ * Run calls; returns the number of correct ones before the first wrong one, whose failure
+ * watch_failure() returns.
  */
 uint64_t watch_run(struct watch *watch, struct watch_case *cases, uint64_t count);
 const char *watch_failure(const struct watch *watch);
@@ -121,7 +121,7 @@ const uint8_t *watch_seen(const struct watch *watch);
 const uint32_t *watch_hits(const struct watch *watch); /* by entry, from 0 */
 uint64_t watch_over_report(const struct watch *watch);
 
-/* Whether the last call reached its probe, and the registers and flags there. */
+/* True if the last call reached its probe, with the registers and flags there. */
 int watch_probed(const struct watch *watch, uint64_t *gprs, uint64_t *flags);
 
 #endif

@@ -24,7 +24,7 @@ const uint64_t block_flags_aligned = AC;
 const uint32_t block_audit_arch = AUDIT_ARCH_X86_64;
 const int block_system_calls[] = {SYS_arch_prctl, -1};
 
-/* What the vector registers start with: an XRSTOR would leave its traces for 100 cycles. */
+/* The initial values of vector registers: XRSTOR would affect the next 100 cycles. */
 static struct {
 	float lane[REGISTERS][LANES];
 	uint32_t mxcsr;
@@ -108,7 +108,7 @@ static void set_vectors(struct emitter *e)
 size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t step)
 {
 	static const uint8_t popf = 0x9d, fninit[] = {0xdb, 0xe3};
-	/* What is around the copies does not overlap with them. */
+	/* Fences: the code around the copies does not overlap with them. */
 	static const uint8_t fence[] = {0x0f, 0xae, 0xe8}; /* lfence */
 	static const uint8_t count[] = {
 	    0x48, 0xff, 0x48, offsetof(struct block_frame, repetitions), /* decq (%rax) */
@@ -147,7 +147,7 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	return first + job->entry - into;
 }
 
-/* Instructions stand at any byte: only the system can tell. */
+/* Instructions may begin at any byte: only the system can decide. */
 bool block_calls_system(const uint8_t *code, size_t size)
 {
 	(void)code;

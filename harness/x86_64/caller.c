@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Replace the tables by what they have for the calls left, once the last call has ended. */
+/* Load the addresses of the next call from the tables, once the last call has ended. */
 static void take_buffers(struct emitter *e, const struct job *job, int counter)
 {
 	static const uint8_t lfence[] = {0x0f, 0xae, 0xe8};
@@ -35,7 +35,7 @@ static int counter_register(const struct job *job)
 	return -1;
 }
 
-/* Push or pop what the C ABI wants preserved, in one order or the other. */
+/* Push or pop the registers that the C ABI preserves, in one order or the other. */
 static void preserved(struct emitter *e, bool pop)
 {
 	static const uint8_t registers[] = {3, 5, 12, 13, 14, 15};

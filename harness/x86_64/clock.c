@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The time-stamp counter, which ticks at a constant rate whatever the core's clock does. */
+/* The time-stamp counter, which ticks at a constant rate at any core clock. */
 #include "../clock.h"
 
 #include <cpuid.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The CPUID leaves that say which core this is. */
+/* The CPUID leaves that identify the core. */
 #include "../machine.h"
 
 #include <cpuid.h>

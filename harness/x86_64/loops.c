@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Latencies and rates as uops.info and InstLatx64 have them. Family and model are those that a
- * guest is told, so that Intel's cores are told apart by what they can do.
+ * Latencies and rates from uops.info and InstLatx64. A hypervisor may invent family and model, so
+ * that Intel's cores are distinguished by their features.
  */
 #include "../loops.h"
 #include "chains.h"

@@ -25,7 +25,7 @@ static const char *const names64[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", 
 static const char *const names32[] = {"eax", "ecx", "edx",  "ebx",  "esp",  "ebp",  "esi",  "edi",
 				      "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"};
 
-/* x87, SSE, AVX, and the three parts of AVX-512: what a routine could use behind our back. */
+/* x87, SSE, AVX, and the three parts of AVX-512: state that a routine could use unnoticed. */
 static const struct {
 	int component;
 	const char *name;
@@ -96,7 +96,9 @@ int machine_init(char *why, size_t size)
 	memset(trampoline_vectors_in + HEADER, 0, EXTENDED - HEADER);
 	memcpy(trampoline_vectors_in + HEADER, &trampoline_components, 4);
 	trampoline_in.flags = 0x202;
-	/* A call of nothing, on a little of our own stack, gives the values to compare with. */
+	/*
+	 * A call of an empty routine, on a part of our own stack, gives the values to compare with.
+	 */
 	trampoline_in.gpr[machine_stack_pointer] =
 	    ((uintptr_t)__builtin_frame_address(0) - 8192) & ~15ul;
 	trampoline_target = (uintptr_t)returns;

@@ -55,8 +55,8 @@ u64 arch_pmu_read(const struct perf_event *event)
 }
 
 /*
- * The event may have another counter, and somebody else's the cycle counter: what that counts is
- * what ours would if it counts at the same levels.
+ * The event may have another counter, and another event the cycle counter: that one counts the same
+ * if it counts at the same exception levels.
  */
 bool arch_pmu_readable(const struct perf_event *event)
 {
@@ -66,7 +66,7 @@ bool arch_pmu_readable(const struct perf_event *event)
 	       !(apart & FILTER);
 }
 
-/* Where there is no PAN the kernel may take user memory out of the translation instead. */
+/* Without PAN the kernel may remove user memory from the translation tables instead. */
 void arch_access_begin(void)
 {
 	uaccess_ttbr0_enable();
