@@ -64,7 +64,7 @@ def answered(jobs, target, core):
     machine = Simulated(core, noise=0.003)
     timings = machine.measure(list(asked.values()))
     for _ in range(3):
-        again = [n for n, timing in enumerate(timings) if timing.passing]
+        again = [n for n, timing in enumerate(timings) if timing.transient]
         for n, timing in zip(
             again, machine.measure([list(asked.values())[n] for n in again]), strict=True
         ):
@@ -92,7 +92,7 @@ def answered(jobs, target, core):
                 "taken": 48, "accepted": 24, "slow": 0, "slow_from": 0, "slow_to": 0, "short": 1000,
                 "long": 2000, "two_speeds": "", "clock": "tsc-calibrated", "cpu": 0,
                 "core_hz": 3_700_000_000, "misaligned": 0,
-                "shared": 0, "disturbed": int(timing.passing), "stopped": 0, "refused": refused,
+                "shared": 0, "disturbed": int(timing.transient), "stopped": 0, "refused": refused,
             }
         )  # fmt: skip
     readings = len(lines) - 4

@@ -139,7 +139,7 @@ class Slower:
 
     def __init__(self, known, longer):
         self.kit = known.kit
-        self.turn = known.turn
+        self.iteration = known.iteration
         self._known, self._longer = known, longer
 
     def time(self, kernels, notion="loop"):

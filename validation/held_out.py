@@ -85,11 +85,11 @@ def _chain(ways: Sequence[_Way]) -> Kernel:
     for number, way in enumerate(moving):
         target = _TURNS[way.target.kind][1 - number % 2]
         given = {way.source.label: held, way.target.label: target}
-        code.append(way.form.encode(form_instances.registers(way.form, given)))
+        code.append(way.form.encode(form_instances.registers_for(way.form, given)))
         held = target
         if at and number == 0:
             turn = ways[0]
             code.append(
-                turn.form.encode(form_instances.registers(turn.form, {turn.source.label: held}))
+                turn.form.encode(form_instances.registers_for(turn.form, {turn.source.label: held}))
             )
     return Kernel(tuple(way.form.name for way in ways), tuple(code))

@@ -34,8 +34,8 @@ def kernels(kit: Kit) -> Iterator[tuple[str, str, bytes, bytes]]:
 def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with the operations that fuse with moves and loads."""
     pairs = list(kernels(laboratory.kit))
-    together = laboratory.turns([fused for *_, fused, _ in pairs])
-    apart = laboratory.turns([fused for *_, fused in pairs])
+    together = laboratory.iterations([fused for *_, fused, _ in pairs])
+    apart = laboratory.iterations([fused for *_, fused in pairs])
     fusing: dict[str, list[str]] = {}
     for (what, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
         if fused and separated and fused.cycles <= _FUSED * separated.cycles:

@@ -53,7 +53,7 @@ class Branches:
 def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branches:
     """Measure branches; fused are the names of forms that fuse with one."""
     kit = laboratory.kit
-    found = Branches({}, {}, laboratory.turn())
+    found = Branches({}, {}, laboratory.iteration())
     for branch in kit.BRANCHES:
         ports, note = _ports(laboratory, core, branch, fused)
         for name in (branch.name, branch.opposite):
@@ -188,10 +188,10 @@ def _mixture(
     """
     instances = form_instances.Instances()
     blocking = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
-    mixed = form_instances.spread(blocking, [branch.code] * (_TIMES * count))
+    mixed = form_instances.interleaved(blocking, [branch.code] * (_TIMES * count))
     if apart:
         mixed = _apart(mixed, branch.code, kit.nop())
-    return form_instances.laid(kit, mixed, [branch.code])
+    return form_instances.aligned_in_windows(kit, mixed, [branch.code])
 
 
 def _apart(code: Sequence[bytes], branch: bytes, nop: bytes) -> list[bytes]:
@@ -251,11 +251,11 @@ def _fuses(
 
 def _fusion_kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[bytes]]:
     """Return kernels with a pair together and apart, for a branch and for its opposite."""
-    tested = form_instances.apart(form)
+    tested = form_instances.under_test(form)
     place = width.counted
     out = []
     for code in (branch.code, kit.opposite(branch)):
         blocking = [place] * (_BLOCKING_CYCLES * width.instructions)
         for some in ([place, tested, code], [tested, place, code]):
-            out.append(form_instances.laid(kit, [*some, *blocking], [code]))
+            out.append(form_instances.aligned_in_windows(kit, [*some, *blocking], [code]))
     return out

@@ -64,13 +64,13 @@ def kernels(kit: Kit) -> dict[str, bytes]:
 def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     """Yield loops with calls of one layout."""
     register = kit.POOLS["gpr"].own[0]
-    link = kit.carry("gpr", "gpr", register, register)
-    others = [kit.carry("gpr", "gpr", kit.POOLS["gpr"].constant[0], n) for n in _registers(kit)]
+    link = kit.transfer("gpr", "gpr", register, register)
+    others = [kit.transfer("gpr", "gpr", kit.POOLS["gpr"].constant[0], n) for n in _registers(kit)]
     yield f"a call and a return{where}", called
     yield f"two calls and returns{where}", called * 2
     for n in _NOPS:
         yield f"a call beside {n} nops{where}", called + kit.nop() * n
-    yield f"a call and jumps{where}", called + kit.jumped(0) * 2
+    yield f"a call and jumps{where}", called + kit.jump_over(0) * 2
     yield f"a call beside a chain{where}", called + link * _CHAIN
     yield f"a call beside moves{where}", called + b"".join(others)
 
@@ -253,7 +253,7 @@ def _time_loops(laboratory: Laboratory, bodies: Mapping[str, bytes]) -> list[Fig
     trials = [Trial(code, "loop", offset, STACKED) for code in codes for offset in _OFFSETS]
     found = laboratory.figures(trials)
     figures = [_median(found[n : n + len(_OFFSETS)]) for n in range(0, len(found), len(_OFFSETS))]
-    return figures + laboratory.tested_turns(others)
+    return figures + laboratory.tested_iterations(others)
 
 
 def _median(figures: Sequence[Figure]) -> Figure:

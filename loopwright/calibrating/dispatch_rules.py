@@ -76,7 +76,7 @@ def _timed(
     laboratory: Laboratory, learned: CoreModel, bodies: Mapping[str, bytes]
 ) -> tuple[CoreModel, list[Figure]]:
     """Return the learned core with the cycles of loops, and these cycles."""
-    figures = laboratory.turns(list(bodies.values()))
+    figures = laboratory.iterations(list(bodies.values()))
     named = dict(zip(bodies, figures, strict=True))
     return replace(learned, figures={**learned.figures, **named}), figures
 
@@ -88,7 +88,7 @@ def _fitted(
     figures: Sequence[Figure],
 ) -> fit.Fit | None:
     codes = list(bodies.values())
-    return fit.fit(laboratory, codes, lambda core: core.turns(codes), hypotheses, figures)
+    return fit.fit(laboratory, codes, lambda core: core.iterations(codes), hypotheses, figures)
 
 
 def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreModel:
@@ -196,7 +196,7 @@ def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[s
 
 
 def _instance(form: Form, more: Mapping[str, int]) -> bytes:
-    return form.encode({**form_instances.registers(form, {}), **more})
+    return form.encode({**form_instances.registers_for(form, {}), **more})
 
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -237,9 +237,9 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     counted, tested = [*bodies.values(), *branches], [*tested, *branches]
 
     def time(core: Laboratory) -> list[Figure]:
-        return [*core.turns(counted), *core.tested_turns(tested)]
+        return [*core.iterations(counted), *core.tested_iterations(tested)]
 
-    figures = [*figures, *laboratory.turns(branches), *laboratory.tested_turns(tested)]
+    figures = [*figures, *laboratory.iterations(branches), *laboratory.tested_iterations(tested)]
     codes = _codes(laboratory, counted, tested)
     tried = [Hypothesis(learned), *_in_turn(learned)]
     found = fit.fit(laboratory, codes, time, tried, figures)
@@ -259,10 +259,10 @@ def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
     register, (one, other, *_) = pool.back[0], pool.own
     (result,) = (operand for operand in load.chosen if operand.written)
     first = load.encode({result.label: register, BASE: register})
-    behind = b"".join([*kit.hold(one, other)[:1], *kit.hold(register, one)])
+    behind = b"".join([*kit.make_dependent(one, other)[:1], *kit.make_dependent(register, one)])
     for number in _BETWEEN:
         free = b"".join(_independent(load, number))
-        reads = [kit.carry("gpr", "gpr", register, to) for to in (one, other)]
+        reads = [kit.transfer("gpr", "gpr", register, to) for to in (one, other)]
         body = first + reads[0] + free + reads[1] + behind
         yield f"two uops that read a load, {number} between them", body
 
@@ -272,7 +272,8 @@ def _independent(load: Form, number: int) -> list[bytes]:
     pool = load.kit.POOLS["gpr"]
     free = [one for one in pool.others if one not in pool.back]
     return [
-        load.kit.carry("gpr", "gpr", pool.constant[0], free[n % len(free)]) for n in range(number)
+        load.kit.transfer("gpr", "gpr", pool.constant[0], free[n % len(free)])
+        for n in range(number)
     ]
 
 
@@ -291,7 +292,7 @@ def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
     (result,) = (operand for operand in load.chosen if operand.written)
     loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
     for number in _MOVING:
-        links = b"".join(kit.carry("gpr", "gpr", one, one) for one in pool.others[:number])
+        links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool.others[:number])
         for said, more in (("", b""), (", and a load", loaded)):
             yield f"{number} registers that wait for themselves{said}", more + links
             add = kit.add_with_carry(pool.others[number])
@@ -339,14 +340,14 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
     branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
     if branch is None or kit.BYTES:
         return
-    pair = kit.set_anew("flags", 0) + branch.code
+    pair = kit.break_dependency("flags", 0) + branch.code
     for number in _PAIRS:
         yield f"{number} tests and branches not taken", pair * number
     for number in _COMPUTING:
         free = b"".join(_independent(load, number))
         yield f"{_BESIDE} {number} uops that compute", pair + free
         pool = kit.POOLS["gpr"].others[:number]
-        links = b"".join(kit.carry("gpr", "gpr", one, one) for one in pool)
+        links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool)
         yield f"{_BESIDE} {number} registers that wait for themselves", pair + links
 
 
@@ -393,7 +394,7 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     bodies = list(_branch_loops(learned))
 
     def time(core: Laboratory) -> list[Figure]:
-        return [*core.turns(bodies), *core.tested_turns(bodies)]
+        return [*core.iterations(bodies), *core.tested_iterations(bodies)]
 
     tried = [Hypothesis(learned, one) for one in _choices(learned)]
     found = fit.fit(laboratory, _codes(laboratory, bodies, bodies), time, tried)

@@ -162,7 +162,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     machine, core = _answering(path, lines)
     readings = _readings(path, lines, machine)
     found = {key: host.timing_of(of) for key, of in readings.items()}
-    found = {key: one for key, one in found.items() if not one.passing}
+    found = {key: one for key, one in found.items() if not one.transient}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
     before = kept_answers.read_answers(answers).known if answers.exists() else {}

@@ -35,10 +35,10 @@ _SURE = 3.0  # standard deviations of a significant difference
 
 def measure_mispredictions(laboratory: Laboratory) -> Mispredicted:
     """Measure the cost of a misprediction."""
-    random, known = (laboratory.kit.gone(by, BRANCHES) for by in (True, False))
+    random, known = (laboratory.kit.branches_by_bits(by, BRANCHES) for by in (True, False))
     all_ways = tuple(product((False, True), repeat=BRANCHES))
     runs = [_run(all_ways), _run((tuple(n % 2 == 1 for n in range(BRANCHES)),))]
-    by_random, by_constant = laboratory.turns([random, known], runs)
+    by_random, by_constant = laboratory.iterations([random, known], runs)
     mispredicted = BRANCHES * _WRONG
     error = (by_random.uncertainty**2 + by_constant.uncertainty**2) ** 0.5 / mispredicted
     refused = by_random.refused or by_constant.refused
@@ -77,7 +77,7 @@ def _fitted(
     laboratory: Laboratory, learned: CoreModel, measurement: Mispredicted
 ) -> tuple[int, float]:
     """Return the parameter that reproduces the measured difference best, and the error left."""
-    code = laboratory.kit.gone(True, BRANCHES)
+    code = laboratory.kit.branches_by_bits(True, BRANCHES)
     middle = round(measurement.cost.cycles)
     best = middle, float("inf")
     for cycles in range(max(middle - _AROUND, 1), middle + _AROUND + 1):
@@ -221,12 +221,12 @@ def _fitted_exits(
 ) -> fit.Fit | None:
     """Fit rules to the loops."""
     counts = sorted(lost.figures)
-    codes = [laboratory.kit.counting(count) for count in counts]
+    codes = [laboratory.kit.counting_loop(count) for count in counts]
     measured = [lost.figures[count] for count in counts]
     hypotheses = [Hypothesis(learned, one) for one in rules]
     return fit.fit(laboratory, codes, lambda core: _timed(core, counts), hypotheses, measured)
 
 
 def _timed(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:
-    codes = [laboratory.kit.counting(count) for count in counts]
-    return laboratory.turns(codes, [Run(turns=count) for count in counts])
+    codes = [laboratory.kit.counting_loop(count) for count in counts]
+    return laboratory.iterations(codes, [Run(inner_iterations=count) for count in counts])

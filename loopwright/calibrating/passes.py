@@ -108,7 +108,7 @@ def measure_basis(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> 
         constants,
         kit.RENAMED,
     )
-    throughputs = throughput.meeting(
+    throughputs = throughput.mark_meeting_chains(
         laboratory, executable, throughputs, latencies, width.instructions
     )
     step("places at dispatch")
@@ -215,7 +215,10 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
         accessed,
         branching,
         fused,
-        {form.name: throughput.waits(form, latencies[form.name]) for form in basis.executable},
+        {
+            form.name: throughput.dependency_cycles(form, latencies[form.name])
+            for form in basis.executable
+        },
         window_sizes,
         front_end_found,
         basis.constants,

@@ -28,7 +28,7 @@ from typing import Any
 from loopwright.calibrating.ports import Core, PortClass, Ports, bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import blockers, form_instances
-from loopwright.microbench.blockers import Asked, Surplus
+from loopwright.microbench.blockers import BlockingKernel, Surplus
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
@@ -69,7 +69,9 @@ def candidates(
         rate = rates[form.name]
         if rate.refused or not rate.clean or rate.meets or rate.cycles <= 0 or not form.chosen:
             continue
-        if any(operand.fixed is not None for operand in form.operands) or form_instances.long(form):
+        if any(operand.fixed is not None for operand in form.operands) or form_instances.is_long(
+            form
+        ):
             continue
         if sum(operand.written for operand in form.chosen) > 1:
             continue
@@ -91,7 +93,7 @@ def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
         [instances_of.of(form) for _ in range(n)]
         for instances_of, (form, n) in zip(factories, parts, strict=True)
     ]
-    return form_instances.spread(*instances)
+    return form_instances.interleaved(*instances)
 
 
 def together(classes: Sequence[PortClass]) -> list[tuple[Form, int]]:
@@ -145,7 +147,7 @@ def _split(
     while unclassified:
         blocker, *rest = unclassified
         surpluses = blockers.measure(
-            laboratory, [Asked(blocker, one.blocking, _SPAN) for one in known]
+            laboratory, [BlockingKernel(blocker, one.blocking, _SPAN) for one in known]
         )
         if any(one.measured >= _MORE_THAN_ONE for one in surpluses):
             unclassified = rest

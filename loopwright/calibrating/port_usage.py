@@ -21,7 +21,7 @@ from loopwright.calibrating import port_usage_check, port_usage_search
 from loopwright.calibrating.port_usage_search import Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, Ports, Uops, bound_cycles
 from loopwright.microbench import blockers
-from loopwright.microbench.blockers import Asked, Surplus
+from loopwright.microbench.blockers import BlockingKernel, Surplus
 from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory
@@ -256,7 +256,9 @@ def _votes(
     """Return, for each form with several uops, whether it takes as many dispatch slots."""
     classes = range(len(core.classes))
     asked = [
-        Asked(form, core.classes[n].blocking, spans[form.name], rate=rates[form.name].cycles)
+        BlockingKernel(
+            form, core.classes[n].blocking, spans[form.name], rate=rates[form.name].cycles
+        )
         for form in sample
         for n in classes
     ]
@@ -372,7 +374,7 @@ def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
     if not kit.PUSH or not load or not store:
         return {}
     pool = kit.POOLS["gpr"]
-    pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(_STACK_TIMES)]
+    pairs = [kit.push_and_pop(pool.constant[0], pool.others[n]) for n in range(_STACK_TIMES)]
     (figure,) = laboratory.time([[push for push, _ in pairs] + [pop for _, pop in pairs]])
     predicted = max(
         bound_cycles(Counter([load, *core.store_uops] * _STACK_TIMES)),
@@ -424,10 +426,10 @@ def stack_moves(kit: Kit) -> dict[str, list[bytes]]:
 def _stack_apart(kit: Kit, times: int) -> tuple[list[bytes], list[bytes]]:
     """Return kernels of pushes alone and of pops alone, each with a reset of the stack pointer."""
     pool = kit.POOLS["gpr"]
-    pairs = [kit.stacked(pool.constant[0], register) for register in pool.others[:times]]
+    pairs = [kit.push_and_pop(pool.constant[0], register) for register in pool.others[:times]]
     pushes, pops = ([pair[n] for pair in pairs] for n in range(2))
     size = _STACK_BYTES * times
-    return [*pushes, kit.stack_moved(size)], [kit.stack_moved(-size), *pops]
+    return [*pushes, kit.adjust_stack(size)], [kit.adjust_stack(-size), *pops]
 
 
 def stack_latencies(

@@ -53,7 +53,7 @@ def hold_to_measured(
     slow_nops = _slow_nops(laboratory, core)
 
     def by_itself(form: Form, uops: Uops, rate: Throughput) -> Uops:
-        size = len(form_instances.apart(form)) if uops.slots == 1 else 0
+        size = len(form_instances.under_test(form)) if uops.slots == 1 else 0
         return alone(core, form, uops, rate, latencies[form.name], floor, slow_nops.get(size, 0.0))
 
     forms = {form.name: form for form in chosen}
@@ -113,7 +113,7 @@ def _remeasured(
         return one.ports is not None and not one.busy
 
     doubtful = [f for f in chosen if found[f.name].ports is not None and not fits(f, rates[f.name])]
-    other = throughput.again(laboratory, doubtful)
+    other = throughput.with_fewer_instances(laboratory, doubtful)
     return {
         form.name: other[form.name]
         for form in doubtful
@@ -130,7 +130,7 @@ def _subsets(
     """
     if not uops.ports or not rate.clean:
         return
-    if form_instances.long(form) and rate.cycles <= floor.delivery(form, 1) * (1 + _NEAR):
+    if form_instances.is_long(form) and rate.cycles <= floor.delivery(form, 1) * (1 + _NEAR):
         return
     tolerance = _COMPETING if len(uops.ports) > 1 else _NEAR
     if rate.cycles <= max(bound_cycles(Counter(uops.ports)), uops.slots / core.width) * (
@@ -159,12 +159,12 @@ def _subsets(
 def _mixture(core: Core, form: Form, number: int) -> list[bytes]:
     """Return a mixture of a form with blocking instructions; empty if the form waits for itself."""
     memory = form.memory
-    if form_instances.carried(form) or (memory and memory.read and memory.written):
+    if form_instances.implied_dependencies(form) or (memory and memory.read and memory.written):
         return []
     blocker, size = core.classes[number].blocker, core.classes[number].size
     makers, others = (form_instances.Instances(n, 2, near=True) for n in range(2))
     tested = [makers.of(form) for _ in range(_TIMES)]
-    return form_instances.spread(tested, [others.of(blocker) for _ in range(_TIMES * size)])
+    return form_instances.interleaved(tested, [others.of(blocker) for _ in range(_TIMES * size)])
 
 
 def _checked(
@@ -221,7 +221,7 @@ def delivery_floor(
         if rate.refused:
             continue
         if form.memory:
-            _least(lengths, len(form_instances.apart(form)), rate.cycles)
+            _least(lengths, len(form_instances.under_test(form)), rate.cycles)
         if taken and rate.clean:
             _least(taking, taken, rate.cycles)
     return DeliveryFloor(lengths, taking)
@@ -264,7 +264,7 @@ def alone(
     slowest_dispatch = uops.slots / (core.width - _LOST_SLOTS)
     if not uops.ports and predicted < rate.cycles <= slowest_dispatch * (1 + _NEAR):
         return replace(uops, why=f"{uops.why}; {1 / rate.cycles:.1f} a cycle")
-    waits = throughput.waits(form, latencies)
+    waits = throughput.dependency_cycles(form, latencies)
     tolerance = _upper_tolerance(core, form, uops, rate)
     close = -_NEAR * predicted <= rate.cycles - predicted <= max(tolerance * predicted, 0.02)
     if close and (tolerance < _RMW or rate.cycles <= predicted * (1 + _COMPETING_EARLY)):

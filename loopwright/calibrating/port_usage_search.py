@@ -14,7 +14,7 @@ from math import isnan
 
 from loopwright.calibrating.ports import Core, Ports, bound_cycles
 from loopwright.microbench import blockers
-from loopwright.microbench.blockers import Asked, Surplus
+from loopwright.microbench.blockers import BlockingKernel, Surplus
 from loopwright.microbench.forms import Form, Memory
 from loopwright.microbench.laboratory import Laboratory
 
@@ -216,7 +216,7 @@ def _shown_by_subsets(core: Core, case: Case, number: int) -> int:
     return max((uops for uops in parts if uops is not None), default=0)
 
 
-def _blocking_kernel(core: Core, case: Case, number: int) -> Asked | None:
+def _blocking_kernel(core: Core, case: Case, number: int) -> BlockingKernel | None:
     blocking = core.classes[number].blocking
     span, slots = case.span, case.slots
     return blockers.within(case.form, blocking, span, slots, core.width, case.cycles)

@@ -65,7 +65,7 @@ def kernels_of(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
     for number in _NOPS:
         out[f"beside {number} nops"] = code + kit.nop() * number
     register = kit.POOLS["gpr"].own[0]
-    link = kit.carry("gpr", "gpr", register, register)
+    link = kit.transfer("gpr", "gpr", register, register)
     for number in _CHAINS:
         out[f"beside a chain of {number} moves"] = code + link * number
     if load:
@@ -88,7 +88,7 @@ def _alone(figures: Mapping[str, Figure]) -> float:
 def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
     """Return the cycles of a copy in each kernel."""
     few, many = _COPIES
-    timed = laboratory.turns([kernel * times for kernel in kernels for times in _COPIES])
+    timed = laboratory.iterations([kernel * times for kernel in kernels for times in _COPIES])
     out = []
     for short, long in zip(timed[::2], timed[1::2], strict=True):
         refused = short.refused or long.refused

@@ -54,7 +54,7 @@ def every(kit: Kit) -> Iterator[Repeated]:
 def measure_strings(laboratory: Laboratory, cases: Sequence[Repeated]) -> list[Timed]:
     """Measure string instructions."""
     kit = laboratory.kit
-    figures = laboratory.turns(
+    figures = laboratory.iterations(
         [code(kit, case) for case in cases], [_run(kit, case) for case in cases]
     )
     return [Timed(case, figure) for case, figure in zip(cases, figures, strict=True)]
@@ -63,7 +63,9 @@ def measure_strings(laboratory: Laboratory, cases: Sequence[Repeated]) -> list[T
 def code(kit: Kit, case: Repeated) -> bytes:
     """Return the code of an iteration."""
     count = case.size // kit.REPEATED[case.name]
-    return kit.repeated(case.name, count, _SOURCE + case.source, _DESTINATION + case.destination)
+    return kit.string_instruction(
+        case.name, count, _SOURCE + case.source, _DESTINATION + case.destination
+    )
 
 
 def _run(kit: Kit, case: Repeated) -> Run:

@@ -73,7 +73,7 @@ def choose_jump_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     for number in _BUSY:
         instances = form_instances.Instances()
         code = b"".join(instances.of(blocker) for _ in range(number))
-        code += kit.jumped(-(len(code) + len(kit.jumped(0))) % _LINE)
+        code += kit.jump_over(-(len(code) + len(kit.jump_over(0))) % _LINE)
         trials.append(Trial(closed(laboratory.isa, code), "loop", 0, Run()))
     free = replace(learned.branches, ports={**learned.branches.ports, kit.JUMP: frozenset()})
     hypotheses = [Hypothesis(learned), Hypothesis(replace(learned, branches=free))]
@@ -91,7 +91,7 @@ def kernels(isa: str, kit: Kit) -> Mapping[str, Trial]:
             code = b""
             for _ in range(jumps):
                 code += before
-                code += kit.jumped(-(len(code) + len(kit.jumped(0))) % _LINE)
+                code += kit.jump_over(-(len(code) + len(kit.jump_over(0))) % _LINE)
             out[f"{jumps} jumps to the next line, {nops} nops before each"] = code + before
-        out[f"a jump within a line behind {nops} nops"] = before + kit.jumped(_NEAR) + before
+        out[f"a jump within a line behind {nops} nops"] = before + kit.jump_over(_NEAR) + before
     return {name: Trial(closed(isa, code), "loop", 0, Run()) for name, code in out.items()}

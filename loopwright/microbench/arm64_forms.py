@@ -1,4 +1,4 @@
-"""Forms of AArch64, from the decoder's own tables: what computes in registers, loads or stores."""
+"""AArch64 forms from the decoder's tables: computing in registers, loading or storing."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _FIELD = 0x1F
 _VECTOR_BITS, _GPR_BITS = 128, 64
-_ADDRESS = {4: BASE, 5: INDEX}  # labels of the decoder
+_ADDRESS = {4: BASE, 5: INDEX}  # operand labels by the decoder's numbers
 _STACK = 31
 _SUBTRACT, _BACK = 0xD1000000, "sub x,x,i"
-_PARTS = 2  # uops that may access memory for one register; for more, one each, and one
-# Of loads and stores: bits that tell scaled displacements from those of bytes, and the field of the
-# latter. Assemblers take these where the others do not fit.
+_PARTS = 2  # uops of a memory access for one register; each further register adds one
+# Of loads and stores: bits that tell scaled displacements from those in bytes, and the field of the
+# latter, which assemblers use where the scaled one does not fit.
 _SCALED, _SCALED_AT, _SCALING, _BYTES_AT = 0x3B000000, 0x39000000, 0x01000000, (12, 9)
 
 
 def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has (None: any), and why others are not.
+    """Return the forms of a core with these features (None: any), and reasons for the others.
 
-    The decoder's list has nothing that branches, acts on the system or reads what lies by code.
-    Left out are forms of which a second decoder knows no word.
+    The decoder's list excludes branches, system instructions and literal loads. Forms whose words a
+    second decoder rejects are left out.
     """
     found, lost = _every()
     chosen = [form for form in found if features is None or not form.needs - features]
@@ -81,7 +81,7 @@ def _operand(found: "_Arm64Operand") -> Operand:
     _, vector, _, _, _, read, written = found
     label = _label(found)
     kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
-    # A base that is written keeps its value: nothing is to be told from waiting for it.
+    # An updated base keeps its value in the end, so no dependency through it is to be measured.
     return Operand(label, kind, bits, read, written and label != BASE)
 
 
@@ -119,14 +119,14 @@ def _encoding(
 
 
 def _back(base: int, by: int) -> bytes:
-    """Return what takes bytes off a register."""
+    """Return the instruction that subtracts bytes from a register."""
     return _code(_SUBTRACT | by << 10 | base << 5 | base)
 
 
 def _placed(word: int, field: "_Arm64Field | None", displacement: int) -> int:
-    """Return a word with a displacement, as assemblers do: of another form where it does not fit.
+    """Return a word with a displacement, like assemblers in another form where it does not fit.
 
-    ValueError where it fits neither.
+    ValueError where neither fits.
     """
     if not displacement:
         return word

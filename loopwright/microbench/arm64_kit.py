@@ -1,4 +1,4 @@
-"""Registers that AArch64 experiments use, and instructions whose part in them is known."""
+"""AArch64 kit: registers and known instructions of microbenchmarks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -67,28 +67,28 @@ _CARRY_SET = 2  # the condition
 
 
 def nop() -> bytes:
-    """Return an instruction that does nothing."""
+    """Return a nop."""
     return _word(0xD503201F)
 
 
 def pad(size: int) -> list[bytes]:
-    """Return as few instructions as do nothing in so many bytes."""
+    """Return as few nops as fill so many bytes."""
     return [nop()] * (size // 4)
 
 
-def jumped(over: int) -> bytes:
+def jump_over(over: int) -> bytes:
     """Return a jump over so many bytes of nops."""
     return (0x14000001 + over // BYTES).to_bytes(4, "little") + b"".join(pad(over))
 
 
 def opposite(branch: Branch) -> bytes:
-    """Return the code of a branch's opposite: a bit turns it round, of the condition or of cbz."""
+    """Return the code of a branch's opposite: a bit inverts the condition, or cbz."""
     turned = 1 if branch.name == "b.cond" else 1 << 24
     return _word(int.from_bytes(branch.code, "little") ^ turned)
 
 
-def slow(register: int) -> list[bytes]:
-    """Return instructions of one uop that make a vector register wait long for itself."""
+def slow_links(register: int) -> list[bytes]:
+    """Return one-uop instructions with a long latency from a vector register to itself."""
     root, product = 0x1E61C000, 0x1E600800  # fsqrt and fmul of doubles
     return [
         _word(root | _three(register, register, 0)),
@@ -96,29 +96,29 @@ def slow(register: int) -> list[bytes]:
     ]
 
 
-def stacked(source: int, target: int) -> tuple[bytes, bytes]:
-    """Return what moves a register to the stack, and what moves one from it."""
+def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return a push of one register, and a pop into another."""
     push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
     return _word(push | source), _word(pop | target)
 
 
-def counting(iterations: int) -> bytes:
-    """Return a loop that does nothing so many times."""
+def counting_loop(iterations: int) -> bytes:
+    """Return an empty loop of so many iterations."""
     return _word(0xD280000A | iterations << 5) + COUNT + _word(0xB5FFFFEA)  # movz; cbnz to COUNT
 
 
-def stack_moved(by: int) -> bytes:
-    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+def adjust_stack(by: int) -> bytes:
+    """Return an instruction that adds so many bytes to the stack pointer."""
     return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
 
 
-def hold(register: int, on: int) -> list[bytes]:
-    """Return what makes a general-purpose register wait for another, and leaves its value."""
+def make_dependent(register: int, on: int) -> list[bytes]:
+    """Return instructions that make a register depend on another, and keep its value."""
     return [_word(0xCA000000 | _three(register, register, on))] * 2
 
 
-def set_anew(kind: str, number: int) -> bytes:
-    """Return what gives a register, or the flags, a value that depends on nothing written."""
+def break_dependency(kind: str, number: int) -> bytes:
+    """Return an instruction that breaks the dependency of a register, or the flags."""
     if kind == "flags":
         constant = POOLS["gpr"].constant[0]
         return _word(0xEA000000 | _three(_ZERO, constant, constant))
@@ -128,11 +128,11 @@ def set_anew(kind: str, number: int) -> bytes:
     return _word(0x4EA01C00 | _three(number, constant, constant))
 
 
-def carry(source: str, target: str, read: int, write: int) -> bytes:
-    """Return an instruction that makes a value of one kind of a value of another.
+def transfer(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction with a result of one register kind and an operand of another.
 
-    Numbers are of registers; those of flags do not count. What writes a register from flags reads
-    that register, too.
+    read and write are register numbers; for flags they are ignored. An instruction that writes a
+    register from flags also reads that register.
     """
     constant = {kind: pool.constant[0] for kind, pool in POOLS.items()}
     if (source, target) == ("gpr", "gpr"):  # eor
@@ -151,7 +151,7 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
 
 
 def add_with_carry(register: int) -> bytes:
-    """Return an addition to a register that reads the carry and writes it."""
+    """Return an addition to a register that reads and writes the carry."""
     return _word(0xBA000000 | _three(register, register, POOLS["gpr"].constant[0]))
 
 
@@ -163,12 +163,12 @@ def _word(word: int) -> bytes:
     return word.to_bytes(4, "little")
 
 
-def gone(random: bool, branches: int) -> bytes:
-    """Return so many branches forwards, over a nop each, that go by bits.
+def branches_by_bits(random: bool, branches: int) -> bytes:
+    """Return so many forward branches, each over a nop, that go by bits.
 
-    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    The bits are those of a random generator with its state in memory, or of a register that nothing
     writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
-    one before, so that no branch waits for them.
+    previous one, so that no branch waits for them.
     """
     before, state, factor, more = 1, 2, 3, 4
     constant = POOLS["gpr"].constant[0]
@@ -185,7 +185,7 @@ def gone(random: bool, branches: int) -> bytes:
     return b"".join(map(_word, out))
 
 
-def repeated(name: str, count: int, source: int, destination: int) -> bytes:
-    """Return nothing: there are no such instructions."""
+def string_instruction(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return nothing: the ISA has no such instructions."""
     del name, count, source, destination
     return b""

@@ -1,19 +1,16 @@
-"""Blocking instructions: uops of a form within a set of ports, and places at dispatch.
+"""Blocking instructions: uops of a form in a set of ports, and its dispatch slots.
 
-How many uops of an instruction lie within a set of ports: block the ports, and add it.
+Uops. Blocking instructions keep a set of ports busy for some cycles. An added instance prolongs the
+kernel by its uops that can use these ports only, divided by their number. uops.info does this with
+port counters (Abel and Reineke, ASPLOS 2019), Ritter and Hack (ASPLOS 2024) with cycles alone.
 
-An instruction of a class that keeps its ports busy takes its share of cycles each; what one
-further instruction adds to the total is what it puts on those ports alone. uops.info does so with
-counters of ports (Abel and Reineke, ASPLOS 2019), Ritter and Hack (ASPLOS 2024) with cycles alone.
-
-Places at dispatch that blockers do not show, as what delivers code is as slow as dispatch.
-
-A kernel of what takes a place each is longer by the places of a form in it, if dispatch binds it.
-Where caches of decoded code do, forms seem to take none, no whole number, or another one. Those of
-no number are asked again by bursts (dispatch_width.py), which the queue in front of dispatch feeds,
-and some others; where these show that blockers are wrong, all are. Where bursts are dispatched no
-faster than blockers, they cannot show more places. No form takes more places than are dispatched
-while it takes alone.
+Dispatch slots. A kernel of one-slot instructions is prolonged by the slots of an added form, if
+dispatch limits it. Where the op cache limits instead, forms seem to have none, no whole number, or
+another number of slots. Forms without a whole number, and a sample of others, are measured again by
+bursts (dispatch_width), which the queue in front of dispatch feeds; where the sample shows that
+blocking kernels are wrong, all forms are. Bursts that are dispatched no faster than blocking
+kernels cannot show more slots. No form takes more slots than are dispatched in the cycles of its
+throughput.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,27 +25,27 @@ from loopwright.microbench.laboratory import Figure, Laboratory, copies
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.throughput import Throughput
 
-_LEAST = 4  # cycles that the ports are blocked for
-_MOST = 19  # the same; beyond it noise is as large as a uop
+_LEAST = 4  # cycles for which ports are blocked, at least
+_MOST = 19  # the same, at most; beyond it noise is as large as a uop
 _KERNELS = 3  # at most, where one leaves doubt
-_ERRORS = 2.5  # uncertainties that a whole number must hold for
-_WORD = 64  # bits of a place among others in a line
-_SURE = 0.3  # uops: how far from a whole number the surplus may lie
-_LATE = 0.4  # uops: the same above it, where ports are bound early
+_ERRORS = 2.5  # uncertainties that a whole number has to hold for
+_WORD = 64  # bits of an access that shares a line with others
+_SURE = 0.3  # uops: tolerance of a surplus around a whole number
+_LATE = 0.4  # uops: upper tolerance where ports are bound early
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """Ports to block, by how many they are and the instructions that keep them busy together."""
+    """Ports to block: how many, and the blocking instructions that keep them busy."""
 
     size: int
-    blockers: tuple[tuple[Form, int], ...]  # and how many of each a cycle
-    filler: bytes = b""  # what blockers dispatch, without any blockers
+    blockers: tuple[tuple[Form, int], ...]  # instances of each a cycle
+    filler: bytes = b""  # one-slot instructions that fill dispatch, without blocking instructions
 
 
 @dataclass(frozen=True)
 class Surplus:
-    """Uops within blocked ports; none where the figure lies between whole numbers."""
+    """Uops in blocked ports; uops is None where the figure is no whole number."""
 
     uops: int | None
     measured: float
@@ -56,18 +53,18 @@ class Surplus:
 
     @property
     def early_binding(self) -> int | None:
-        """Return the uops where what is bound early takes longer."""
+        """Return the uops if early binding may prolong the kernel."""
         if self.uops is not None or isnan(self.measured):
             return self.uops
         return round(self.measured) if 0 <= self.measured % 1 <= _LATE else None
 
     @property
     def doubtful(self) -> bool:
-        """Say whether noise may have made another whole number, or none, of it."""
+        """Return whether noise may have changed the whole number, or hidden it."""
         if isnan(self.measured):
             return False
-        off = abs(self.measured - round(self.measured))
-        return off + _ERRORS * self.uncertainty > 0.5
+        fraction = abs(self.measured - round(self.measured))
+        return fraction + _ERRORS * self.uncertainty > 0.5
 
 
 @cache
@@ -77,33 +74,33 @@ def _blocking(blocking: Blocking, cycles: int) -> list[list[bytes]]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A form among blockers of so many cycles; places are those that it takes at dispatch."""
+class BlockingKernel:
+    """A form among blocking instructions that last so many cycles; slots are its dispatch slots."""
 
     form: Form
     blocking: Blocking
     cycles: int
     slots: int = 1
-    spare: int = 0  # places at dispatch that the blocking kernel leaves in a cycle
-    rate: float = 0.0  # cycles that it takes alone
+    spare: int = 0  # dispatch slots that the blocking kernel leaves free in a cycle
+    rate: float = 0.0  # throughput of the form in cycles
     most: int = form_instances.APART  # instances
 
     def alone(self, more: int) -> list[bytes]:
-        """Return the blocking kernel without the form; more cycles make another kernel of it."""
-        return form_instances.spread(*self._parts(more))
+        """Return the blocking kernel without the form; more cycles make a longer one."""
+        return form_instances.interleaved(*self._parts(more))
 
     def kernel(self, more: int) -> list[bytes]:
-        """Return the blocking kernel and the form within it."""
+        """Return the blocking kernel with the form in it."""
         near = not self.blocking.blockers
-        tested = [form_instances.apart(self.form, n, near=near) for n in range(self.times)]
-        return form_instances.spread(tested, *self._parts(more))
+        tested = [form_instances.under_test(self.form, n, near=near) for n in range(self.times)]
+        return form_instances.interleaved(tested, *self._parts(more))
 
     @property
     def times(self) -> int:
-        """Return the instances of the form in the blocking kernel: a long one takes several.
+        """Return the instances of the form in the blocking kernel; long kernels have several.
 
-        Those that wait for each other, as they use registers that none can choose, are alone, and
-        so are those that dispatch or a unit that is busy would bind.
+        Instances that wait for each other through implied registers stand alone, and so do those
+        that dispatch or a busy unit would limit.
         """
         form = self.form
         plain = all(one.fixed is None for one in form.operands)
@@ -122,11 +119,11 @@ class Asked:
         return _blocking(self.blocking, cycles)
 
     def added(self, more: int, figure: Figure, alone: Figure) -> Figure:
-        """Return the cycles that the form adds; what the branch of the loop takes is in both."""
+        """Return the cycles that the form adds; the loop's branch is in both figures."""
         if not figure or not alone:
             return figure if not figure else alone
         cycles = self.cycles + more
-        # What is too long for a loop is timed without one.
+        # A kernel too long for a loop is timed without one.
         within = copies(self.kernel(more))
         share = copies(self.alone(more)) / within if within else 1.0
         beyond = cycles + (alone.cycles - cycles) * share
@@ -134,19 +131,19 @@ class Asked:
         return Figure(figure.cycles - beyond, error)
 
     def surplus(self, figures: Sequence[Figure]) -> Surplus:
-        """Return what all answers say of the cycles that the form adds."""
-        some = [one for one in figures if one]
-        if not some:
+        """Return the surplus of all figures of the cycles that the form adds."""
+        known = [one for one in figures if one]
+        if not known:
             return Surplus(None, float("nan"), 0.0)
         size = self.blocking.size / self.times
-        uops = size * sum(one.cycles for one in some) / len(some)
-        error = size * sum(one.uncertainty**2 for one in some) ** 0.5 / len(some)
+        uops = size * sum(one.cycles for one in known) / len(known)
+        error = size * sum(one.uncertainty**2 for one in known) ** 0.5 / len(known)
         whole = round(uops)
         return Surplus(whole if abs(uops - whole) <= _SURE and whole >= 0 else None, uops, error)
 
 
 def span(cycles: float) -> int | None:
-    """Return the cycles to block ports for, with an instruction that takes so many itself."""
+    """Return the cycles for which to block ports, for an instruction that takes so many itself."""
     wanted = _span(cycles)
     return wanted if wanted <= _MOST else None
 
@@ -161,22 +158,22 @@ def spans(
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
 ) -> dict[str, int | str]:
-    """Return how many cycles to block ports for each form, or why its uops cannot be counted."""
+    """Return the cycles for which to block ports for each form, or a refusal."""
     out: dict[str, int | str] = {}
     for form in forms:
-        waits = _waits(form, latencies[form.name])
-        if waits is not None and (found := span(max(rates[form.name].cycles, waits))):
+        chain_cycles = _waits(form, latencies[form.name])
+        if chain_cycles is not None and (found := span(max(rates[form.name].cycles, chain_cycles))):
             out[form.name] = found
     rest = [form for form in forms if form.name not in out]
-    answers = laboratory.time([[form_instances.apart(form)] for form in rest])
+    answers = laboratory.time([[form_instances.under_test(form)] for form in rest])
     for form, wait in zip(rest, answers, strict=True):
-        some = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
-        out[form.name] = some or wait.refused or "too slow to count its uops"
+        blocked_cycles = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
+        out[form.name] = blocked_cycles or wait.refused or "too slow to count its uops"
     return out
 
 
 def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
-    """Return how long an instance waits for the same one before at most; None if not known."""
+    """Return how long an instance waits for the previous one, at most; None if unknown."""
     if form.memory and form.memory.read and form.memory.written:
         return None
     both = {operand.label for operand in form.operands if operand.read and operand.written}
@@ -186,30 +183,30 @@ def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
     return max((one.measured for one in some), default=0.0)
 
 
-def measure(laboratory: Laboratory, asked: Sequence[Asked]) -> list[Surplus]:
-    """Return what each form puts on the ports of a blocking kernel."""
+def measure(laboratory: Laboratory, asked: Sequence[BlockingKernel]) -> list[Surplus]:
+    """Return the surplus of each form on the ports of its blocking kernel."""
     return _sure(laboratory, asked, "loop")
 
 
 def within(
     form: Form, blocking: Blocking, cycles: int, slots: int, width: int, rate: float = 0.0
-) -> Asked | None:
-    """Return blockers for a form of so many places, None where dispatch would bind them.
+) -> BlockingKernel | None:
+    """Return the blocking kernel of a form of so many slots, None where dispatch would limit it.
 
-    The blocking kernel has to leave places at dispatch for the form in as many cycles as it lasts.
+    The blocking kernel has to leave enough dispatch slots free for the form.
     """
     spare = width - blocking.size
     wanted = max(cycles, ceil(slots / spare) + 1) if spare else _MOST + 1
-    return Asked(form, blocking, wanted, slots, spare, rate) if wanted <= _MOST else None
+    return BlockingKernel(form, blocking, wanted, slots, spare, rate) if wanted <= _MOST else None
 
 
-def longest(form: Form, blocking: Blocking) -> Asked:
-    """Return the longest blocking kernel of one instance.
+def longest(form: Form, blocking: Blocking) -> BlockingKernel:
+    """Return the longest blocking kernel with one instance.
 
-    What is delivered by itself, as microcode is, leaves dispatch without work for a cycle or more;
-    a blocking kernel that leaves few places makes up for that late.
+    A form that is delivered by itself, such as microcode, starves dispatch for a cycle or more,
+    which a blocking kernel that leaves few slots makes up for late.
     """
-    return Asked(form, blocking, _MOST, most=1)
+    return BlockingKernel(form, blocking, _MOST, most=1)
 
 
 def dispatch_slots(
@@ -219,11 +216,11 @@ def dispatch_slots(
     latencies: Mapping[str, Sequence[Latency]],
     width: Width,
 ) -> dict[str, Surplus]:
-    """Return how many places at dispatch each form takes: what counts there fills them all."""
+    """Return the surplus of each form over one-slot instructions that fill dispatch: its slots."""
     blocking = Blocking(width.instructions, (), width.counted)
     lasting = spans(laboratory, forms, rates, latencies)
     asked = [
-        Asked(form, blocking, said, rate=rates[form.name].cycles)
+        BlockingKernel(form, blocking, said, rate=rates[form.name].cycles)
         for form in forms
         if isinstance(said := lasting[form.name], int)
     ]
@@ -233,8 +230,8 @@ def dispatch_slots(
     return {form.name: shown.get(form.name, unknown) for form in forms}
 
 
-def _sure(laboratory: Laboratory, asked: Sequence[Asked], notion: str) -> list[Surplus]:
-    """Return surpluses; of what lies between whole numbers more kernels are asked."""
+def _sure(laboratory: Laboratory, asked: Sequence[BlockingKernel], notion: str) -> list[Surplus]:
+    """Return surpluses; those between whole numbers rest on more kernels."""
     figures: list[list[Figure]] = [[] for _ in asked]
     unsure = list(range(len(asked)))
     for more in range(_KERNELS):
@@ -247,13 +244,13 @@ def _sure(laboratory: Laboratory, asked: Sequence[Asked], notion: str) -> list[S
     return [one.surplus(some) for one, some in zip(asked, figures, strict=True)]
 
 
-_UNMASKED_SAMPLE = 24  # forms that are asked again although blockers show a number
-_WRONG_BLOCKERS = 0.1  # of them: blockers are wrong where more are
-_TOLD_BY_BURSTS = 0.5  # of the forms, at least, where bursts are to replace blockers
+_UNMASKED_SAMPLE = 24  # forms measured again although blocking kernels show a number
+_WRONG_BLOCKERS = 0.1  # share of them above which blocking kernels are wrong
+_TOLD_BY_BURSTS = 0.5  # share of the forms, at least, where bursts replace blocking kernels
 _DISPATCHED_NEAR = (
     0.05  # relative: by how much more than it takes alone its places may be dispatched in
 )
-_BUSY = 1.1  # cycles that a form of vectors may take, so that it leaves its unit to the chain
+_BUSY = 1.1  # cycles of a vector form that leaves its unit to the chain, at most
 
 
 def unmasked(
@@ -263,11 +260,11 @@ def unmasked(
     slots: Mapping[str, Surplus],
     width: Width,
 ) -> dict[str, Surplus]:
-    """Return the places of forms, those that blockers hide by bursts where these tell."""
-    told = [form for form in forms if slots[form.name].measured == slots[form.name].measured]
-    doubtful = [form for form in told if not slots[form.name].uops]
-    free = [form for form in told if not _busy(form, rates)]
-    some = free[:: max(1, len(free) // _UNMASKED_SAMPLE)]
+    """Return the slots of forms, with bursts in the place of what blocking kernels hide."""
+    measurable = [form for form in forms if slots[form.name].measured == slots[form.name].measured]
+    doubtful = [form for form in measurable if not slots[form.name].uops]
+    free = [form for form in measurable if not _busy(form, rates)]
+    sample = free[:: max(1, len(free) // _UNMASKED_SAMPLE)]
     chain = window_size.chain(laboratory)
     idle = dispatch_width.idle(laboratory.kit, width)
     steps = dispatch_width.measure_burst(laboratory, chain, idle) if chain else None
@@ -275,22 +272,24 @@ def unmasked(
         return dict(slots)
 
     def ask(asked: Sequence[Form]) -> dict[str, int]:
-        tested = {form.name: form_instances.apart(form) for form in asked if not _busy(form, rates)}
+        tested = {
+            form.name: form_instances.under_test(form) for form in asked if not _busy(form, rates)
+        }
         found = dispatch_width.burst_slots(laboratory, chain, idle, steps, tested)
         if steps.width > width.instructions:
             return found
-        # Blockers that dispatch binds leave no room for more places than they show.
+        # Blocking kernels that dispatch limits leave no room for more slots than they show.
         most = {name: slots[name].measured + _SURE for name in found}
         return {name: uops for name, uops in found.items() if uops <= most[name]}
 
-    found = ask(some)
+    found = ask(sample)
     known = [name for name in found if slots[name].uops is not None]
-    wrong = [name for name in known if found[name] != slots[name].uops]
-    every = len(wrong) > max(_WRONG_BLOCKERS * len(known), 1)
-    found |= ask(told if every else doubtful)
-    unknown = told if every and len(found) > _TOLD_BY_BURSTS * len(told) else []
+    differing = [name for name in known if found[name] != slots[name].uops]
+    all_wrong = len(differing) > max(_WRONG_BLOCKERS * len(known), 1)
+    found |= ask(measurable if all_wrong else doubtful)
+    unknown = measurable if all_wrong and len(found) > _TOLD_BY_BURSTS * len(measurable) else []
     out = {**slots, **{form.name: Surplus(None, float("nan"), 0.0) for form in unknown}}
-    for form in told if unknown else doubtful:
+    for form in measurable if unknown else doubtful:
         if form.name in found:
             uops = found[form.name]
             out[form.name] = Surplus(uops, float(uops), 0.0)
@@ -300,7 +299,7 @@ def unmasked(
 def possible_slots(
     slots: Mapping[str, Surplus], rates: Mapping[str, Throughput], width: Width
 ) -> dict[str, Surplus]:
-    """Return places, no more of a form than are dispatched in what it takes alone."""
+    """Return slots, capped at those dispatched in the cycles of the form's throughput."""
     out = dict(slots)
     for name, one in slots.items():
         most = int(rates[name].cycles * (1 + _DISPATCHED_NEAR) * width.instructions)
@@ -312,9 +311,9 @@ def possible_slots(
 def agreed_slots(
     blocked: Mapping[str, Surplus], slots: Mapping[str, Surplus]
 ) -> Mapping[str, Surplus]:
-    """Return the places that blockers and bursts show alike, all of bursts where these are few.
+    """Return the slots on which blocking kernels and bursts agree, or bursts where these are few.
 
-    What blockers show is bound by no more than dispatch: so are classes that are founded on it.
+    Port classes rest on them, as dispatch alone limits what blocking kernels show.
     """
     sure = {name: one for name, one in slots.items() if blocked[name].uops == one.uops}
     if len(sure) < _TOLD_BY_BURSTS * len(slots):
@@ -323,6 +322,6 @@ def agreed_slots(
 
 
 def _busy(form: Form, rates: Mapping[str, Throughput]) -> bool:
-    """Say whether a form may keep the chain waiting for the unit that it uses."""
+    """Return whether a form may occupy the unit that the chain needs."""
     vectors = any(operand.kind == "vector" for operand in form.operands)
     return vectors and rates[form.name].cycles > _BUSY

@@ -1,9 +1,9 @@
 """Latency chains: kernels in which an instruction waits for its own result.
 
-There is one for each pair of operands. Where result and operand cannot be one register, an
-instruction carries the result back, in cycles that depend on the kinds of both; all else that the
-form waits for is given a new value before it. To an address: what makes its base wait for a value
-leaves it as it is, so that the chain goes on reading one place.
+There is a chain for each pair of operands. Where result and operand cannot be the same register, a
+carrier instruction, whose latency depends on the two register kinds, transfers the result back. All
+other dependencies of the form are broken before it. In a chain through an address, the base depends
+on the loaded value and keeps its own, so that the chain goes on reading one address.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,10 @@ from loopwright.microbench import form_instances
 from loopwright.microbench.forms import BASE, INDEX, Form, Kit, Operand
 from loopwright.microbench.laboratory import Laboratory
 
-_UPDATED = 16  # copies of what changes memory, before it changes a place again
-_ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself
-_FEW = 0.34  # the same of what carries within a kind
+_UPDATED = 16  # copies of a read-modify-write, before it changes an address again
+# cycles, at most, of a dependency-breaking instruction or a carrier by itself
+_ONE, _CROSSING = 0.5, 1.0
+_FEW = 0.34  # the same of a carrier within a register kind
 _MOST_OPERANDS = 8
 TURNS = 6  # copies of a form whose result is its own operand
 _MOVES = ("mov", "vmov", "fmov")
@@ -25,8 +26,8 @@ _MOVES = ("mov", "vmov", "fmov")
 class Chain:
     """Kernels in which the form waits for its own result, and in which it does not.
 
-    others are the cycles that all else in the latter takes at most, for each of so many copies of
-    the form.
+    others are the cycles, at most, of all other instructions of the latter per copy of the form;
+    copies is the number of copies of the form.
     """
 
     form: Form
@@ -39,46 +40,46 @@ class Chain:
 
     @property
     def direct(self) -> bool:
-        """Say whether the result of each copy is the operand of the next, and nothing between."""
+        """Return whether each copy's result is the next one's operand, with nothing between."""
         form, source, target = self.form, self.source, self.target
         return source is target or _direct(form, source, target) or _ringed(form, source, target)
 
     @property
     def repeated(self) -> bool:
-        """Say whether it has copies of the form alone, of which each waits for the one before."""
+        """Return whether it consists of copies of the form alone, each waiting for the last."""
         return self.direct and self.copies == TURNS
 
     @property
     def updates(self) -> bool:
-        """Say whether copies are of a form alone that changes memory and waits for a register."""
+        """Return whether it consists of read-modify-writes alone, which wait for a register."""
         plain = self.source is self.target and self.source.kind == "gpr"
         return plain and self.copies == len(self.waiting) == _UPDATED
 
     @property
     def prolongs(self) -> bool:
-        """Say whether a longer chain can be made of it, which has more of what carries."""
+        """Return whether a longer chain can be made of it with more carriers."""
         return self.repeated or self.updates
 
     @property
     def swaps(self) -> bool:
-        """Say whether a copy has its result in another register than its operand."""
+        """Return whether the result of a copy is in another register than its operand."""
         return self.source is not self.target and not _direct(self.form, self.source, self.target)
 
     @property
     def notion(self) -> str:
-        """Return how copies are repeated: the branch of a loop would come between flags."""
+        """Return the notion of the kernel: a loop's branch would disturb a chain of flags."""
         return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
 
     @property
     def of_address(self) -> bool:
-        """Say whether it goes through the address of what the form loads."""
+        """Return whether it goes through the address of a load."""
         return self.form.memory is not None and self.source.label == BASE
 
 
 def pairs(form: Form) -> list[tuple[Operand, Operand]]:
-    """Return the pairs of operands that have a latency; none where they are too many to tell.
+    """Return the pairs of operands that have a latency; none where there are too many.
 
-    From an index a loaded value takes as long as from the base.
+    The latency from an index is that from the base.
     """
     if len(form.operands) > _MOST_OPERANDS:
         return []
@@ -92,9 +93,9 @@ def pairs(form: Form) -> list[tuple[Operand, Operand]]:
 
 
 def results(form: Form) -> list[Operand]:
-    """Return the result of a form that reads registers and only writes another, none of others.
+    """Return the result of a form that reads registers and only writes another one; none of others.
 
-    Moves are left out: what moves a register waits for it alone, and may be gone at rename.
+    Moves are left out: their result waits for the source alone, and rename may eliminate them.
     """
     if form.memory or form.mnemonic.startswith(_MOVES) or not any(o.read for o in form.chosen):
         return []
@@ -103,8 +104,8 @@ def results(form: Form) -> list[Operand]:
 
 
 def rewritten(form: Form) -> list[bytes]:
-    """Return copies of a form that write one register, and read others that are never written."""
-    return [form.encode(form_instances.registers(form, {}))] * TURNS
+    """Return copies of a form that write one register, and read others that nothing writes."""
+    return [form.encode(form_instances.registers_for(form, {}))] * TURNS
 
 
 def chain(form: Form, source: Operand, target: Operand) -> Chain:
@@ -114,7 +115,7 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
         given[source.label] = form.kit.POOLS[source.kind].back[0]
     if target.kind != "flags" and target.fixed is None and target is not source:
         given[target.label] = form.kit.POOLS[target.kind].back[1]
-    numbers = form_instances.registers(form, given)
+    numbers = form_instances.registers_for(form, given)
 
     def number(operand: Operand) -> int:
         return operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
@@ -131,9 +132,9 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
         return _ring(form, source, target, numbers)
     direct = _direct(form, source, target)
     if direct:  # one register is both
-        numbers = form_instances.registers(form, {source.label: first, target.label: first})
-    body = [*form_instances.fresh(form.kit, others, numbers), form.encode(numbers)]
-    cut = [*form_instances.fresh(form.kit, [source], numbers), *body]
+        numbers = form_instances.registers_for(form, {source.label: first, target.label: first})
+    body = [*form_instances.break_dependencies(form.kit, others, numbers), form.encode(numbers)]
+    cut = [*form_instances.break_dependencies(form.kit, [source], numbers), *body]
     if source is target or direct or source.kind == target.kind == "flags":
         if source.kind != "flags" and source.fixed is None:
             cut = _free(form, body[:-1])
@@ -141,21 +142,21 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
             return Chain(form, source, target, [b"".join(body)] * TURNS, cut, more, TURNS)
         return Chain(form, source, target, body, cut, _ONE * (len(cut) - 1))
     if form.memory and source.label == BASE:
-        back = _hold(form.kit, target.kind, last, first)
+        back = _make_dependent(form.kit, target.kind, last, first)
     else:
-        back = carry(form.kit, target.kind, source.kind, last, first)
+        back = transfer(form.kit, target.kind, source.kind, last, first)
     each = _ONE if source.kind == target.kind else _CROSSING
     more = _ONE * (len(cut) - 1) + each * len(back)
-    # The branch of a loop writes flags: the value is in a register where copies meet.
+    # A loop's branch writes flags, so copies meet where the value is in a register.
     if source.kind == "flags":
         return Chain(form, source, target, [*back, *body], [*back, *cut], more)
     return Chain(form, source, target, [*body, *back], [*cut, *back], more)
 
 
 def _direct(form: Form, source: Operand, target: Operand) -> bool:
-    """Say whether a result is the next copy's operand, and no idiom: another vector is read, too.
+    """Return whether a result is the next copy's operand, without an idiom: another vector is read.
 
-    Some additions take a cycle less from each other than from what would carry the result.
+    Some additions have a cycle less between each other than from a carrier.
     """
     read = [one for one in form.chosen if one.kind == "vector" and one.read]
     kinds = source.kind == target.kind == "vector"
@@ -163,10 +164,10 @@ def _direct(form: Form, source: Operand, target: Operand) -> bool:
 
 
 def _ringed(form: Form, source: Operand, target: Operand) -> bool:
-    """Say whether two copies of a form, each the other's operand, are a chain by themselves.
+    """Return whether two copies, each the other's operand, form a chain.
 
-    What carries a vector may compute in integers, and wait for floating point and back. Moves of
-    all of a register may be gone at rename, and are no chain.
+    A carrier of vectors may compute in the integer domain, which adds bypass delays. Moves of a
+    whole register may be eliminated, and form no chain.
     """
     plain = form.memory is None and (target.read or not form.mnemonic.startswith(_MOVES))
     kinds = source.kind == target.kind == "vector"
@@ -179,16 +180,16 @@ def _ring(form: Form, source: Operand, target: Operand, numbers: Mapping[str, in
     others = [o for o in form.chosen if o.read and o.written and o is not source]
     first, last = numbers[source.label], numbers[target.label]
     waiting = [
-        b"".join([*form_instances.fresh(form.kit, others, one), form.encode(one)])
+        b"".join([*form_instances.break_dependencies(form.kit, others, one), form.encode(one)])
         for one in (numbers, {**numbers, source.label: last, target.label: first})
     ]
-    anew = form_instances.fresh(form.kit, [*others, source], numbers)
+    anew = form_instances.break_dependencies(form.kit, [*others, source], numbers)
     more = _ONE * len(anew)
     return Chain(form, source, target, waiting * (TURNS // 2), _free(form, anew), more, TURNS)
 
 
 def _free(form: Form, before: Sequence[bytes]) -> list[bytes]:
-    """Return as many copies as are in a chain that do not wait for each other."""
+    """Return as many independent copies as are in a chain."""
     instances = form_instances.Instances()
     return [b"".join([*before, instances.of(form)]) for _ in range(TURNS)]
 
@@ -200,9 +201,9 @@ def _through_updates(
     numbers: Mapping[str, int],
     others: Sequence[Operand],
 ) -> Chain:
-    """Return the kernels of registers of what changes memory, another place in each copy.
+    """Return the kernels of register operands of a read-modify-write, with an address per copy.
 
-    Where each copy changed the same place, it would wait for what the one before it stored.
+    A copy with the address of the previous one would wait for its store.
     """
     kit = form.kit
     read, written = (
@@ -210,12 +211,14 @@ def _through_updates(
         for one in (source, target)
     )
     same = source is target or source.kind == target.kind == "flags"
-    back = [] if same else carry(kit, target.kind, source.kind, written, read)
+    back = [] if same else transfer(kit, target.kind, source.kind, written, read)
     anew, cut = (
-        form_instances.fresh(kit, others, numbers),
-        form_instances.fresh(kit, [source], numbers),
+        form_instances.break_dependencies(kit, others, numbers),
+        form_instances.break_dependencies(kit, [source], numbers),
     )
-    tested = [form.encode({**numbers, **form_instances.place(form, n)}) for n in range(_UPDATED)]
+    tested = [
+        form.encode({**numbers, **form_instances.address_of(form, n)}) for n in range(_UPDATED)
+    ]
     waiting = [one for code in tested for one in (*back, *anew, code)]
     free = [one for code in tested for one in (*back, *cut, *anew, code)]
     each = _ONE if source.kind == target.kind else _CROSSING
@@ -223,60 +226,63 @@ def _through_updates(
     return Chain(form, source, target, waiting, free, more, _UPDATED)
 
 
-def carry(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
-    """Return what carries a value; between flags and vectors by way of a general register."""
+def transfer(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
+    """Return carriers of a value; between flags and vectors they go through a general register."""
     if (source, target) == ("flags", "gpr"):
-        return [kit.set_anew("gpr", write), kit.carry(source, target, read, write)]
+        return [kit.break_dependency("gpr", write), kit.transfer(source, target, read, write)]
     if {source, target} == {"flags", "vector"}:
         middle = kit.POOLS["gpr"].own[-1]
         return [
-            *carry(kit, source, "gpr", read, middle),
-            *carry(kit, "gpr", target, middle, write),
+            *transfer(kit, source, "gpr", read, middle),
+            *transfer(kit, "gpr", target, middle, write),
         ]
-    return [kit.carry(source, target, read, write)]
+    return [kit.transfer(source, target, read, write)]
 
 
-def _hold(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
-    """Return what makes the base of an address wait for a value."""
+def _make_dependent(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
+    """Return instructions that make an address's base depend on a value."""
     if source == "gpr":
-        return kit.hold(base, read)
+        return kit.make_dependent(base, read)
     middle = kit.POOLS["gpr"].own[-1]
-    return [*carry(kit, source, "gpr", read, middle), *kit.hold(base, middle)]
+    return [*transfer(kit, source, "gpr", read, middle), *kit.make_dependent(base, middle)]
 
 
-def prolonged(one: Chain, times: int) -> Chain:
-    """Return a chain in which so many instructions carry the value on."""
-    kind, kit = one.source.kind, one.form.kit
-    first, other = kit.POOLS[kind].back
-    register = first if one.source.fixed is None else one.source.fixed
-    there = kit.carry(kind, kind, register, other)
-    again = kit.carry(kind, kind, other, register)
-    carried = [(there, again)[(n + one.swaps) % 2] for n in range(times)]
-    links = one.waiting if one.updates else one.waiting[:1]
+def prolonged(chain_: Chain, times: int) -> Chain:
+    """Return a chain with so many carriers in each link."""
+    register_kind, kit = chain_.source.kind, chain_.form.kit
+    first, other = kit.POOLS[register_kind].back
+    register = first if chain_.source.fixed is None else chain_.source.fixed
+    there = kit.transfer(register_kind, register_kind, register, other)
+    again = kit.transfer(register_kind, register_kind, other, register)
+    carried = [(there, again)[(n + chain_.swaps) % 2] for n in range(times)]
+    links = chain_.waiting if chain_.updates else chain_.waiting[:1]
     waiting = [code for link in links for code in (link, *carried)]
-    others = one.others + _FEW * times
-    return Chain(one.form, one.source, one.target, waiting, [], others, len(links))
+    others = chain_.others + _FEW * times
+    return Chain(chain_.form, chain_.source, chain_.target, waiting, [], others, len(links))
 
 
 def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
-    """Return the cycles of what carries values from kind to kind."""
+    """Return the latency of carriers by register kinds, in cycles."""
     kit = laboratory.kit
     gpr, vector = kit.POOLS["gpr"].back, kit.POOLS["vector"].back
     there, here = gpr[0], vector[0]
     round_trips = {
-        "gpr": [kit.carry("gpr", "gpr", *gpr), kit.carry("gpr", "gpr", *gpr[::-1])],
+        "gpr": [kit.transfer("gpr", "gpr", *gpr), kit.transfer("gpr", "gpr", *gpr[::-1])],
         "vector": [
-            kit.carry("vector", "vector", *vector),
-            kit.carry("vector", "vector", *vector[::-1]),
+            kit.transfer("vector", "vector", *vector),
+            kit.transfer("vector", "vector", *vector[::-1]),
         ],
-        "cross": [kit.carry("gpr", "vector", there, here), kit.carry("vector", "gpr", here, there)],
+        "cross": [
+            kit.transfer("gpr", "vector", there, here),
+            kit.transfer("vector", "gpr", here, there),
+        ],
         "flags": [
-            *carry(kit, "gpr", "flags", there, 0),
-            *carry(kit, "flags", "gpr", 0, there),
+            *transfer(kit, "gpr", "flags", there, 0),
+            *transfer(kit, "flags", "gpr", 0, there),
         ],
         "sums": [kit.add_with_carry(there)],
-        "summed": [kit.add_with_carry(there), *carry(kit, "flags", "gpr", 0, there)],
-        "hold": [kit.carry("gpr", "gpr", *gpr), *kit.hold(gpr[0], gpr[1])],
+        "summed": [kit.add_with_carry(there), *transfer(kit, "flags", "gpr", 0, there)],
+        "hold": [kit.transfer("gpr", "gpr", *gpr), *kit.make_dependent(gpr[0], gpr[1])],
     }
     figures = dict(zip(round_trips, laboratory.time(list(round_trips.values())), strict=True))
     cycles = {name: float(round(figure.cycles)) for name, figure in figures.items() if figure}
@@ -285,7 +291,8 @@ def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     from_vector = cycles.get("cross", nan) - to_vector
     to_flags = 1.0
     if cycles.get("sums") == 1.0 and "summed" in cycles:
-        # A sum takes a cycle by each way, so that the rest of the round trip is the way from flags.
+        # An add with carry takes a cycle by each way, so the rest of the round trip is the way from
+        # flags.
         to_flags = cycles.get("flags", nan) - (cycles["summed"] - 1.0)
     from_flags = cycles.get("flags", nan) - to_flags
     hold = cycles.get("hold", nan) - cycles.get("gpr", nan) / 2
@@ -306,7 +313,7 @@ def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
 
 
 def carrier_cycles(one: Chain, carrying: Mapping[tuple[str, str], float]) -> float:
-    """Return the cycles of what carries a result back."""
+    """Return the cycles of the carriers of a chain."""
     if one.of_address:
         return carrying[one.target.kind, BASE]
     return 0.0 if one.direct else carrying[one.target.kind, one.source.kind]

@@ -1,25 +1,20 @@
-"""Dispatch width: instructions a cycle, by copies and behind a fence.
+"""Dispatch width in instructions a cycle, by copies of nops and behind a fence.
 
-Width: how many instructions are dispatched in a cycle.
+Width. Microbenchmark: nops, which no port limits; their throughput is a whole number a cycle. On a
+core that dispatches more uops than instructions, it is the number of instructions. Where nops
+beside other instructions add no cycles, they share dispatch slots, and moves are counted instead,
+unless two nops beside each move take the time of three nops.
 
-Asked: the most that no port limits. Kernel: instructions that do nothing. Answer: a whole number a
-cycle. A core that dispatches more uops than instructions shows the latter. Where nops beside other
-instructions take no longer than these alone, they share places, and the others are counted, unless
-two beside each take as long as so many nops.
-
-Caches of decoded code deliver regions of code, some of them more slowly by what lies in one. So a
-nop of another length among many has to take a place, as it does where dispatch binds; where it does
+Op caches deliver some regions of code more slowly, depending on their content. A nop of another
+length among many therefore has to take one slot, as it does where dispatch limits; where it does
 not, nops of other lengths are tried.
 
-Bursts: how many instructions are dispatched in a cycle, whatever delivers or retires them.
-
-Asked: the same as the width, where copies of what does nothing show no more than the slowest of
-fetch, dispatch and retirement. Kernel: the iteration of a loop is n instructions that do nothing, a
-slow chain that waits for none of them, and a fence. While the fence waits, the queue in front of
-dispatch fills; while the chain runs, the n retire. So an iteration is longer by what dispatching
-them takes before the chain. Answer: the width of the steps that iterations make by n; none where no
-steps are seen, or where steps of other widths fit nearly as well. A form among the n shifts the
-steps by the places that it takes.
+Bursts show the dispatch width where fetch or retirement limits copies. Microbenchmark: a loop whose
+iteration is n nops, a slow chain that waits for none of them, and a fence. While the fence waits,
+the queue in front of dispatch fills; while the chain runs, the nops retire. An iteration is
+therefore longer by the dispatch of the nops before the chain, in steps of the width. There is no
+answer where no steps are seen, or where other widths fit nearly as well. A form among the nops
+shifts the steps by its slots.
 """
 
 from collections import Counter
@@ -33,37 +28,41 @@ from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory, copies
 from loopwright.microbench.window_size import Chain
 
-_NEAR = 0.05  # of an instruction a cycle
-_FREE = 1.1  # times what others take alone that they take with nops between, which cost nothing
+_NEAR = 0.05  # relative tolerance of nops a cycle around a whole number
+_FREE = 1.1  # factor over moves alone, at most, where nops between them cost nothing
 _COPIES = 8
-_LENGTHS = (8, 2, 4, 6, 3, 9, 7, 1)  # bytes of nops that are tried where the usual one does not do
-# Bytes of what stands among nops, and for how many cycles there are nops.
+_LENGTHS = (8, 2, 4, 6, 3, 9, 7, 1)  # bytes of nops to try where the usual one is not suitable
+# Bytes of the nop among others, and cycles of those others.
 _AMONG = ((2, 4), (3, 5), (4, 4), (6, 6), (7, 5), (8, 6), (9, 4), (6, 4), (7, 4))
-_ENDS = 2  # places that the end of a loop takes
-_PLACE, _WORST = 0.08, 0.4  # of a place that may be missed, on average and at most
+_ENDS = 2  # slots of the end of a loop
+_SLOT_TOLERANCE, _WORST = (
+    0.08,
+    0.4,
+)  # slots by which a nop among others may miss one, on average and at most
 
 
 @dataclass(frozen=True)
 class Width:
-    """Instructions a cycle, as measured and as a whole number, and an instruction that counts."""
+    """Instructions dispatched a cycle, measured and rounded, and an instruction of one slot."""
 
     instructions: int
     measured: float
     uncertainty: float
     counted: bytes
     nops: bool = True
-    notion: str = "loop"  # how copies that dispatch bounds are repeated
+    notion: str = "loop"  # how copies that dispatch limits are repeated
 
 
 def measure(laboratory: Laboratory) -> Width:
-    """Return the width; InputError where the machine gives no whole number."""
+    """Return the dispatch width; InputError where it is no whole number."""
     notion = laboratory.kit.DISPATCHED
     other = laboratory.kit.MOVE
     nop, figure = _timed(laboratory)
     moves, both = laboratory.time([[other] * _COPIES, [nop, other] * _COPIES], "slope")
     nops = not (moves and both and both.cycles <= _FREE * moves.cycles)
     if not nops and round(_rate(figure)) > round(_rate(moves)):
-        # Ports may bind moves and leave room for nops: then two beside each take as long as nops.
+        # Ports may limit moves and leave room for nops: two nops a move then take the time of three
+        # nops.
         (two,) = laboratory.time([[nop, nop, other] * _COPIES], "slope")
         nops = bool(two) and abs(two.cycles / (3 * figure.cycles) - 1) <= _NEAR
     if nops:
@@ -81,7 +80,7 @@ def measure(laboratory: Laboratory) -> Width:
 
 
 def _timed(laboratory: Laboratory) -> tuple[bytes, Figure]:
-    """Return the first nop that has one speed, the usual one before all, and what copies take."""
+    """Return the first nop with a stable speed, and the cycles of its copies."""
     refused = ""
     for nop in [laboratory.kit.nop(), *_others(laboratory.kit)]:
         (figure,) = laboratory.time([[nop] * _COPIES], "slope")
@@ -96,23 +95,24 @@ def _whole(rate: float) -> bool:
 
 
 def _plain(laboratory: Laboratory, nop: bytes, figure: Figure) -> tuple[bytes, Figure, str]:
-    """Return a nop that dispatch alone binds, what copies take, and how they are to be repeated.
+    """Return a nop that dispatch alone limits, the cycles of its copies, and their notion.
 
-    Where there is none, the nearest one. Loops come first; on Redwood Cove they have two speeds, by
-    whether a group of dispatch goes on behind the branch, and straight code from the op cache one.
+    Without such a nop, it is the closest one. Loops come first. On Redwood Cove they have two
+    speeds, depending on whether a dispatch group continues behind the branch; straight code from
+    the op cache has one.
     """
     usual = laboratory.kit.DISPATCHED
-    if _off(laboratory, nop, figure, usual) <= _PLACE:
+    if _off(laboratory, nop, figure, usual) <= _SLOT_TOLERANCE:
         return nop, figure, usual
     others = [nop, *_others(laboratory.kit)]
     figures = _figures(laboratory, others)
     tried = [(o, f) for o, f in zip(others, figures, strict=True) if f and _whole(_rate(f))]
-    # What delivers code may make a smaller number of the width, never a larger one.
+    # The front end may lower the width, never raise it.
     most = max((round(_rate(f)) for _, f in tried), default=0)
     best, least = (nop, figure, usual), float("inf")
     for notion in (usual, "unrolled"):
         for other, found in tried:
-            if round(_rate(found)) != most or least <= _PLACE:
+            if round(_rate(found)) != most or least <= _SLOT_TOLERANCE:
                 continue
             if (off := _off(laboratory, other, found, notion)) < least:
                 best, least = (other, found, notion), off
@@ -124,7 +124,7 @@ def _rate(figure: Figure) -> float:
 
 
 def _figures(laboratory: Laboratory, nops: Sequence[bytes]) -> list[Figure]:
-    """Return what copies take: a slope, but all of a loop, its end too, where that is another."""
+    """Return the cycles of copies: the slope, or the whole loop with its end where that differs."""
     same = [[nop] * _COPIES for nop in nops]
     out = laboratory.time(same, "slope")
     for number, (kernel, loop) in enumerate(zip(same, laboratory.time(same), strict=True)):
@@ -137,16 +137,16 @@ def _figures(laboratory: Laboratory, nops: Sequence[bytes]) -> list[Figure]:
 
 
 def _others(kit: Kit) -> Sequence[bytes]:
-    """Return nops of other lengths, none where all instructions have one."""
+    """Return nops of other lengths, none where all instructions have one length."""
     if len(kit.nop()) == len(kit.pad(max(_LENGTHS))[0]):
         return []
     return [kit.pad(size)[0] for size in _LENGTHS]
 
 
 def _off(laboratory: Laboratory, nop: bytes, figure: Figure, notion: str) -> float:
-    """Return by how much of a place nops of any length among such nops miss one.
+    """Return by how much nops among others miss one slot, in slots.
 
-    Infinite where the nops alone, or most that have another among them, have no one speed.
+    Infinite where the nops alone, or most mixtures, have no stable speed.
     """
     if not _whole(_rate(figure)):
         return float("inf")
@@ -155,9 +155,9 @@ def _off(laboratory: Laboratory, nop: bytes, figure: Figure, notion: str) -> flo
     rows = {cycles: [nop] * (width * cycles) for _, cycles in among}
     alone = dict(zip(rows, laboratory.time(list(rows.values()), notion), strict=True))
     bound = (one.cycles > cycles * (1 + _NEAR) for cycles, one in alone.items() if one)
-    if notion != kit.DISPATCHED and any(bound):  # by what delivers straight code
+    if notion != kit.DISPATCHED and any(bound):  # the front end of straight code limits them
         return float("inf")
-    mixed = [form_instances.spread([kit.pad(size)[0]], rows[cycles]) for size, cycles in among]
+    mixed = [form_instances.interleaved([kit.pad(size)[0]], rows[cycles]) for size, cycles in among]
     slots = []
     for (_, cycles), one, found in zip(among, mixed, laboratory.time(mixed, notion), strict=True):
         if found and alone[cycles]:
@@ -169,24 +169,25 @@ def _off(laboratory: Laboratory, nop: bytes, figure: Figure, notion: str) -> flo
     return max(abs(fmean(slots) - 1), worst - _WORST)
 
 
-_MOST_FILLERS = 27  # instructions: what queues hold
+_MOST_FILLERS = 27  # instructions that queues hold
 _WIDTHS = range(1, 17)
-_KNOWN = 0.75  # of the iterations
-_ROUGH = 0.5  # cycles that iterations may lie from steps, root mean square
-_CLEAR = 1.25  # times as far that steps of any other width lie: of 28 iterations nearly four errors
+_KNOWN = 0.75  # share of the iterations that need a figure
+_ROUGH = 0.5  # cycles by which iterations may miss steps, root mean square
+# factor by which steps of any other width miss more: of 28 iterations nearly four errors
+_CLEAR = 1.25
 _RETIRED = 2  # instructions a cycle that any core retires
-_PLACES = 16  # of a form: what looks like as many, or more, is not told
-_GROUPS = 3  # of fillers before the chain that are tried
-_SHIFTED = 0.5  # cycles, squared: by how much steps of other places have to be further off
+_MOST_SLOTS = 16  # slots of a form: as many or more are not told
+_GROUPS = 3  # groups of fillers before the chain that are tried
+_SHIFTED = 0.5  # squared cycles by which other numbers of slots have to be further off
 
 Iterations = Sequence[tuple[int, float]]  # fillers and cycles
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Cycles of iterations over fillers: a step each `width`, the first step, cycles without any.
+    """Steps of iterations over fillers: width, first step, cycles without fillers.
 
-    off is how far iterations lie from them, cycles, root mean square.
+    off is by how much iterations miss the steps, in cycles, root mean square.
     """
 
     width: int
@@ -196,16 +197,16 @@ class Steps:
 
 
 def idle(kit: Kit, width: Width) -> bytes:
-    """Return the shortest instruction that does nothing and takes a place."""
+    """Return the shortest nop, or move, of one dispatch slot."""
     return kit.SHORT if width.nops else kit.MOVE
 
 
 def measure_burst(laboratory: Laboratory, chain: Chain, filler: bytes) -> Steps | None:
-    """Return what fillers are dispatched in; None where that is not seen."""
+    """Return the steps in which fillers are dispatched; None where no steps are seen."""
     if not laboratory.kit.FENCE:
         return None
     behind = _behind(laboratory, chain)
-    figures = laboratory.turns([filler * n + behind for n in range(_MOST_FILLERS + 1)])
+    figures = laboratory.iterations([filler * n + behind for n in range(_MOST_FILLERS + 1)])
     known = [(n, one.cycles) for n, one in enumerate(figures) if one]
     if len(known) < _KNOWN * len(figures):
         return None
@@ -216,10 +217,10 @@ def measure_burst(laboratory: Laboratory, chain: Chain, filler: bytes) -> Steps 
 def burst_slots(
     laboratory: Laboratory, chain: Chain, filler: bytes, steps: Steps, tested: Mapping[str, bytes]
 ) -> dict[str, int]:
-    """Return how many places instructions take at dispatch, those that steps tell, by their names.
+    """Return the dispatch slots of instructions by name, where the steps tell them.
 
-    None of them may use for long what the chain needs. One that keeps the chain waiting for a cycle
-    does so behind some numbers of fillers alone: two groups of these have to show the same.
+    They must not use for long what the chain needs. An instruction that delays the chain by a cycle
+    does so for some numbers of fillers alone, so two groups of fillers have to agree.
     """
     behind = _behind(laboratory, chain)
     most = max(_MOST_FILLERS // steps.width - 1, 1)
@@ -228,18 +229,18 @@ def burst_slots(
         left = {name: tested[name] for name, some in votes.items() if _two_agree(some) is None}
         numbers = range(before * steps.width, (before + 1) * steps.width)
         bodies = [one + filler * n + behind for one in left.values() for n in numbers]
-        figures = iter(laboratory.turns(bodies))
+        figures = iter(laboratory.iterations(bodies))
         for name in left:
             iterations = [(n, one.cycles) for n in numbers if (one := next(figures))]
             found = _shift(iterations, steps) if len(iterations) == len(numbers) else None
             if found is not None:
                 votes[name][found] += 1
     shown = {name: _two_agree(some) for name, some in votes.items()}
-    return {name: some for name, some in shown.items() if some is not None and some < _PLACES}
+    return {name: some for name, some in shown.items() if some is not None and some < _MOST_SLOTS}
 
 
 def _two_agree(votes: Counter[int]) -> int | None:
-    """Return the places that two groups of fillers show."""
+    """Return the slots on which two groups of fillers agree."""
     return next((slots for slots, times in votes.items() if times > 1), None)
 
 
@@ -249,7 +250,7 @@ def _behind(laboratory: Laboratory, chain: Chain) -> bytes:
 
 
 def _steps(iterations: Iterations, width: int) -> Steps:
-    """Return the steps of a width that lie nearest to iterations."""
+    """Return the steps of a width that are closest to the iterations."""
     some = []
     for first in range(width):
         rest = [cycles - (n + first) // width for n, cycles in iterations]
@@ -260,7 +261,7 @@ def _steps(iterations: Iterations, width: int) -> Steps:
 
 
 def _shift(iterations: Iterations, steps: Steps) -> int | None:
-    """Return the places by which iterations lie behind steps; None where others are as likely."""
+    """Return the slots by which iterations lag behind steps; None where others are as likely."""
 
     def off(more: int) -> float:
         said = ((n, steps.level + (n + steps.first + more) // steps.width) for n, _ in iterations)
@@ -268,6 +269,6 @@ def _shift(iterations: Iterations, steps: Steps) -> int | None:
             (cycles - one) ** 2 for (_, one), (_, cycles) in zip(said, iterations, strict=True)
         )
 
-    (least, found), (second, _) = sorted((off(more), more) for more in range(_PLACES + 1))[:2]
+    (least, found), (second, _) = sorted((off(more), more) for more in range(_MOST_SLOTS + 1))[:2]
     clear = least <= _ROUGH**2 * len(iterations) and second >= least + _SHIFTED
     return found if clear else None

@@ -1,4 +1,4 @@
-"""Instances of forms: which registers they take, so that they depend on what is wanted alone."""
+"""Instances of forms: their registers and addresses, which set their dependencies."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,41 +9,44 @@ from loopwright.microbench.forms import Form, Kit, Memory, Operand
 
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE, _WORD = 64, 8  # bytes
-_LONG = 8  # bytes: longer instructions may be bound by what delivers them
-APART = 3  # instances of what is tested
-SLOWEST_DELIVERY = 1.0  # cycles in which any core brings in a long instruction
-_PLACES = 16  # of memory that instances beside each other take in turn
-NEAR = 2  # of them that lie with those of what is apart in what is written in one cycle
-_CHUNK = 32  # bytes: what some cores write in one cycle, others a line
-_WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
+_LONG = 8  # bytes: the front end may limit longer instructions
+APART = 3  # instances of the form under test
+SLOWEST_DELIVERY = 1.0  # cycles in which any core delivers a long instruction
+_PLACES = 16  # addresses that neighbouring instances use in turn
+NEAR = 2  # of them that share a store commit with those of the form under test
+_CHUNK = 32  # bytes that some cores commit in a cycle; others commit a line
+# bytes from what is read to what is written, and to the form under test
+_WRITTEN, _APART = 2048, 1024
 
 
-def apart(form: Form, number: int = 0, *, near: bool = False) -> bytes:
-    """Return an instance in the registers of the instruction under test, or a further one.
+def under_test(form: Form, number: int = 0, *, near: bool = False) -> bytes:
+    """Return an instance with the registers of the form under test, or a further such one.
 
-    There are up to APART that write different registers, and two places of one line. near: with
-    displacements of a byte, as some caches of decoded code have less room for longer ones.
+    There are up to APART of them, with different registers, and two addresses of a line. near uses
+    displacements of a byte, as some op caches have less room for longer ones.
     """
     given: dict[str, int] = {}
     for operand in form.chosen:
         if operand.written and number:
-            own = form.kit.POOLS[operand.kind].own
-            given[operand.label] = own[(number + len(given)) % len(own)]
-    where = place(form, number, _APART)
-    far = form.memory and not _short(form.memory)
-    if near and far:
-        where = {"disp": number * _CHUNK}
-    elif form.memory and form.memory.written and far:
+            registers_under_test = form.kit.POOLS[operand.kind].own
+            given[operand.label] = registers_under_test[
+                (number + len(given)) % len(registers_under_test)
+            ]
+    address = address_of(form, number, _APART)
+    reachable = form.memory and not _short(form.memory)
+    if near and reachable:
+        address = {"disp": number * _CHUNK}
+    elif form.memory and form.memory.written and reachable:
         size = max(form.memory.bits // 8, _WORD)
-        where = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
-    return form.encode({**registers(form, given), **where})
+        address = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
+    return form.encode({**registers_for(form, given), **address})
 
 
-def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
-    """Return a displacement: what is read lies in another line each time, and in another bank.
+def address_of(form: Form, number: int, start: int = 0) -> dict[str, int]:
+    """Return an address: reads go to another line and bank each time.
 
-    What is written lies side by side, as some cores write two places of a line in one cycle, and is
-    not read by instances that read alone.
+    Writes lie side by side, as some cores commit two stores of a line in a cycle, and apart from
+    what instances read.
     """
     memory = form.memory
     if memory is None:
@@ -57,24 +60,24 @@ def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
 
 
 def _short(memory: Memory) -> bool:
-    """Say whether not all displacements can be encoded that are wanted."""
+    """Return whether the form cannot encode all displacements that are wanted."""
     return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _WORD
 
 
 def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int]:
-    """Return the place of what does not reach far: what is written has a base of its own."""
+    """Return the address of a form with a short reach; writes use a base of their own."""
     pool = form.kit.POOLS["gpr"]
     if memory.moves:
         bases = pool.moved[memory.written]
         return {"a": bases[number % len(bases)]}
     reach = memory.reach or range(1)
-    within = range(-(-reach.start // step) * step, reach.stop, step)
-    where = {"disp": within[number % len(within)]}
-    return {"a": pool.constant[1], "x": pool.constant[2], **where} if memory.written else where
+    displacements = range(-(-reach.start // step) * step, reach.stop, step)
+    address = {"disp": displacements[number % len(displacements)]}
+    return {"a": pool.constant[1], "x": pool.constant[2], **address} if memory.written else address
 
 
-def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
-    """Return a register for each operand: those given, and for written ones others than those."""
+def registers_for(form: Form, given: Mapping[str, int]) -> dict[str, int]:
+    """Return a register for each operand: the given ones, and others for the rest."""
     given = dict(given)
     taken = {kind: set(given.values()) for kind in form.kit.POOLS}
     for operand in form.chosen:
@@ -89,20 +92,20 @@ def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
 
 
 def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
-    """Return the registers that instances beside each other write, or instances alone."""
+    """Return the registers that instances write, with those under test if they are alone."""
     pool = form.kit.POOLS[kind]
     return (*pool.others, *pool.own) if alone else pool.others
 
 
 class Instances:
-    """Makes instances for mixtures: each writes the next register of a pool."""
+    """Maker of instances for mixtures: each writes the next register of a pool."""
 
     def __init__(
         self, part: int = 0, parts: int = 1, *, alone: bool = False, near: bool = False
     ) -> None:
-        """Take one of several equal parts of the registers; alone: those under test as well.
+        """Take one of several equal parts of the registers; alone adds those under test.
 
-        near: what is written lies together, and leaves places for what is apart.
+        near writes close addresses, and leaves room for the form under test.
         """
         self._part, self._parts, self._alone, self._near = part, parts, alone, near
         self._next: dict[str, Iterator[int]] = defaultdict(count)
@@ -117,71 +120,76 @@ class Instances:
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
         number = self._parts * next(self._next["memory"]) + self._part
         near = self._near and form.memory and form.memory.written
-        where = place(form, number % NEAR if near else number)
-        return form.encode({**registers(form, given), **where})
+        where = address_of(form, number % NEAR if near else number)
+        return form.encode({**registers_for(form, given), **where})
 
 
-def long(form: Form) -> bool:
-    """Say whether a form is so long that what delivers code may bind it before any port does."""
-    return len(apart(form)) > _LONG
+def is_long(form: Form) -> bool:
+    """Return whether a form is so long that the front end may limit it before any port does."""
+    return len(under_test(form)) > _LONG
 
 
 @dataclass(frozen=True)
 class DeliveryFloor:
-    """Cycles that forms take alone at least: of those with memory by length, of others by places.
+    """Least cycles of a form alone: by length for memory forms, by dispatch slots for all.
 
-    What is no longer than one of them, or takes no more places, is brought in as fast.
+    A form that is no longer, or takes no more slots, is delivered as fast.
     """
 
     by_length: Mapping[int, float]
     slots: Mapping[int, float]
 
     def delivery(self, form: Form, slots: int) -> float:
-        """Return the cycles that bringing in a form may take, as it is long or of several uops."""
-        known = []
+        """Return the cycles that delivery of a form may take, as it is long or of several uops."""
+        observed = []
         if slots > 1:
-            known = [one for taken, one in self.slots.items() if taken >= slots]
-        elif not long(form):
+            observed = [one for slots_taken, one in self.slots.items() if slots_taken >= slots]
+        elif not is_long(form):
             return 0.0
         elif form.memory:
-            size = len(apart(form))
-            known = [one for length, one in self.by_length.items() if length >= size]
-        return min([*known, SLOWEST_DELIVERY])
+            size = len(under_test(form))
+            observed = [one for length, one in self.by_length.items() if length >= size]
+        return min([*observed, SLOWEST_DELIVERY])
 
 
-def carried(form: Form) -> tuple[Operand, ...]:
-    """Return the operands through which an instance waits for the one before it."""
+def implied_dependencies(form: Form) -> tuple[Operand, ...]:
+    """Return the operands through which an instance waits for the previous one."""
     fixed = (o for o in form.operands if o.kind == "flags" or o.fixed is not None)
     return tuple(o for o in fixed if o.read and o.written)
 
 
-def fresh(kit: Kit, operands: Sequence[Operand], numbers: Mapping[str, int]) -> list[bytes]:
-    """Return what gives operands values that depend on nothing written before."""
+def break_dependencies(
+    kit: Kit, operands: Sequence[Operand], numbers: Mapping[str, int]
+) -> list[bytes]:
+    """Return instructions that break the dependency of operands on earlier results."""
     found = {}
     for operand in operands:
         number = operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
-        found[operand.kind, number] = kit.set_anew(operand.kind, number)
+        found[operand.kind, number] = kit.break_dependency(operand.kind, number)
     return list(found.values())
 
 
-def spread(*parts: Sequence[bytes]) -> list[bytes]:
+def interleaved(*parts: Sequence[bytes]) -> list[bytes]:
     """Return the parts as one kernel, each spread evenly over it."""
-    placed = [
-        ((at + 0.5) / len(part), number, one)
+    positioned = [
+        ((index + 0.5) / len(part), number, one)
         for number, part in enumerate(parts)
-        for at, one in enumerate(part)
+        for index, one in enumerate(part)
     ]
-    return [one for _, _, one in sorted(placed, key=lambda p: p[:2])]
+    return [one for _, _, one in sorted(positioned, key=lambda p: p[:2])]
 
 
-def laid(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:
-    """Return code with nops, so that no branch touches the end of a window and it ends at one."""
+def aligned_in_windows(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:
+    """Return code padded with nops, so that no branch touches the end of a window.
+
+    The code ends at the end of a window.
+    """
     out: list[bytes] = []
-    at = 0
-    for one in code:
-        if one in branches and at // _WINDOW != (at + len(one)) // _WINDOW:
-            out += kit.pad(-at % _WINDOW)
-            at += -at % _WINDOW
-        out.append(one)
-        at += len(one)
-    return [*out, *kit.pad(-at % _WINDOW)]
+    offset = 0
+    for instruction in code:
+        if instruction in branches and offset // _WINDOW != (offset + len(instruction)) // _WINDOW:
+            out += kit.pad(-offset % _WINDOW)
+            offset += -offset % _WINDOW
+        out.append(instruction)
+        offset += len(instruction)
+    return [*out, *kit.pad(-offset % _WINDOW)]

@@ -1,8 +1,8 @@
-"""Instruction forms: operands, encoding, and the kit of an ISA: registers and known instructions.
+"""Instruction forms: operands and encoding; and the kit of an ISA, registers and instructions.
 
-Branches whose mispredictions are timed go by the bits of a generator, or by those of pointers. The
-generator is one modulo 2 ** 64: all of its states follow each other, and high bits have no period
-that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
+Branches to be mispredicted go by the bits of a random generator, or by bits of pointers. The
+generator is linear congruential modulo 2 ** 64: its period is full, and high bits repeat later than
+any predictor can learn. Its state is in memory, as registers are set anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Pool:
-    """Registers of a kind: which the instruction under test writes, which those beside it write.
+    """Registers of a kind, by their use in microbenchmarks.
 
-    Nothing writes the constant ones. back are two that chains are closed through. moved are bases
-    that loads write, and those that stores do; they keep their values.
+    own are written by the form under test, others by instructions beside it. Nothing writes the
+    constant ones. back are two that close chains. moved are bases that loads update, and those that
+    stores do; they keep their values.
     """
 
     own: tuple[int, ...]
@@ -28,7 +29,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Branch:
-    """A conditional branch to what follows it: its kind as flag `fuse=` has it, name, opposite."""
+    """A conditional branch to the next instruction; kind is as in flag `fuse=`."""
 
     kind: str
     name: str
@@ -38,9 +39,9 @@ class Branch:
 
 @dataclass(frozen=True)
 class Serial:
-    """An instruction that may wait for all before it: its code, and the code that sets up operands.
+    """A serialising instruction: its code, and the code that sets up its operands.
 
-    needs is the extension that has it; traps says that a hypervisor answers it in a guest's place.
+    needs is the extension that has it. traps says that a hypervisor emulates it for guests.
     """
 
     code: bytes
@@ -50,54 +51,57 @@ class Serial:
 
 
 class Kit(Protocol):
-    """The registers that experiments of an ISA use, and instructions whose part is known.
+    """The registers and known instructions of an ISA for microbenchmarks.
 
-    DISPATCHED is how copies that dispatch bounds are repeated, "loop" or "unrolled".
+    DISPATCHED is the notion by which copies are timed that dispatch limits, "loop" or "unrolled".
     """
 
     POOLS: Mapping[str, Pool]
-    BYTES: int  # of every instruction; 0 where they differ
+    BYTES: int  # of every instruction; 0 where lengths differ
     DISPATCHED: str
-    LOAD: str  # names of the forms that only load and store a register
+    LOAD: str  # names of the plain load and the plain store of a register
     STORE: str
-    LOADS: Mapping[str, str]  # forms that only load, by the parameter that their latency is
-    FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
-    ADDITIONS: Sequence[str]  # forms that add a register, or a constant, to memory of so many bits
-    UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
-    ADDED: str  # name of the form that adds any constant; "" where rename never does
-    RENAMED: Sequence[str]  # forms that add a constant below 128, which rename does on some cores
-    IDIOMS: frozenset[str]  # mnemonics whose result may be known where operands are one register
-    PUSH: str  # names of the forms that move a register to the stack and from it; "" where none is
+    LOADS: Mapping[str, str]  # plain loads by the parameter that their latency sets
+    # a store and a load of the same address, by what the pair shows
+    FORWARDS: Mapping[str, tuple[str, str]]
+    ADDITIONS: Sequence[str]  # forms that add a register, or a constant, to memory, by its bits
+    UPDATES: Mapping[str, str]  # forms that add a cycle to a value in memory
+    ADDED: str  # name of the form that adds any constant; "" where rename never adds
+    RENAMED: Sequence[str]  # additions of a constant below 128, which rename performs on some cores
+    IDIOMS: frozenset[str]  # mnemonics that may be zero idioms where operands are one register
+    PUSH: str  # names of push and pop; "" where the ISA has none
     POP: str
     STACK: int  # number of the stack pointer among general-purpose registers
-    BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count
-    UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
+    BRANCHES: Sequence[Branch]  # none of them is taken behind a loop's count
+    # branches that fuse with nothing and are not taken; opposite may be ""
+    UNFUSED: Sequence[Branch]
     JUMP: str  # name of the plain jump
-    CALLED: bytes  # a call of a return, and a jump over that; nothing where it is not asked for
+    # a call of a return, and a jump over the return; empty where calls are not measured
+    CALLED: bytes
     CALLED_APART: bytes  # the same, spread over more bytes
-    # Forms that no microbenchmark has, by name: the form that they are taken for, "" for none, and
-    # what more of "load", "store" and "compute" they do.
+    # Forms that no microbenchmark times, by name: the form whose figures they take ("" for none),
+    # and their further uops of "load", "store" and "compute".
     DERIVED: Mapping[str, tuple[str, Sequence[str]]]
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
-    # Moves and loads of a register by what they are, and operations on it that may absorb them.
+    # Moves and loads of a register by name, and operations on the result that may fuse with them.
     ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]]
-    COUNT: bytes  # counts a register down as iterations of a loop are counted
-    FENCE: bytes  # waits until all before it has retired; nothing where none is known to
+    COUNT: bytes  # the instruction that counts iterations, on another register
+    FENCE: bytes  # waits until all earlier instructions have retired; empty where no such is known
     SERIAL: Mapping[str, Serial]  # by mnemonic
-    PRIVILEGED: Sequence[str]  # what serialises and user mode cannot execute
-    REPEATED: Mapping[str, int]  # repeated string instructions, and the bytes of an element
+    PRIVILEGED: Sequence[str]  # serialising instructions that user mode cannot execute
+    REPEATED: Mapping[str, int]  # repeated string instructions, with the bytes of an element
     SHORT: bytes  # the shortest nop
-    MOVE: bytes  # of a general-purpose register, as short as can be
+    MOVE: bytes  # a short move of a general-purpose register
 
     def nop(self) -> bytes:
-        """Return an instruction that does nothing."""
+        """Return a nop."""
         ...
 
     def pad(self, size: int) -> list[bytes]:
-        """Return as few instructions as do nothing in so many bytes."""
+        """Return as few nops as fill so many bytes."""
         ...
 
-    def jumped(self, over: int) -> bytes:
+    def jump_over(self, over: int) -> bytes:
         """Return a jump over so many bytes of nops."""
         ...
 
@@ -105,69 +109,69 @@ class Kit(Protocol):
         """Return the code of a branch's opposite."""
         ...
 
-    def set_anew(self, kind: str, number: int) -> bytes:
-        """Return what gives a register, or the flags, a value that depends on nothing written."""
+    def break_dependency(self, kind: str, number: int) -> bytes:
+        """Return an instruction that breaks the dependency of a register, or the flags."""
         ...
 
-    def carry(self, source: str, target: str, read: int, write: int) -> bytes:
-        """Return an instruction that makes a value of one kind of a value of another.
+    def transfer(self, source: str, target: str, read: int, write: int) -> bytes:
+        """Return an instruction with a result of one register kind and an operand of another.
 
-        Numbers are of registers; those of flags do not count. What writes a register from flags
-        reads that register, too.
+        read and write are register numbers; for flags they are ignored. An instruction that writes
+        a register from flags also reads that register.
         """
         ...
 
-    def slow(self, register: int) -> list[bytes]:
-        """Return instructions of one uop that make a vector register wait long for itself."""
+    def slow_links(self, register: int) -> list[bytes]:
+        """Return one-uop instructions with a long latency from a vector register to itself."""
         ...
 
     def add_with_carry(self, register: int) -> bytes:
-        """Return an addition to a register that reads the carry and writes it."""
+        """Return an addition to a register that reads and writes the carry."""
         ...
 
-    def counting(self, iterations: int) -> bytes:
-        """Return a loop that does nothing so many times."""
+    def counting_loop(self, iterations: int) -> bytes:
+        """Return an empty loop of so many iterations."""
         ...
 
-    def stacked(self, source: int, target: int) -> tuple[bytes, bytes]:
-        """Return what moves a register to the stack, and what moves one from it."""
+    def push_and_pop(self, source: int, target: int) -> tuple[bytes, bytes]:
+        """Return a push of one register, and a pop into another."""
         ...
 
-    def stack_moved(self, by: int) -> bytes:
-        """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+    def adjust_stack(self, by: int) -> bytes:
+        """Return an instruction that adds so many bytes to the stack pointer."""
         ...
 
-    def hold(self, register: int, on: int) -> list[bytes]:
-        """Return what makes a general-purpose register wait for another, and leaves its value."""
+    def make_dependent(self, register: int, on: int) -> list[bytes]:
+        """Return instructions that make a register depend on another, and keep its value."""
         ...
 
-    def gone(self, random: bool, branches: int) -> bytes:
-        """Return so many branches forwards, over a nop each, that go by bits.
+    def branches_by_bits(self, random: bool, branches: int) -> bytes:
+        """Return so many forward branches, each over a nop, that go by bits.
 
-        They are bits of a generator whose state is in memory, or else those of a register that
+        The bits are those of a random generator with its state in memory, or of a register that
         nothing writes, set and clear in turn; all else is the same.
         """
         ...
 
-    def repeated(self, name: str, count: int, source: int, destination: int) -> bytes:
-        """Return a string instruction with its operands, places so many bytes behind lines."""
+    def string_instruction(self, name: str, count: int, source: int, destination: int) -> bytes:
+        """Return a string instruction with its operands, at offsets from lines."""
         ...
 
 
-# Of an address, among the operands and the numbers of registers.
+# labels of address operands, and keys of register numbers
 BASE, INDEX, DISPLACEMENT = "a", "x", "disp"
-NO_BASE = -1  # the number of a base that there is not
-_HALF = 128  # bits of a vector that older instructions write
+NO_BASE = -1  # the number of a missing base
+_HALF = 128  # bits of a vector that instructions before AVX write
 _NARROW = 16  # bits of stores that some caches merge
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand that is named in the instruction, or a register or the flags that it uses besides.
+    """An operand, explicit or implied.
 
-    label is what `instructions.csv` calls it: the place of an operand, "f" for flags, a register's
-    name. kind is what can be put there: "gpr", "vector", "flags"; nothing for constants. bits is
-    its width. fixed names the register where there is no choice.
+    label is its name in `instructions.csv`: the number of an operand, "f" for flags, a register's
+    name. kind is "gpr", "vector" or "flags"; empty for constants. bits is its width. fixed is the
+    register number where there is no choice.
     """
 
     label: str
@@ -180,10 +184,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory access of a form. Its address is made of operands: BASE, INDEX.
+    """Memory access of a form; its address consists of the operands BASE and INDEX.
 
-    reach are the displacements that can be encoded, None where any can. moves says that the base is
-    written: what is encoded leaves its value. parts are uops that load, or store, at most.
+    reach are the displacements that can be encoded, None for any. moves says that the base is
+    updated; the encoded instructions restore it. parts are the load, or store, uops at most.
     """
 
     bits: int
@@ -195,7 +199,7 @@ class Memory:
 
     @property
     def narrow(self) -> bool:
-        """Say whether it stores a byte or two."""
+        """Return whether it stores one or two bytes."""
         return self.written and self.bits <= _NARROW
 
 
@@ -204,13 +208,11 @@ Encode = Callable[[Mapping[str, int]], bytes]
 
 @dataclass(frozen=True)
 class Form:
-    """A form by the name that `instructions.csv` has for it.
+    """A form, by its name in `instructions.csv`.
 
-    encode takes the number of a register for each operand with a choice, by its label, and
-    DISPLACEMENT of an address in bytes (0 where it is not given); with INDEX any address has an
-    index, and "i" is the value of a constant. twin names the form that has a register where this
-    one has memory, if there is one. undone names the form that follows in its code and gives back
-    the value of a base that it moves on.
+    encode takes register numbers by operand label, with DISPLACEMENT in bytes (default 0), INDEX
+    for an indexed address, and "i" for the value of a constant. twin names the form with a register
+    in the place of memory, if any. undone names the instruction that restores an updated base.
     """
 
     name: str
@@ -224,7 +226,7 @@ class Form:
 
     @property
     def mnemonic(self) -> str:
-        """Return the first word of its name."""
+        """Return the mnemonic."""
         return self.name.partition(" ")[0]
 
     @property
@@ -234,26 +236,26 @@ class Form:
 
     @cached_property
     def legacy(self) -> bool:
-        """Say whether it writes a vector and leaves the upper half of the register as it was."""
+        """Return whether it writes a vector and keeps the upper half of the register."""
         vector = any(one.kind == "vector" and one.written for one in self.operands)
         return vector and not self.name.startswith("v")
 
     @cached_property
     def wide(self) -> bool:
-        """Say whether it uses upper halves of vectors."""
+        """Return whether it uses upper halves of vectors."""
         return any(one.kind == "vector" and one.bits > _HALF for one in self.operands)
 
     def beside(self, other: "Form") -> bool:
-        """Say whether it can be timed beside another form.
+        """Return whether it can be timed beside another form.
 
-        What leaves upper halves of vectors as they are takes 350 cycles on a Zen 3 where something
-        else has written such halves.
+        An instruction that keeps upper halves takes 350 cycles on Zen 3 if another one has written
+        them.
         """
         return not ((self.wide and other.legacy) or (self.legacy and other.wide))
 
 
 MULTIPLIER, INCREMENT = 0x2545F495, 0x1B873593
-GENERATOR_PLACE = 64  # bytes behind a line: of the generator's state
+GENERATOR_PLACE = 64  # offset in a line of the generator's state
 _HIGHEST, _STEP = 62, 3  # bits of the generator
 _SET, _CLEAR = 29, 62  # bits of pointers
 

@@ -1,6 +1,6 @@
-"""The host as an oracle: trials as jobs of the harness, readings as timings.
+"""Host oracle: trials as jobs of the harness, readings as timings.
 
-A kit elsewhere uses the same jobs and timings.
+A kit on another machine uses the same jobs and timings.
 """
 
 import os
@@ -20,14 +20,14 @@ from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import kits
 from loopwright.microbench.oracle import COUNTER, Timing, Trial
 
-_SAMPLES = 10  # the least that the harness makes a reading of: there are tens of thousands
-_UNSTEADY = 8  # tries without one speed, though nothing disturbed them, after which there is none
+_SAMPLES = 10  # the fewest that the harness makes a reading of
+_UNSTEADY = 8  # unsteady tries without a disturbance after which code has no stable speed
 
 
 def trial_block(isa: str, name: str, trial: Trial) -> Block:
-    """Return a trial as a block that has that name."""
+    """Return the block of a trial, with that name."""
     counter = COUNTER[isa] if trial.notion == "loop" else ""
-    # Pointers are aligned to lines, so that displacements say what lies in one.
+    # Pointers are aligned to lines, so that displacements tell what shares a line.
     return Block(
         name, trial.notion, trial.offset, trial.code, counter,
         x87=trial.x87, wide=True, samples=_SAMPLES,
@@ -35,29 +35,30 @@ def trial_block(isa: str, name: str, trial: Trial) -> Block:
 
 
 def timing_of(readings: Sequence[BlockReading]) -> Timing:
-    """Return the figure that one of some tries brought, or the refusal of the last.
+    """Return the figure of the last successful try, or the refusal of the last try.
 
-    A refusal is passing where the code is no reason for it. Code that had no one speed again and
-    again has none.
+    A refusal is transient where the code is not its cause. Code that is unsteady again and again
+    has no figure.
     """
-    known = [one for one in readings if not one.refused]
-    if known:
-        found = measure_blocks.result(known[-1:], 1)
+    successful = [one for one in readings if not one.refused]
+    if successful:
+        found = measure_blocks.result(successful[-1:], 1)
         return Timing(found["cycles"], found["uncertainty"])
     last = readings[-1]
     unsteady = sum(one.unsteady for one in readings)
     if last.unsteady and unsteady >= _UNSTEADY:
         return Timing(None, refused=f"{last.refused}; so in {unsteady} tries")
-    return Timing(None, refused=last.refused, passing=last.disturbed)
+    return Timing(None, refused=last.refused, transient=last.disturbed)
 
 
-_PAUSES = (0.2, 0.4, 0.8, 1.6, *[3.0] * 11)  # s, before a machine that answered nothing is asked
+# s, before a machine that answered nothing is asked again
+_PAUSES = (0.2, 0.4, 0.8, 1.6, *[3.0] * 11)
 _NOPS = 8  # of a trial that any quiet machine answers
-_TRIES = 4  # of a trial that was disturbed
-_NEIGHBOUR = 0.1  # s, before what was refused throughout is tried again
-_TRIALS = 400  # of a process of the harness, which begins with the self-test
-_WORKERS = 2  # processes at a time, each on cores of its own
-_ALL = 40  # trials of a turn before which all self-tests fail, where cores are one
+_TRIES = 4  # tries of a disturbed trial
+_NEIGHBOUR = 0.1  # s, before trials that were all disturbed are tried again
+_TRIALS = 400  # of a harness process, which begins with a self-test
+_WORKERS = 2  # processes at a time, each on its own cores
+_SHARED_CORE = 40  # trials of a turn whose failed self-tests show that the cores are one
 
 
 def _cores() -> list[set[int]]:
@@ -72,14 +73,14 @@ def _cores() -> list[set[int]]:
 
 
 class _Worker:
-    """A process of the harness on CPUs of its own, which begins anew with the self-test."""
+    """A harness process on its own CPUs, restarted with a self-test."""
 
     def __init__(self, isa: str, cpus: Collection[int]) -> None:
         self._isa = isa
         self._kept: harness.Kept | None = None
         self._given = 0
-        self.lost = False  # whether the self-test failed before all that was read last
-        # What a thread starts runs where the thread may.
+        self.lost = False  # whether the self-test failed before the last readings
+        # A process inherits the CPUs of the thread that starts it.
         self._thread = ThreadPoolExecutor(1, "trials", os.sched_setaffinity, (0, cpus))
 
     def read(self, named: Mapping[str, Block], turn: int) -> Future[list[BlockReading]]:
@@ -101,21 +102,21 @@ class _Worker:
                 self.end()
                 raise
             out += map(BlockReading.of, records)
-            # A process whose self-test failed takes no sample of anything.
+            # A process whose self-test failed takes no samples.
             self.lost = all(one["disturbed"] and not one["taken"] for one in records)
             if self.lost:
                 self.end()
         return out
 
     def end(self) -> None:
-        """Have the next process of the harness test itself."""
+        """End the process, so that the next one tests itself."""
         if self._kept:
             self._kept.close()
         self._kept, self._given = None, 0
 
 
 class Host:
-    """The machine that this runs on: trials run on up to two of its cores at a time."""
+    """This machine: trials run on up to two of its cores at a time."""
 
     def __init__(self) -> None:
         """Describe the machine."""
@@ -130,17 +131,17 @@ class Host:
         self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Have the harness time each trial; its loops come with their branch.
+        """Time each trial on the harness; loops come with their branch.
 
-        What was disturbed is tried some times. Where others keep it from timing anything, nops
-        included, wait for it to be quiet; InputError where that does not come.
+        Disturbed trials are repeated. Where other load prevents any timing, nops included, wait for
+        a quiet machine; InputError if none comes.
         """
         if not trials:
             return []
         nops = Trial(kits.of(self.isa).nop() * _NOPS, "unrolled")
         for pause in _PAUSES:
             found = self._tried(trials)
-            if not all(one.passing for one in found) or not self._tried([nops])[0].passing:
+            if not all(one.transient for one in found) or not self._tried([nops])[0].transient:
                 return found
             self._end()
             time.sleep(pause)
@@ -150,7 +151,7 @@ class Host:
         )
 
     def _tried(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Try trials, and those again that are disturbed."""
+        """Try trials, and repeat those that are disturbed."""
         found: dict[int, Timing] = {}
         left = list(range(len(trials)))
         for turn in range(_TRIES):
@@ -161,7 +162,7 @@ class Host:
                 found[n] = timing_of([*unsteady, reading])
                 if reading.unsteady:
                     unsteady.append(reading)
-                if found[n].passing:
+                if found[n].transient:
                     again.append(n)
             if all(one.disturbed and not one.unsteady for one in read) and turn + 1 < _TRIES:
                 time.sleep(_NEIGHBOUR)
@@ -171,9 +172,9 @@ class Host:
         return [found[n] for n in range(len(trials))]
 
     def _read(self, trials: Sequence[Trial], turn: int) -> list[BlockReading]:
-        """Have each read once; another turn has other numbers of copies, or of iterations.
+        """Have each trial read once; another turn uses other numbers of copies or iterations.
 
-        What one core did not answer the next turn asks another one.
+        In the next turn, another core reads what one core did not answer.
         """
         named = [(str(n), trial_block(self.isa, str(n), t)) for n, t in enumerate(trials)]
         count = len(self._workers)
@@ -191,12 +192,12 @@ class Host:
         out: dict[str, BlockReading] = {}
         for share, some in zip(filter(None, shares), readings, strict=True):
             out |= zip(share, some.result(), strict=True)
-        # Cores that disturb each other are one core, whatever the machine says of them.
-        if len(out) >= _ALL and all(worker.lost for worker in self._workers):
+        # Cores that disturb each other are one core, whatever topology the machine reports.
+        if len(out) >= _SHARED_CORE and all(worker.lost for worker in self._workers):
             del self._workers[1:]
         return [out[name] for name, _ in named]
 
     def _end(self) -> None:
-        """Have the next processes of the harness test themselves."""
+        """End all processes, so that the next ones test themselves."""
         for worker in self._workers:
             worker.end()

@@ -1,4 +1,4 @@
-"""Answers of an oracle in a file: resumed by a killed run, replayed on another machine."""
+"""Answers of an oracle in a file: resumed by an interrupted run, replayed on another machine."""
 
 import json
 import time
@@ -11,12 +11,12 @@ from loopwright import files
 from loopwright.errors import InputError
 from loopwright.microbench.oracle import Known, Oracle, Timing, Trial
 
-_KEPT = 200  # trials after which their answers are in the file, seconds on hardware
-FORMAT = 2  # of the file, which counts its changes
+_KEPT = 200  # trials, seconds on hardware, after which answers are written
+FORMAT = 2  # of the file; it counts changes of the format
 
 
 class Recorded:
-    """A machine whose answers are kept in a file, from which they are taken a second time."""
+    """A machine whose answers are kept in a file and reused."""
 
     def __init__(
         self,
@@ -24,10 +24,10 @@ class Recorded:
         path: Path,
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
-        """Take what the file has of this machine; InputError where it is another one's.
+        """Read the file's answers; InputError if they are another machine's.
 
-        progress is called with how many trials the machine has answered since, and the seconds
-        that it took for the last of them.
+        progress is called with the number of trials the machine has answered since, and the seconds
+        of the last batch.
         """
         self.isa, self.name = machine.isa, machine.name
         self.features, self.fingerprint = machine.features, machine.fingerprint
@@ -48,12 +48,12 @@ class Recorded:
                 file.truncate(content.whole)
         else:
             files.written(path, json.dumps(head(machine)) + "\n")
-        self.kept = len(self._known)  # answers that an earlier run left
+        self.kept = len(self._known)  # answers of an earlier run
         self._path = path
         self._file = path.open("a")
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Return a timing for each trial; ask the machine for those that are not known yet."""
+        """Return a timing for each trial; the machine measures those without an answer."""
         missing = list({t.key: t for t in trials if t.key not in self._known}.values())
         before = self.asked
         for start in range(0, len(missing), _KEPT):
@@ -67,7 +67,7 @@ class Recorded:
                 self._progress(self.asked, seconds)
         out = [self._known[t.key] for t in trials]
         for trial in missing:
-            if self._known[trial.key].passing:
+            if self._known[trial.key].transient:
                 del self._known[trial.key]
         return out
 
@@ -75,12 +75,12 @@ class Recorded:
         with files.writing(self._path):
             for trial, timing in zip(trials, timings, strict=True):
                 self._known[trial.key] = timing
-                if not timing.passing:
+                if not timing.transient:
                     self._line(**answer(trial.key, timing))
             self._file.flush()
 
     def close(self) -> None:
-        """Say that the file is whole."""
+        """Mark the file as complete."""
         with files.writing(self._path):
             self._line(end=len(self._known))
             self._file.close()
@@ -90,7 +90,7 @@ class Recorded:
 
 
 def head(machine: Known) -> dict[str, Any]:
-    """Return the first line of a file of answers: whose they are."""
+    """Return the first line of a file of answers, the identity of the machine."""
     return {
         "format": FORMAT,
         "isa": machine.isa,
@@ -102,7 +102,7 @@ def head(machine: Known) -> dict[str, Any]:
 
 
 def answer(key: str, timing: Timing) -> dict[str, Any]:
-    """Return the line of an answer to the trial of a key."""
+    """Return the line with the answer to a trial, by its key."""
     return {
         "trial": key,
         "cycles": timing.cycles,
@@ -113,9 +113,9 @@ def answer(key: str, timing: Timing) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a file of answers: head, answers, and the bytes of both.
+    """Content of a file of answers: head, answers, and the number of valid bytes.
 
-    complete says that the run that wrote it came to its end.
+    complete says that the run that wrote it finished.
     """
 
     head: dict[str, Any]
@@ -125,9 +125,9 @@ class Content:
 
 
 def read_answers(path: Path) -> Content:
-    """Read a file of answers; a last line that was cut short is left out.
+    """Read a file of answers, without a last line that was cut short.
 
-    InputError where the file is none of answers, or where two machines' are mixed in it.
+    InputError if the file has other content, or mixes two machines.
     """
     known: dict[str, Timing] = {}
     head: dict[str, Any] = {}
@@ -165,7 +165,7 @@ _UNKNOWN = Timing(None, refused="the file has no answer for it")
 
 
 class Replay:
-    """Answers of a machine elsewhere; others are refused, and listed in missing."""
+    """Answers of another machine; trials without an answer are refused and kept in missing."""
 
     def __init__(self, path: Path) -> None:
         """Take a file that a run wrote; InputError where that run did not come to its end."""

@@ -1,4 +1,4 @@
-"""Forms and kit of each ISA, and how often libraries use each form."""
+"""Forms and kit of each ISA, and the use of each form in libraries."""
 
 import csv
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def of(isa: str) -> Kit:
 
 @cache
 def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has (None: any), and why others are not."""
+    """Return the forms of a core with these features (None: any), and reasons for the others."""
     return x86_forms.forms(features) if isa == "x86_64" else arm64_forms.forms(features)
 
 
@@ -27,7 +27,7 @@ _TABLE = paths.HOME / "models" / "form_usage.csv"  # of x86-64, by models/derive
 
 @cache
 def per_million() -> Mapping[str, float]:
-    """Return instructions of each form, by its name; rarer ones than 1 in a million have none."""
+    """Return instructions per million by form; forms below 1 per million are missing."""
     with _TABLE.open(newline="") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["form"]: float(row["per_million"]) for row in rows}

@@ -1,4 +1,4 @@
-"""Kernels of instructions timed on a machine: what a copy takes, the loop around it apart."""
+"""Laboratory: kernels timed on a machine as cycles of a copy, without the loop around it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.oracle import COUNTER, Oracle, Run, Timing, Trial
 
-MOST_BYTES = 960  # of a loop's body: the harness takes 1024
+MOST_BYTES = 960  # of a loop's body, as the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
-_LOOKS = 3  # at what all else rests on
-_TRIES = 8  # of what is refused for a reason of the moment
-_WINDOW = 32  # bytes: a loop that does not fit has its closing branch behind a boundary of as many
+_LOOKS = 3  # measurements of the most important kernels
+_TRIES = 8  # tries of what is refused for a temporary reason
+_WINDOW = 32  # bytes: the closing branch of a longer loop is aligned behind such a boundary
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Cycles of one copy of a kernel and their uncertainty, or why there are none."""
+    """Cycles of one copy of a kernel and their uncertainty, or the reason for a refusal."""
 
     cycles: float
     uncertainty: float
@@ -27,12 +27,12 @@ class Figure:
 
 
 class Laboratory:
-    """Times kernels on a machine.
+    """Timing of kernels on a machine.
 
-    A kernel is instructions that are repeated, each as its bytes. Its cycles are those of a copy in
-    a long loop ("loop"), a share of the branch that closes it included; or the slope between a loop
-    of half the copies and the long one, so that the branch is in neither ("slope"); or those of
-    copies without any branch ("unrolled").
+    A kernel is a list of instructions as bytes, which is repeated. Its cycles are those of a copy
+    in a long loop with a share of the closing branch ("loop"); the slope between a loop of half the
+    copies and the long one, which excludes the branch ("slope"); or those of copies without any
+    branch ("unrolled").
     """
 
     def __init__(self, machine: Oracle) -> None:
@@ -62,32 +62,32 @@ class Laboratory:
         return [self._figures[kernel] for kernel in wanted]
 
     def time_least(self, kernels: Sequence[Sequence[bytes]]) -> list[Figure]:
-        """Return the least of three looks at each kernel in a loop, in order.
+        """Return the least of three measurements of each kernel in a loop, in order.
 
-        A neighbour's moment makes it slower, and so does a core that binds ports early, from
-        one look to the next; nothing makes it faster. What most looks have no figure for has none.
+        Other load makes a kernel slower, and so may early binding, differently each time; nothing
+        makes it faster. A kernel that most looks refuse is refused.
         """
         looks = [self.time(kernels, look=look) for look in range(_LOOKS)]
         out = []
-        for some in zip(*looks, strict=True):
-            known = [one for one in some if one]
-            none = next((one for one in some if not one), some[0])
-            least = min(known, key=lambda one: one.cycles, default=none)
-            out.append(least if 2 * len(known) > _LOOKS else none)
+        for figures in zip(*looks, strict=True):
+            answered = [one for one in figures if one]
+            refusal = next((one for one in figures if not one), figures[0])
+            least = min(answered, key=lambda one: one.cycles, default=refusal)
+            out.append(least if 2 * len(answered) > _LOOKS else refusal)
         return out
 
-    def turn(self, body: bytes = b"") -> Figure:
+    def iteration(self, body: bytes = b"") -> Figure:
         """Return the cycles of an iteration of a loop, its counting branch included."""
-        (figure,) = self.turns([body])
+        (figure,) = self.iterations([body])
         return figure
 
-    def turns(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
-        """Return the same of each of several loops, in order; runs say what their iterations do."""
+    def iterations(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
+        """Return the cycles of an iteration of each loop; runs describe their iterations."""
         every = zip(bodies, runs or [None] * len(bodies), strict=True)
         return self.figures([_loop(self.isa, body, run) for body, run in every])
 
-    def tested_turns(self, bodies: Sequence[bytes]) -> list[Figure]:
-        """Return the same of loops that count before their bodies and test the count behind."""
+    def tested_iterations(self, bodies: Sequence[bytes]) -> list[Figure]:
+        """Return the cycles of an iteration of loops that count first and test the count last."""
         return self.figures([_tested(self.isa, body) for body in bodies])
 
     def figures(self, trials: Sequence[Trial]) -> list[Figure]:
@@ -105,10 +105,10 @@ class Laboratory:
         return self._measure(trials)
 
     def _measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Try again what was refused for a reason of the moment."""
+        """Measure trials, and repeat those refused for a temporary reason."""
         found = self.machine.measure(trials)
         for _ in range(_TRIES - 1):
-            again = [n for n, timing in enumerate(found) if timing.passing]
+            again = [n for n, timing in enumerate(found) if timing.transient]
             if not again:
                 break
             answers = self.machine.measure([trials[n] for n in again])
@@ -118,7 +118,7 @@ class Laboratory:
 
 
 def copies(kernel: Sequence[bytes]) -> int:
-    """Return the copies of a kernel in a long loop: an even number, or one; 0 where none fits."""
+    """Return the copies of a kernel in a long loop: an even number, or 1; 0 where none fits."""
     size = sum(map(len, kernel))
     half = -(-_LEAST_INSTRUCTIONS // (2 * len(kernel))) if kernel else 0
     return 2 * min(half, MOST_BYTES // size // 2) or MOST_BYTES // size if size else 0
@@ -126,32 +126,33 @@ def copies(kernel: Sequence[bytes]) -> int:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A loop of copies of a kernel, two that differ by so many copies, or one copy without any."""
+    """Trials of a kernel: one loop, two loops that differ by so many copies, or straight code."""
 
     trials: tuple[Trial, ...]
     copies: int
 
 
 def _straight(kernel: tuple[bytes, ...], look: int) -> _Plan:
-    """Return the copies to time that stand back to back."""
+    """Return the plan for straight code."""
     return _Plan((Trial(b"".join(kernel), "unrolled", look=look),), 1)
 
 
 def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan | str:
-    """Return the loops to time for a kernel, or why there are none."""
+    """Return the loops to time for a kernel, or a refusal."""
     body = b"".join(kernel)
-    most = copies(kernel)
-    if most < (2 if notion == "slope" else 1):
-        many = f"{len(body)} bytes are too long for {'two copies' if most else 'a copy'} in a loop"
+    most_copies = copies(kernel)
+    if most_copies < (2 if notion == "slope" else 1):
+        fitting = "two copies" if most_copies else "a copy"
+        many = f"{len(body)} bytes are too long for {fitting} in a loop"
         return many if body else "an empty kernel takes no time"
-    long = _loop(isa, body * most, look=look)
+    long = _loop(isa, body * most_copies, look=look)
     if notion == "loop":
-        return _Plan((long,), most)
-    return _Plan((_loop(isa, body * (most // 2), look=look), long), most // 2)
+        return _Plan((long,), most_copies)
+    return _Plan((_loop(isa, body * (most_copies // 2), look=look), long), most_copies // 2)
 
 
 def closed(isa: str, body: bytes) -> bytes:
-    """Return a loop of a body: behind it stand its count and the branch back."""
+    """Return a loop of a body, with the count and the branch back at its end."""
     return body + block.closing(isa, COUNTER[isa], len(body))
 
 
@@ -167,7 +168,7 @@ def _tested(isa: str, body: bytes) -> Trial:
 
 
 def _offset(code: bytes, before: int) -> int:
-    """Return where a loop with so many bytes before its branch lies, so that fetch costs least."""
+    """Return the code offset of a loop with the cheapest fetch of the branch at `before`."""
     return 0 if len(code) <= _WINDOW else -before % _WINDOW
 
 

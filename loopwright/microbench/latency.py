@@ -1,28 +1,22 @@
-"""Latency of each pair of operands; constants and zero idioms that rename handles.
+"""Latency of each pair of operands; additions that rename performs; zero idioms.
 
-Latency from each operand that a form reads to each that it writes.
+Latency from each operand read to each operand written. Microbenchmark: a chain (module chains). The
+latency is the cycles of a copy less those of the carriers. For an address, the base depends on the
+loaded value and keeps its own, so that the chain goes on reading one address. A form with a memory
+operand has its twin's latencies between registers. A read-modify-write uses another address in each
+copy, and one address throughout for the latency through memory. Carriers between register kinds are
+known as a round trip alone. Where adds with carry take a cycle both through the register and
+through the flags, they tell the way to flags apart, which is 1 cycle otherwise; the way to vectors
+is taken to be as long as the way from them.
 
-Asked: after how many cycles a result can be used. Kernel: a chain, the form and, where result and
-operand cannot be one register, an instruction that carries the result back; all else that the form
-waits for is given a new value before it. Answer: the cycles of a copy, less those of what carries.
-From an address: what makes the base wait for what was loaded leaves its value, so that the chain
-goes on reading one place. A form that loads takes between registers what its twin takes. One that
-changes memory changes another place in each copy, and for what it computes one place again.
-What crosses between kinds of registers is known as a round trip alone. Additions with carry that
-take a cycle each, through register and flags, tell the way to flags apart, which is else taken to
-be 1 cycle; crossings to vectors are taken to be as long as those from them.
+Additions of constants that rename performs need no port and no cycle. Microbenchmark: a register to
+which a constant is added and from which it is subtracted again, so that the accumulated constant
+stays in range. An addition takes much less than a cycle up to the largest constant that rename
+adds.
 
-Constants that rename adds: additions of them to a register need no port and no cycle.
-
-Asked: up to which constant. Kernel: a register to which a constant is added and from which it is
-taken again, so that what rename has added stays within it. Answer: the cycles of an addition, by
-the constant; less than most of a cycle where rename does it.
-
-Forms whose result is known where their operands are one register, as that of x xor x is.
-
-Asked: does such an instruction wait for its register, and does it need a port. Kernel: one register
-over and over. Answer: where a copy takes less than the latency, it waits for nothing; where as many
-go through in a cycle as are dispatched, it needs no port.
+Zero idioms have a known result where their operands are one register, such as x xor x.
+Microbenchmark: the form with one register, over and over. It waits for nothing where a copy takes
+less than the latency, and needs no port where as many as the dispatch width run a cycle.
 """
 
 import itertools
@@ -36,23 +30,24 @@ from loopwright.microbench.chains import Chain
 from loopwright.microbench.forms import BASE, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
-_WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
-_UP = 0.45  # cycles: up to this below a whole number, copies alone show that one
-_APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
-_CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
-_PROLONGED = 6.0  # cycles alone of what longer chains are tried for
-_LEAST = 0.5  # cycles of what computes flags
-_LEAST_UPDATE = 0.8  # cycles of each of repeated changes of one word that wait
-ALL = "*"  # the target of a latency to all that is written
-STORED = "m"  # the same to what is stored
+_WHOLE = 0.12  # cycles: tolerance of a latency around a whole number
+_UP = 0.45  # cycles below a whole number that copies of the form alone may show
+_APART = 0.95  # share of a chain's cycles, at most, of its kernel without the chain
+_CLEAR = 0.7  # share of a latency below which the form's throughput leaves the chain binding
+_PROLONGED = 6.0  # throughput in cycles up to which longer chains are tried
+_LEAST = 0.5  # cycles of a form that computes flags, at least
+# cycles of each of repeated changes of a word, at least, if they wait for each other
+_LEAST_UPDATE = 0.8
+ALL = "*"  # the target of a latency to all results
+STORED = "m"  # the target of a latency to stored data
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Cycles from one operand to another by their labels, or why they are not known.
+    """Cycles from one operand to another by their labels, or a refusal.
 
-    bound says that it is no more than these: the kernel takes as long without the chain, or no
-    whole number of cycles. twin names the form that they were measured of, if it was another.
+    bound says that the cycles are an upper bound: the kernel takes as long without the chain, or no
+    whole number of cycles. twin names the form that was measured, if it was another.
     """
 
     source: str
@@ -66,12 +61,12 @@ class Latency:
 
     @property
     def plain(self) -> bool:
-        """Say whether the cycles are known, and not only that they are no more."""
+        """Return whether the cycles are exact, not refused and no bound."""
         return not self.refused and not self.bound
 
     @property
     def note(self) -> str:
-        """Return what there is to say of the figure."""
+        """Return the remark on the figure."""
         if self.bound and math.isnan(self.measured):
             return "assumption: as similar forms, as no chain told"
         whole = self.bound and abs(self.measured - round(self.measured)) <= _WHOLE
@@ -81,22 +76,22 @@ class Latency:
 
     @property
     def limited(self) -> bool:
-        """Say whether no cycles are given, although a chain has shown a bound."""
+        """Return whether it was refused although a chain has shown a bound."""
         return bool(self.refused) and self.measured == self.measured
 
 
 def of_address(latencies: Sequence[Latency]) -> int | None:
-    """Return the cycles from an address to what is loaded, None where they are not known."""
+    """Return the cycles from an address to the loaded data, None if unknown."""
     return next((one.cycles for one in latencies if one.source == BASE and one.plain), None)
 
 
 def measure(
     laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
 ) -> dict[str, list[Latency]]:
-    """Return the latencies of each form, by its name; alone has the cycles of their throughputs.
+    """Return the latencies of each form; alone has the throughputs in cycles.
 
-    The kernel without the chain is not timed where it cannot take as long: where the form and all
-    else in it together take less by themselves.
+    The kernel without the chain is not timed where it cannot take as long, as all its instructions
+    together take less.
     """
     carrying = chains.measure_carriers(laboratory)
     times = partial(_times, laboratory, alone, carrying)
@@ -106,11 +101,11 @@ def measure(
         some = [one for one in every if one.notion == notion]
         for one, found in zip(some, times(some, notion), strict=True):
             out[one.form.name].append(found)
-    _otherwise(times, every, out, "loop", _looped)
-    _otherwise(times, every, out, "unrolled", _straight)
-    _prolong(laboratory, every, out, alone, carrying)
-    updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
-    for name, rewritten in _of_results(laboratory, forms, alone).items():
+    _retime(times, every, out, "loop", _looped)
+    _retime(times, every, out, "unrolled", _straight)
+    _replace_by_longer_chains(laboratory, every, out, alone, carrying)
+    updates = _update_latencies(laboratory, forms, out.get(laboratory.kit.LOAD, []))
+    for name, rewritten in _false_dependencies(laboratory, forms, alone).items():
         out[name] += rewritten
     for form in forms:
         known = [*out[form.name], *updates.get(form.name, [])]
@@ -125,7 +120,7 @@ def _times(
     some: Sequence[Chain],
     notion: str,
 ) -> list[Latency]:
-    """Return the latency that each chain shows, its copies repeated in one way."""
+    """Return the latency that each chain shows, with its copies repeated in one way."""
     waiting = laboratory.time([one.waiting for one in some], notion)
     backs = [chains.carrier_cycles(one, carrying) for one in some]
     open_ = [
@@ -142,30 +137,31 @@ def _times(
 
 
 def _looped(one: Chain, known: Latency) -> bool:
-    """Say whether a loop may tell more of a chain between flags.
+    """Return whether a loop may tell more of a chain of flags.
 
-    Copies without a loop may be bound by what decodes them. The branch of a loop leaves the carry
-    as it was, and where it writes the flag of the chain, that is one link of many.
+    The decoders may limit straight code. A loop's branch keeps the carry flag, and where it writes
+    the flag of the chain, that is one link of many.
     """
     return one.notion == "unrolled" and known.bound
 
 
 def _straight(one: Chain, known: Latency) -> bool:
-    """Say whether copies without a loop may tell more of a chain, which has no one speed in one.
+    """Return whether straight code may tell more of a chain without a stable speed in a loop.
 
-    Zen 3 has such where vectors cross their halves: 3.2 to 3.5 cycles from iteration to iteration.
+    Zen 3 has such chains where vectors cross their halves: 3.2 to 3.5 cycles from iteration to
+    iteration.
     """
     return one.repeated and bool(known.refused)
 
 
-def _otherwise(
+def _retime(
     times: Callable[[Sequence[Chain], str], Sequence[Latency]],
     every: Sequence[Chain],
     latencies: Mapping[str, list[Latency]],
     notion: str,
     wanted: Callable[[Chain, Latency], bool],
 ) -> None:
-    """Put what copies repeated in another way tell in the place of what leaves doubt."""
+    """Replace doubtful latencies by those that another way of repetition shows."""
     known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
     olds = [known[one.form.name, one.source.label, one.target.label] for one in every]
     some = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
@@ -175,17 +171,16 @@ def _otherwise(
             mine[mine.index(old)] = found
 
 
-def _prolong(
+def _replace_by_longer_chains(
     laboratory: Laboratory,
     every: Sequence[Chain],
     latencies: Mapping[str, list[Latency]],
     alone: Mapping[str, float],
     carrying: Mapping[tuple[str, str], float],
 ) -> None:
-    """Put what longer chains tell in the place of bounds, and of what nearly is one.
+    """Replace bounds, and latencies close to one, by those that longer chains show.
 
-    They are longer by instructions that carry and take few ports, so that the chain binds where the
-    form's own would not.
+    Their additional carriers use few ports, so that the chain binds where the form's own would not.
     """
     places = {
         (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
@@ -217,12 +212,12 @@ def _prolong(
             mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
 
 
-def _of_results(
+def _false_dependencies(
     laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
 ) -> dict[str, list[Latency]]:
     """Return the latency from registers that a form only writes, where it waits for them.
 
-    Such false output dependencies are those of popcnt on cores before Ice Lake, for example.
+    Such false dependencies are those of popcnt on Intel cores before Ice Lake, for example.
     """
     asked = [(form, result) for form in forms for result in chains.results(form)]
     figures = laboratory.time([chains.rewritten(form) for form, _ in asked])
@@ -236,15 +231,15 @@ def _of_results(
     return out
 
 
-def _of_updates(
+def _update_latencies(
     laboratory: Laboratory, forms: Sequence[Form], loads: Sequence[Latency]
 ) -> dict[str, list[Latency]]:
-    """Return the latency from an address to what is stored there, of forms that change memory.
+    """Return the latency from the address to the stored data of read-modify-writes.
 
-    It is that of a load, a cycle, and the difference between repeated changes of one word by the
-    form and by an addition. Cores that rename memory may do so for additions of constants alone:
-    of the two additions, the one whose cycles are nearer is compared. Changes that take less than
-    a cycle each do not wait for each other: their latency is 0.
+    It is that of a load, a cycle, and the difference between repeated changes of a word by the form
+    and by an addition. Cores with memory renaming may apply it to additions of constants alone; the
+    addition with the closer cycles is the reference. Changes of less than a cycle each do not wait
+    for each other: their latency is 0.
     """
     load = next((one for one in loads if one.plain), None)
     named = {form.name: form for form in forms}
@@ -253,7 +248,7 @@ def _of_updates(
     names = {f.name: [a.format(f.memory.bits) for a in adds] for f in some if f.memory}
     additions = {n: [named[one] for one in names[n] if one in named] for n in names}
     asked = list(dict.fromkeys([*some, *itertools.chain.from_iterable(additions.values())]))
-    answers = laboratory.time([[form_instances.apart(form)] for form in asked])
+    answers = laboratory.time([[form_instances.under_test(form)] for form in asked])
     figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
     out = {}
     for form in some:
@@ -276,10 +271,10 @@ def _of_updates(
 
 
 def _plain(latencies: Sequence[Latency]) -> list[Latency]:
-    """Return latencies without bounds to flags, where those to other results, or all, are known.
+    """Return latencies without bounds to flags, where those to other results are known.
 
-    A bound would be taken for what an instruction of several uops computes for all its results;
-    from flags one below what is known from elsewhere tells more than that.
+    A bound would count for all results of a multi-uop instruction. From flags, a bound below the
+    known latencies is kept, as it tells more.
     """
     most = max((one.cycles for one in latencies if one.plain and one.target == "f"), default=0)
     sure = {one.source for one in latencies if one.plain}
@@ -299,7 +294,7 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
 
 
 def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
-    """Return latencies of a form with memory, between registers those of its twin if not known."""
+    """Return latencies of a memory form, with its twin's where a chain showed none."""
     read = {o.label for o in form.operands if o.read or o.written}
     written = {STORED, *(o.label for o in form.operands if o.written)}
     plain = {(one.source, one.target) for one in known if one.plain}
@@ -315,20 +310,20 @@ def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) ->
 
 
 def _stored(form: Form, one: Latency) -> Latency:
-    """Return a latency of a twin, to what is stored where its own result waits for nothing."""
+    """Return a latency of a twin, retargeted to stored data if no register result waits."""
     changes = form.memory is not None and form.memory.read and form.memory.written
     kept = any(one.target == operand.label for operand in form.operands)
     return replace(one, target=STORED) if changes and not kept and not one.cycles else one
 
 
 def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
-    """Say whether a chain binds for sure: all else takes less, what carries its result, too."""
+    """Return whether a chain surely binds: everything else takes less, its carriers included."""
     adds = figure.cycles / one.copies - back > 1 - _WHOLE
     return adds and _binds(one, figure, alone + one.others)
 
 
 def _binds(one: Chain, figure: Figure, free: float) -> bool:
-    """Say whether a chain takes clearly longer than a copy of its kernel does without it."""
+    """Return whether a chain takes clearly longer than its kernel without the chain."""
     return free <= _APART * figure.cycles / one.copies - _WHOLE
 
 
@@ -349,9 +344,9 @@ def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> La
     return Latency(*names, max(value, 0), measured, error, bound)
 
 
-_POWERS = range(7, 16)  # of two, around which constants are tried
+_POWERS = range(7, 16)  # powers of two around which constants are tried
 _ADDITIONS = 8  # additions of a kernel
-_RENAMED_ADDITION = 0.7  # cycles
+_RENAMED_ADDITION = 0.7  # cycles of an addition that rename performs, at most
 _TRIED_CONSTANTS = (1, *(n for power in _POWERS for n in ((1 << power) - 1, 1 << power)))
 _MORE_THAN_TRIED = 1 << 16
 NO_CONSTANT = 0
@@ -359,14 +354,14 @@ NO_CONSTANT = 0
 
 @dataclass(frozen=True)
 class Constants:
-    """The largest constant tried that rename adds, NONE where it adds none."""
+    """The largest constant that rename adds, NO_CONSTANT without any, and the evidence."""
 
     limit: int
     said: str
 
 
 def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
-    """Return the constants that rename adds; form adds any, none stands for no such form."""
+    """Return the constants that rename adds; form adds any constant, None without such a form."""
     if form is None:
         return Constants(NO_CONSTANT, "")
     register = form.kit.POOLS["gpr"].back[0]
@@ -389,7 +384,7 @@ def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
 def computed_latencies(
     latencies: Mapping[str, Sequence[Latency]], constants: Constants, names: Sequence[str]
 ) -> dict[str, Sequence[Latency]]:
-    """Return latencies with those that additions of these names have where a unit does them."""
+    """Return latencies with those of these additions in an execution unit."""
     out = dict(latencies)
     if constants.limit:
         for name in names:
@@ -401,13 +396,13 @@ def _of_a_unit(latency: Latency) -> Latency:
     return latency if latency.refused else replace(latency, cycles=1, bound=False)
 
 
-_WAITS_FOR_ITSELF = 0.9  # of the latency: what takes as long waits
-_AS_FAST_AS_DISPATCH = 1.08  # times the cycles of dispatch: what takes no longer needs no port
+_WAITS_FOR_ITSELF = 0.9  # share of the latency from which on a copy waits
+_AS_FAST_AS_DISPATCH = 1.08  # factor over the dispatch-bound cycles up to which no port is needed
 
 
 @dataclass(frozen=True)
 class Idiom:
-    """Cycles of a form whose operands are one register, and whether it needs a port then.
+    """Cycles of a form with all operands in one register, and whether it then needs a port.
 
     A zero idiom waits for nothing; a move that rename performs between two registers waits.
     """
@@ -423,7 +418,7 @@ def zero_idioms(
     latencies: Mapping[str, Sequence[Latency]],
     width: int,
 ) -> dict[str, Idiom]:
-    """Return the forms that wait for nothing so, and free moves that wait, by their names."""
+    """Return the zero idioms, and eliminated moves that wait where operands are one register."""
     free = {form.name for form in forms if is_free(latencies[form.name])}
     some = [
         form
@@ -442,24 +437,24 @@ def zero_idioms(
 
 
 def is_free(latencies: Sequence[Latency]) -> bool:
-    """Say whether a result of one register takes no cycle, as of moves that rename performs."""
+    """Return whether a one-register result takes no cycle, as of eliminated moves."""
     known = [one for one in latencies if one.plain and one.target == "0"]
     return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
 
 
 def _is_of_one_kind(form: Form) -> bool:
-    """Say whether all operands can be one register, or parts of it."""
+    """Return whether all operands can be one register, or parts of it."""
     kinds = {one.kind for one in form.chosen}
     return form.memory is None and len(form.chosen) > 1 and len(kinds) == 1
 
 
 def _is_idiom(form: Form) -> bool:
-    """Say whether its result may be known where all operands are one register."""
+    """Return whether the form may be a zero idiom."""
     return form.mnemonic in form.kit.IDIOMS and len({one.bits for one in form.chosen}) == 1
 
 
 def _least_latency(latencies: Sequence[Latency]) -> int:
-    """Return the least latency to the result, 0 where it is not known."""
+    """Return the least latency to the result, 0 if unknown."""
     return min((one.cycles for one in latencies if one.plain and one.target == "0"), default=0)
 
 

@@ -1,35 +1,22 @@
-"""Memory microbenchmarks: loads, forwarding, banks, splits and 4 KiB aliasing.
+"""Memory microbenchmarks: loads, forwarding, bank conflicts, splits and 4 KiB aliasing.
 
-Banks of the cache: loads of one word of which too many cannot start in one cycle.
+Bank conflicts: loads of one address, of a line and a word each, and of bytes of which one or two
+lie together and another lies further on. They show how many loads of a cycle can read one word, and
+how large a word is; where loads of one address are no slower, there is no conflict.
 
-Asked: how many loads of a cycle can read one word, and how large a word is. Kernels: loads of one
-place, of a line and a word each, and of bytes of which one or two lie together and one lies further
-on. Answer: the cycles of a load; where those of one place take no longer, no word is known.
+Loads and forwarding: a pointer chase, whose load returns its own address; a store and a load of one
+address, through which a value circulates, by width, by address and by part of the stored data; a
+read-modify-write. The figure is the cycles of a copy. All memory holds pointers.
 
-Kernels of stores and loads of one place, and of loads that give addresses.
-
-Loads and what they take from stores.
-
-Asked: after how many cycles a loaded value can be used, sooner where a load gave the address, and
-when a load can be used that reads what was stored just before. Kernels: a load whose own result is
-its address; a store and a load of one place, through which a value goes round, by width, by
-address and by part of what was stored; an addition to memory. Answer: the cycles of a copy. All
-memory holds pointers.
-
-A value that comes back as if it had stayed in its register is renamed. Where it is not, the stack
+A value that comes back as if it had stayed in a register is renamed. Where it is not, the stack
 pointer is tried as the base, and loops of few such pairs, whose stores a core may predict.
 
-Loads whose address has the low 12 bits of a store's just before, and is another.
+4 KiB aliasing: a store, and a load whose address has the same low 12 bits, in a chain through the
+stored register and independent of each other; the load lies 4 KiB further, or 4 KiB and a line. The
+cost is the difference, on some cores nothing.
 
-Asked: what it costs that they look alike. Kernels: a store and a load of another place, in a chain
-through the register that is stored, and free of each other; the load lies 4 KiB on, and 4 KiB and a
-line. Answer: the cycles that the one takes longer than the other, nothing on some cores.
-
-Loads and stores that cross a boundary, lie side by side, or meet in part.
-
-Asked: what an access across a boundary costs, which stores are written to the cache together, and
-what a load takes that reads a part of what a store stored, or more. Kernels: accesses of places
-that differ in this alone, by what they show; no single one tells a rule.
+Splits and partial forwarding: accesses that differ only in the boundary they cross, in their
+distance, or in their overlap. No single one tells a rule.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +30,7 @@ from loopwright.microbench.latency import Latency, of_address
 _LOADS = 6  # loads of a kernel
 _LINE = 64  # bytes
 _WORD = 8  # bytes
-_BANK_CONFLICT = 1.2  # times that loads of one place take
+_BANK_CONFLICT = 1.2  # factor by which loads of one address are slower
 _TOGETHER = (1, 2)
 _BANK_STEPS = (2, 4, 8, 16, 32)  # bytes
 _ONE_PLACE, _LINE_EACH = "loads of one place", "loads of a line each"
@@ -51,7 +38,7 @@ _ONE_PLACE, _LINE_EACH = "loads of one place", "loads of a line each"
 
 @dataclass(frozen=True)
 class Banks:
-    """So many loads of a cycle can read one word of so many bytes; what that rests on."""
+    """Bank conflicts: loads a cycle of one word, bytes of a word, and the evidence."""
 
     loads: int
     bytes: int | None
@@ -59,34 +46,39 @@ class Banks:
 
 
 def bank_kernels(load: Form, narrow: Form | None) -> dict[str, list[bytes]]:
-    """Return kernels by what they show; narrow loads a byte."""
-    places = {_ONE_PLACE: [0] * _LOADS, _LINE_EACH: [(_LINE + _WORD) * n for n in range(_LOADS)]}
-    out = {name: loads(load, some) for name, some in places.items()}
+    """Return kernels by description; narrow is a form that loads a byte."""
+    address_lists = {
+        _ONE_PLACE: [0] * _LOADS,
+        _LINE_EACH: [(_LINE + _WORD) * n for n in range(_LOADS)],
+    }
+    out = {name: loads(load, addresses) for name, addresses in address_lists.items()}
     if narrow:
         for together in _TOGETHER:
             for step in _BANK_STEPS:
-                some = [*[0] * together, step] * (_LOADS // (together + 1))
-                out[_bank_name(together, step)] = loads(narrow, some)
+                addresses = [*[0] * together, step] * (_LOADS // (together + 1))
+                out[_bank_name(together, step)] = loads(narrow, addresses)
     return out
 
 
 def banks_of(figures: Mapping[str, Figure]) -> Banks | None:
-    """Return what figures of the kernels say, None where no word was seen."""
-    one, apart = figures.get(_ONE_PLACE), figures.get(_LINE_EACH)
-    if not one or not apart or one.cycles <= _BANK_CONFLICT * apart.cycles:
+    """Return the bank conflicts that figures of these kernels show, None without any."""
+    same, apart = figures.get(_ONE_PLACE), figures.get(_LINE_EACH)
+    if not same or not apart or same.cycles <= _BANK_CONFLICT * apart.cycles:
         return None
-    loads = round(_LOADS / one.cycles)
-    said = f"{_LOADS} {_ONE_PLACE} take {one.cycles:.1f} cycles, {_LINE_EACH} {apart.cycles:.1f}"
+    loads = round(_LOADS / same.cycles)
+    evidence = (
+        f"{_LOADS} {_ONE_PLACE} take {same.cycles:.1f} cycles, {_LINE_EACH} {apart.cycles:.1f}"
+    )
     if loads not in _TOGETHER:
         return None
     best = max(apart.cycles / _LOADS, 1 / (2 * loads))
-    between = (one.cycles / _LOADS + best) / 2
+    between = (same.cycles / _LOADS + best) / 2
     others = [
         step
         for step in _BANK_STEPS
         if (other := figures.get(_bank_name(loads, step))) and other.cycles / _LOADS < between
     ]
-    return Banks(loads, others[0] if others else None, said)
+    return Banks(loads, others[0] if others else None, evidence)
 
 
 def _bank_name(together: int, step: int) -> str:
@@ -94,17 +86,17 @@ def _bank_name(together: int, step: int) -> str:
 
 
 def loads(form: Form, places: Sequence[int]) -> list[bytes]:
-    """Return loads of these places to different registers."""
+    """Return loads of these addresses to different registers."""
     (result,) = (one for one in form.chosen if one.written)
     pool = form_instances.registers_of(form, result.kind, alone=True)
     return [
-        form.encode({**form_instances.registers(form, {result.label: register}), "disp": place})
+        form.encode({**form_instances.registers_for(form, {result.label: register}), "disp": place})
         for register, place in zip(pool, places, strict=False)
     ]
 
 
 def _value(form: Form) -> Operand:
-    """Return the register of a form with memory that is no part of the address."""
+    """Return the register of a memory form that is no part of the address."""
     (found,) = (o for o in form.chosen if o.label not in ("a", "x"))
     return found
 
@@ -115,7 +107,7 @@ def forward_pair(
     at: Mapping[str, int] | None = None,
     of: Mapping[str, int] | None = None,
 ) -> list[bytes]:
-    """Return a store and a load through one register, of the same place but for `of`."""
+    """Return a store and a load through one register, with one address but for `of`."""
     base = store.kit.POOLS["gpr"].constant[0]
     stored = _value(store)
     (result,) = (o for o in load.chosen if o.written)
@@ -128,59 +120,59 @@ def forward_pair(
 
 
 def stores(form: Form, places: Sequence[int]) -> list[bytes]:
-    """Return stores of these places, of what nothing writes."""
+    """Return stores to these addresses, of a register that nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant[:2]
     given = {_value(form).label: constant, "a": base}
     return [form.encode({**given, "disp": place}) for place in places]
 
 
 def memory_update(form: Form, at: Mapping[str, int]) -> bytes:
-    """Return what changes a place by something that nothing writes."""
+    """Return a read-modify-write with a register that nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant
     return form.encode({_value(form).label: constant, "a": base, **at})
 
 
 def pointer_chase(load: Form) -> bytes:
-    """Return a load of a register from where it points to."""
+    """Return a load of a register from the address that it holds."""
     (result,) = (o for o in load.chosen if o.written)
     register = load.kit.POOLS["gpr"].back[0]
     return load.encode({result.label: register, "a": register})
 
 
 _RENAMED = 2.5  # cycles: less than any way through a cache
-STEPS = (1, 2, 4, 8)  # bytes from a place that is aligned
-FAR = 4088  # bytes: further than any core renames that does not rename them all
+STEPS = (1, 2, 4, 8)  # bytes from an aligned address
+FAR = 4088  # bytes: beyond the reach of partial memory renaming
 BY_STACK = ", by the stack pointer"
-_NEIGHBOURS = 3  # numbers of pairs that are tried where one has no one speed
-_PAIRS = 40  # of loops that timing takes for other figures: no core predicts so many
+_NEIGHBOURS = 3  # numbers of pairs to try where one has no stable speed
+_PAIRS = 40  # of loops timed for other figures: no core predicts so many
 
 
 @dataclass(frozen=True)
 class Access:
-    """A figure of memory: cycles as measured, or why there are none."""
+    """A figure of memory: cycles, or a refusal."""
 
     name: str
     figure: Figure
 
     @property
     def cycles(self) -> int:
-        """Return whole cycles."""
+        """Return the cycles, rounded."""
         return round(self.figure.cycles)
 
     @property
-    def sooner(self) -> bool:
-        """Say whether a value comes back sooner than through the cache."""
+    def is_renamed(self) -> bool:
+        """Return whether a value comes back sooner than through the cache."""
         return self.figure.cycles < _RENAMED
 
 
 @dataclass(frozen=True)
 class Accesses:
-    """Latencies of loads by kind of register; figures of pointer chases and forwarding; banks.
+    """Latencies of loads by register kind; figures of pointer chases and forwarding; banks.
 
-    by is what the names of figures end in that show what rename knows: those of any base, or
-    BY_STACK. reach are displacements of loads that rename sees, and does not see, to read what was
-    stored, the largest and the least; none where it is not known. predicted are pairs of a loop
-    whose stores are predicted, and that are too many for it; none where no pair is.
+    by is the suffix of figures that show renaming: empty for any base, or BY_STACK. reach has the
+    largest displacement of loads that are renamed, and the least that is not; None if unknown.
+    predicted has the number of pairs in a loop whose stores are predicted, and one that is too
+    many; None where none is.
     """
 
     loads: Mapping[str, int]
@@ -191,19 +183,19 @@ class Accesses:
     predicted: tuple[int, int] | None = None
 
     def known(self, name: str) -> int | None:
-        """Return whole cycles of a figure, None where it was refused or not asked for."""
+        """Return the rounded cycles of a figure, None where it is missing or refused."""
         one = self.figures.get(name)
         return one.cycles if one and one.figure else None
 
     def through(self, name: str) -> int | None:
-        """Return whole cycles of a figure of the way through a cache, None where it shows none."""
+        """Return the rounded cycles of a figure through the cache, None if renamed or missing."""
         one = self.figures.get(name)
-        return one.cycles if one and one.figure and not one.sooner else None
+        return one.cycles if one and one.figure and not one.is_renamed else None
 
     def renamed(self, name: str) -> bool | None:
-        """Say whether a value comes back sooner than through the cache; None if not known."""
+        """Return whether a figure shows a renamed value; None if unknown."""
         one = self.figures.get(name + self.by)
-        return one.sooner if one and one.figure else None
+        return one.is_renamed if one and one.figure else None
 
 
 def measure(
@@ -211,7 +203,7 @@ def measure(
     forms: Mapping[str, Form],
     latencies: Mapping[str, Sequence[Latency]],
 ) -> Accesses:
-    """Return what is known of loads and forwarding; nothing where no form accesses memory."""
+    """Measure loads and forwarding; without forms that access memory nothing is known."""
     kit = laboratory.kit
     load, store = forms.get(kit.LOAD), forms.get(kit.STORE)
     asked: dict[str, list[bytes]] = {}
@@ -226,7 +218,7 @@ def measure(
     if not load or not store:
         return known
     if known.renamed("forwarded") is False:
-        known = _otherwise(laboratory, known, forms)
+        known = _with_stack_renaming(laboratory, known, forms)
     if known.renamed(forwarded_at(STEPS[-1])) and known.renamed(forwarded_at(FAR)) is False:
         return replace(known, reach=_reach(laboratory, store, load, _base(kit, known)))
     return known
@@ -237,7 +229,7 @@ def _named(figures: Mapping[str, Figure]) -> dict[str, Access]:
 
 
 def _forwarded(kit: Kit, forms: Mapping[str, Form], base: int) -> dict[str, list[bytes]]:
-    """Return kernels of what is stored and loaded by a register, by what they show."""
+    """Return kernels of a store and a load with this base, by description."""
     load, store = forms.get(kit.LOAD), forms.get(kit.STORE)
     place = {"a": base}
     asked: dict[str, list[bytes]] = {}
@@ -246,18 +238,22 @@ def _forwarded(kit: Kit, forms: Mapping[str, Form], base: int) -> dict[str, list
         for disp in (*STEPS, FAR):
             asked[forwarded_at(disp)] = forward_pair(store, load, {**place, "disp": disp})
     index = {**place, "x": kit.POOLS["gpr"].constant[1]}
-    for said, (one, other) in kit.FORWARDS.items():
-        if one in forms and other in forms:
-            address = index if said == "indexed" else place
-            asked[f"forwarded, {said}"] = forward_pair(forms[one], forms[other], address)
-    for said, name in kit.UPDATES.items():
+    for label, (store_name, load_name) in kit.FORWARDS.items():
+        if store_name in forms and load_name in forms:
+            address = index if label == "indexed" else place
+            asked[f"forwarded, {label}"] = forward_pair(
+                forms[store_name], forms[load_name], address
+            )
+    for label, name in kit.UPDATES.items():
         if name in forms:
-            asked[f"updated, {said}"] = [memory_update(forms[name], place)]
+            asked[f"updated, {label}"] = [memory_update(forms[name], place)]
     return asked
 
 
-def _otherwise(laboratory: Laboratory, known: Accesses, forms: Mapping[str, Form]) -> Accesses:
-    """Return what is known besides, of a core that does not rename what any base points to."""
+def _with_stack_renaming(
+    laboratory: Laboratory, known: Accesses, forms: Mapping[str, Form]
+) -> Accesses:
+    """Add the figures of a core that does not rename accesses of any base."""
     kit = laboratory.kit
     asked = _forwarded(kit, forms, kit.STACK)
     (figure,) = laboratory.time([asked["forwarded"]])
@@ -270,10 +266,10 @@ def _otherwise(laboratory: Laboratory, known: Accesses, forms: Mapping[str, Form
 
 
 def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int] | None:
-    """Halve the pairs of a loop between those that are predicted, one at least, and too many."""
+    """Bisect the number of pairs in a loop between predicted ones, at least one, and too many."""
 
     def sooner(count: int) -> bool | None:
-        figure = laboratory.turn(b"".join(pair) * count)
+        figure = laboratory.iteration(b"".join(pair) * count)
         return figure.cycles < _RENAMED * count if figure else None
 
     if not sooner(1):
@@ -281,7 +277,7 @@ def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int]
     few, many = 1, _PAIRS
     while many - few > 1:
         middle = (few + many) // 2
-        # Code without a single speed takes the figure of its neighbours.
+        # A number of pairs without a stable speed takes the figure of its neighbours.
         counts = sorted(range(few + 1, many), key=lambda n: abs(n - middle))[:_NEIGHBOURS]
         told = next(((n, one) for n in counts if (one := sooner(n)) is not None), None)
         if told is None:
@@ -291,12 +287,12 @@ def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int]
 
 
 def _base(kit: Kit, known: Accesses) -> int:
-    """Return the base of addresses that rename knows."""
+    """Return the base register of renamed accesses."""
     return kit.STACK if known.by else kit.POOLS["gpr"].constant[0]
 
 
 def _reach(laboratory: Laboratory, store: Form, load: Form, base: int) -> tuple[int, int]:
-    """Halve the displacements between one that rename sees and one that it does not."""
+    """Bisect the displacements between a renamed one and one that is not."""
     step = sees = STEPS[-1]
     unseen = FAR
     while unseen - sees > step:
@@ -318,27 +314,27 @@ def forwarded_at(disp: int) -> str:
 
 CHAIN, FREE = "in a chain", "free of each other"
 _PAGE = 4096  # bytes
-_LEAST_ALIASING = 0.2  # cycles: less is what loops of the same instructions differ by
+_LEAST_ALIASING = 0.2  # cycles: smaller differences occur between loops of the same instructions
 _SURE = 3.0  # standard deviations
 
 
 @dataclass(frozen=True)
 class Aliased:
-    """Cycles of a store and a load, 4 KiB on and a line further."""
+    """Cycles of a store and a load, 4 KiB further and a line beyond that."""
 
     same: Figure
     other: Figure
 
     @property
     def cost(self) -> float:
-        """Return the cycles that it costs to look alike; 0 where that does not show."""
+        """Return the cost of aliasing in cycles; 0 where it is not significant."""
         more = self.same.cycles - self.other.cycles
         error = (self.same.uncertainty**2 + self.other.uncertainty**2) ** 0.5
         return more if more > max(_LEAST_ALIASING, _SURE * error) else 0.0
 
 
 def measure_aliasing(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[str, Aliased]:
-    """Return what was timed in a chain and free; nothing where that was refused or has no forms."""
+    """Return the figures in a chain and independent; without those that were refused."""
     load, store = (forms.get(name) for name in (laboratory.kit.LOAD, laboratory.kit.STORE))
     if load is None or store is None:
         return {}
@@ -353,7 +349,7 @@ def measure_aliasing(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[
 
 
 def _aliasing_kernels(store: Form, load: Form, place: int) -> Sequence[list[bytes]]:
-    """Return a store and a load so many bytes on, in a chain and free of each other."""
+    """Return a store and a load so many bytes further, in a chain and independent."""
     chain = forward_pair(store, load, of={"disp": place})
     return chain, [*stores(store, [0]), *loads(load, [place])]
 
@@ -361,7 +357,7 @@ def _aliasing_kernels(store: Form, load: Form, place: int) -> Sequence[list[byte
 BOUNDARIES = (16, 32, 64)  # bytes
 VECTOR = "a chain by vectors"
 UPPER, MORE = "a chain by the upper half", "a chain by more than was stored"
-_HALF = 4  # bytes of an access before a boundary that it crosses
+_HALF = 4  # bytes of an access before the boundary that it crosses
 _ACCESSES = 6  # accesses of a kernel
 
 
@@ -380,7 +376,7 @@ def split_loads(load: Form) -> dict[str, list[bytes]]:
 
 
 def adjacent_stores(store: Form) -> dict[str, list[bytes]]:
-    """Return stores of 8 bytes by the boundary that lies between them, or that they cross."""
+    """Return stores of 8 bytes by the boundary between them, or that they cross."""
     out = {
         "stores of one place": stores(store, [0] * _ACCESSES),
         "stores side by side": stores(store, [8 * n for n in range(16)]),
@@ -396,7 +392,7 @@ def adjacent_stores(store: Form) -> dict[str, list[bytes]]:
 
 
 def narrow_stores(store: Form) -> dict[str, list[bytes]]:
-    """Return stores of a form to some lines in turn, and side by side."""
+    """Return stores of a form to several lines in turn, and side by side."""
     out = {
         f"bytes stored to {lines} lines in turn": stores(store, [_LINE * n for n in some])
         for lines in (2, _ACCESSES)
@@ -406,7 +402,7 @@ def narrow_stores(store: Form) -> dict[str, list[bytes]]:
 
 
 def partial_forwards(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
-    """Return stores and loads of a part or of more; those that are no chain wait for nothing."""
+    """Return stores and loads of a part or of more, as chains and without a dependency."""
     names = (*kit.FORWARDS["a part"], *kit.FORWARDS["more than was stored"])
     if not all(name in forms for name in names):
         return {}
@@ -428,7 +424,7 @@ def vector_forwards(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes
 
 
 def _free_of_chain(written: Sequence[Form], load: Form) -> list[bytes]:
-    """Return stores side by side of what nothing writes, and a load to a register of its own."""
+    """Return stores side by side, and a load to a register of its own, without dependencies."""
     out = []
     for n, store in enumerate(written):
         out += stores(store, [_HALF * n])

@@ -1,37 +1,37 @@
-"""The interface of a machine to experiments: code in, cycles or a refusal out."""
+"""Interface of a machine to microbenchmarks: code in, cycles or a refusal out."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the iterations of all loops
+COUNTER = {"x86_64": "r15", "arm64": "x28"}  # register that counts the iterations of all loops
 
 
 @dataclass(frozen=True)
 class Run:
-    """Behaviour of a loop's iterations that its code alone does not say; hardware needs none of it.
+    """What the iterations of a loop do that its code does not say, for simulated machines.
 
-    ways has for each iteration whether its branches forwards are taken, in their order, as what
-    predicts them cannot know; repeats are of its string instruction, which reads and writes memory
-    from the addresses load and store on, as all of the iteration does. turns are the
-    iterations of a loop inside of it; where that is not 1, its end is predicted if history allows.
+    ways has for each iteration whether its forward branches are taken, in their order; predictors
+    cannot know it. repeats is the count of its string instruction. load and store are the addresses
+    from which memory is read and written. inner_iterations are those of an inner loop; where that
+    is not 1, the exit is predicted as far as the history reaches.
     """
 
     ways: tuple[tuple[bool, ...], ...] = ((),)
     repeats: int = 1
     load: int = 0
     store: int = 0
-    turns: int = 1
+    inner_iterations: int = 1
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Code to time: one iteration of a loop with its branch, or copies that stand back to back.
+    """Code to time: one iteration of a loop with its branch, or straight code to be copied.
 
-    notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. look tells a
-    further try at the same code from the first. run is for those that simulate, and no part of
-    what tells a trial from others. x87 says that the code uses that stack, which is set up then.
+    notion is "loop" or "unrolled". offset is the code offset. look tells another measurement of the
+    same code from the first. run is for simulated machines and no part of a trial's identity. x87
+    says that the code uses the x87 stack, which is then set up.
     """
 
     code: bytes
@@ -43,7 +43,7 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Return a hash that tells it from any other trial."""
+        """Return a hash that identifies the trial."""
         said = f"{self.notion}@{self.offset}:{self.code.hex()}"
         said += f"#{self.look}" if self.look else ""
         return hashlib.sha256(said.encode()).hexdigest()[:24]
@@ -51,29 +51,29 @@ class Trial:
 
 @dataclass(frozen=True)
 class Timing:
-    """Cycles of a trial and their uncertainty, or why there are none.
+    """Cycles of a trial and their uncertainty, or the reason for a refusal.
 
-    passing says that the refusal is of the moment: another try may be answered.
+    transient says that the refusal is due to a temporary disturbance: another try may succeed.
     """
 
     cycles: float | None
     uncertainty: float = 0.0
     refused: str = ""
-    passing: bool = False
+    transient: bool = False
 
 
 def by_notion(trials: Sequence[Trial]) -> Iterator[tuple[str, list[int]]]:
-    """Yield each notion that is asked for, with the numbers of its trials."""
+    """Yield each notion with the numbers of its trials."""
     for notion in sorted({trial.notion for trial in trials}):
         yield notion, [n for n, trial in enumerate(trials) if trial.notion == notion]
 
 
 class Known(Protocol):
-    """Identity of a machine that is here, or of which only answers are."""
+    """Identity of a machine, present or known by its answers alone."""
 
     @property
     def isa(self) -> str:
-        """The name of its instruction set."""
+        """Name of the instruction set."""
         ...
 
     @property
@@ -83,23 +83,23 @@ class Known(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash that tells the machine from any other: answers of two are never mixed."""
+        """Hash that identifies the machine: answers of two machines are never mixed."""
         ...
 
     @property
     def features(self) -> frozenset[str]:
-        """The extensions that it has, as /proc/cpuinfo names them."""
+        """Extensions of the machine, as /proc/cpuinfo names them."""
         ...
 
     @property
     def host(self) -> Mapping[str, Any]:
-        """The [host] table of its core.toml, by which machines are recognised."""
+        """Table [host] of its core.toml, by which machines are recognised."""
         ...
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A machine that is not here, as a file or a folder from it describes it."""
+    """A machine that is not present, as described by a file or folder from it."""
 
     isa: str
     name: str
@@ -109,7 +109,7 @@ class Elsewhere:
 
 
 class Oracle(Known, Protocol):
-    """A machine that can be experimented on."""
+    """A machine that answers trials."""
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial, in order."""

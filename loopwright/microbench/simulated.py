@@ -1,6 +1,6 @@
 """Simulated oracles: a core of models/ with noise, or the texts of a candidate core.
 
-Noise is drawn as the harness has it. Loops whose code does not say which way their branches go are
+Noise has the distribution of the harness. Loops whose branches the code does not determine are
 simulated as calls, step by step.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
 
-_NOWHERE = -1  # the address of what is not accessed
-# What predicts branches remembers one, so that it is wrong where ways are balanced.
+_NOWHERE = -1  # address of an instruction without an access
+# A predictor with a history of one branch mispredicts where ways are balanced.
 _FORGETS = {"mispredict.history": "1"}
 
 
 class Iterations:
-    """Predicts such loops as calls, whose steps are the instructions that are executed."""
+    """Simulator of loops as calls, whose steps are the executed instructions."""
 
     def __init__(self, isa: str, toml: str, table: str, settings: Mapping[str, str]) -> None:
         """Take the texts of a core, and parameters that replace its own."""
@@ -44,10 +44,10 @@ class Iterations:
         return binding.Core(*self._texts, {**self._settings, **_FORGETS})
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
-        """Return the cycles of an iteration of each, or why there are none."""
+        """Return the cycles of an iteration of each loop, or a refusal."""
         found: dict[int, Timing] = {}
         for looping in (False, True):
-            some = [n for n, (_, run) in enumerate(trials) if (run.turns > 1) == looping]
+            some = [n for n, (_, run) in enumerate(trials) if (run.inner_iterations > 1) == looping]
             if some:
                 core = self._predicting if looping else self._forgetful
                 timings = self._timings(core, [trials[n] for n in some])
@@ -73,8 +73,8 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
     body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
         left = iter(ways)
-        turns = run.turns
-        back: list[int] = []  # where returns go
+        turns = run.inner_iterations
+        back: list[int] = []  # return addresses
         at = 0
         while at in body:
             one = body[at]
@@ -94,22 +94,22 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
 
 
 def _goes(one: Instruction, left: Iterator[bool]) -> bool:
-    """Say whether control goes to the target of an instruction; left are ways of branches."""
+    """Return whether an instruction branches to its target; left has the ways of branches."""
     if one.flow is Flow.BRANCH:
         return one.target is not None and one.target >= one.end and next(left, False)
     return one.flow in (Flow.CALL, Flow.JUMP)
 
 
-NOISE = 0.003  # relative, one standard deviation: two runs of the harness differ by as much
-REFUSED = 0.01  # share of tries that the harness gives up, for interrupts
+NOISE = 0.003  # relative, one standard deviation, as between two runs of the harness
+REFUSED = 0.01  # share of tries that the harness gives up because of interrupts
 _DISTURBED = "disturbed: too few samples were accepted"
 
 
 class Simulated:
-    """A known core behind the interface that hardware has.
+    """A known core behind the interface of hardware.
 
-    Noise is drawn from the seed, the trial and how often it was tried, so that the order of
-    trials changes nothing.
+    Noise depends on the seed, the trial and the number of its tries, so the order of trials does
+    not matter.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Simulated:
         self.fingerprint = f"{self.name} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Simulate each trial; one that the core has no figures for is refused for good."""
+        """Simulate each trial; a trial without figures is refused for good."""
         exact = answers(self._core, trials, self._iterations)
         return [self._timing(*pair) for pair in zip(trials, exact, strict=True)]
 
@@ -160,16 +160,16 @@ class Simulated:
         said = f"{self._seed} {trial.key} {self._tries[trial.key]}"
         draw = random.Random(hashlib.sha256(said.encode()).digest())
         if draw.random() < REFUSED:
-            return Timing(None, refused=_DISTURBED, passing=True)
+            return Timing(None, refused=_DISTURBED, transient=True)
         return Timing(cycles * (1 + draw.gauss(0, self._noise)), self._noise * cycles)
 
 
 def answers(
     core: "Core", trials: Sequence[Trial], iterations: Iterations | None = None
 ) -> list[Timing]:
-    """Return what a core of the simulator takes for each trial, or why it has no figure.
+    """Return the cycles of each trial on a simulated core, or a refusal.
 
-    iterations has the same core, for trials that say what their iterations do.
+    iterations simulates the same core, for trials that describe their iterations.
     """
     out = [Timing(None)] * len(trials)
     runs = {n: (t, t.run) for n, t in enumerate(trials) if iterations and t.run}
@@ -188,7 +188,7 @@ def answers(
 
 
 class CandidateCore:
-    """A core by the texts of its files; the simulator answers, without noise."""
+    """A core given by the texts of its files, simulated without noise."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class CandidateCore:
         table: str,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the texts of what was learned of a machine, and parameters that replace its own."""
+        """Take the texts of a core learned on a machine, and parameters that replace its own."""
         self.isa, self.name, self.features = machine.isa, machine.name, machine.features
         self.host = machine.host
         self.fingerprint = machine.fingerprint

@@ -1,11 +1,10 @@
 """Throughput: cycles of an instance among others of its form.
 
-Asked: how often an instruction can start. Kernel: instances that write different registers; what
-all of them wait for (implied registers, flags) is given a new value before each. Answer: the
-cycles of one. Where a new value had to be given, its cost is in the figure. There are no more
-instances than registers: where an instance still waits for what wrote its register, as it reads it,
-the figure is a bound. It is one, too, where chains of such instances meet in ports that were chosen
-before: then fewer of them take another time each, of some numbers at least.
+Microbenchmark: instances that write different registers. Dependencies through implied registers and
+flags are broken before each instance, whose cost is then part of the figure. There are no more
+instances than registers. Where an instance still waits for the previous writer of its register,
+because it reads it, the figure is an upper bound. So it is where chains of such instances compete
+for ports that were bound before; kernels with fewer instances then take other cycles each.
 """
 
 from collections import Counter
@@ -18,16 +17,16 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
 
 _MOST = 12  # instances
-_WRITING = 16  # the same of what writes memory, before a place is written again
-_LEFT = (1, 3)  # instances that are left out to see whether chains of them meet
-_ALIKE = 0.02  # relative: how far apart two kernels of instances may be that ports alone bind
+_WRITING = 16  # instances that write memory, before an address is written again
+_LEFT_OUT = (1, 3)  # instances to leave out, to find chains that meet
+_SAME = 0.02  # relative difference of two kernels that ports alone limit, at most
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Cycles an instance. clean says that nothing but the form was in the kernel.
+    """Cycles an instance; clean says that the kernel has nothing but the form.
 
-    meets says that chains of instances meet in ports, which could start more.
+    meets says that chains of instances compete for ports, so that more could start.
     """
 
     cycles: float
@@ -40,13 +39,13 @@ class Throughput:
 def measure(
     laboratory: Laboratory, forms: Sequence[Form], notion: str = "loop"
 ) -> dict[str, Throughput]:
-    """Return the throughput of each form; a "slope" has no share of a loop's branch.
+    """Return the throughput of each form; notion "slope" excludes the loop's branch.
 
-    Where all instances have no one speed, fewer may have one: chains of them meet in ports then.
+    Where all instances have no stable speed, fewer may: chains of them then compete for ports.
     """
     figures = laboratory.time([kernel(form) for form in forms], notion)
     out = {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
-    for left in _LEFT:
+    for left in _LEFT_OUT:
         again = [form for form in forms if out[form.name].refused and count(form) > left]
         figures = laboratory.time([kernel(form)[left:] for form in again], notion)
         for form, figure in zip(again, figures, strict=True):
@@ -55,46 +54,46 @@ def measure(
     return out
 
 
-def again(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughput]:
-    """Return the throughput of each form by another kernel, of an instance fewer."""
-    some = [form for form in forms if count(form) > 1]
-    figures = laboratory.time([kernel(form)[1:] for form in some])
-    return {f.name: _of(f, figure, 1) for f, figure in zip(some, figures, strict=True)}
+def with_fewer_instances(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughput]:
+    """Return the throughput of each form in a kernel with one instance fewer."""
+    measurable = [form for form in forms if count(form) > 1]
+    figures = laboratory.time([kernel(form)[1:] for form in measurable])
+    return {f.name: _of(f, figure, 1) for f, figure in zip(measurable, figures, strict=True)}
 
 
-def meeting(
+def mark_meeting_chains(
     laboratory: Laboratory,
     forms: Sequence[Form],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
     width: int,
 ) -> dict[str, Throughput]:
-    """Return the throughputs, with those marked whose chains of instances meet in ports.
+    """Return the throughputs, with forms marked whose chains of instances compete for ports.
 
-    Chains are of what reads the register that it writes. The fastest kernel's is kept.
+    Chains arise where a form reads the register that it writes. The fastest kernel counts.
     """
-    asked = [f for f in forms if _chained(f, rates[f.name], latencies[f.name], width)]
-    fewer = [(form, left) for form in asked for left in _LEFT]
-    figures = laboratory.time([kernel(form)[left:] for form, left in fewer])
+    chained = [f for f in forms if _chained(f, rates[f.name], latencies[f.name], width)]
+    kernels = [(form, left) for form in chained for left in _LEFT_OUT]
+    figures = laboratory.time([kernel(form)[left:] for form, left in kernels])
     out = dict(rates)
-    for (form, left), figure in zip(fewer, figures, strict=True):
-        one, other = out[form.name], _of(form, figure, left)
-        if figure and abs(one.cycles - other.cycles) > _ALIKE * one.cycles:
-            out[form.name] = replace(min(one, other, key=lambda o: o.cycles), meets=True)
+    for (form, left), figure in zip(kernels, figures, strict=True):
+        known, other = out[form.name], _of(form, figure, left)
+        if figure and abs(known.cycles - other.cycles) > _SAME * known.cycles:
+            out[form.name] = replace(min(known, other, key=lambda o: o.cycles), meets=True)
     return out
 
 
 def _chained(form: Form, rate: Throughput, latencies: Sequence[Latency], width: int) -> bool:
-    """Say whether instances read what they write, and start more than one a cycle.
+    """Return whether instances read what they write, and more than one starts a cycle.
 
-    So few that each waits for the one before tell nothing.
+    Instances so few that each waits for the previous one tell nothing.
     """
-    left = count(form) - max(_LEFT)
+    left = count(form) - max(_LEFT_OUT)
     if rate.refused or not rate.clean or form.memory or left <= 0:
         return False
-    both = any(one.read and one.written for one in form.chosen)
-    least = max(1 / width, waits(form, latencies) * count(form) / left)
-    return both and least * (1 + _ALIKE) < rate.cycles < 1 - _ALIKE
+    in_place = any(one.read and one.written for one in form.chosen)
+    dependency_bound = max(1 / width, dependency_cycles(form, latencies) * count(form) / left)
+    return in_place and dependency_bound * (1 + _SAME) < rate.cycles < 1 - _SAME
 
 
 def cycles(rates: Mapping[str, Throughput]) -> dict[str, float]:
@@ -103,14 +102,16 @@ def cycles(rates: Mapping[str, Throughput]) -> dict[str, float]:
 
 
 def kernel(form: Form) -> list[bytes]:
-    """Return instances that do not wait for each other."""
+    """Return the kernel of independent instances."""
     instances = form_instances.Instances(alone=True)
-    before = form_instances.fresh(form.kit, form_instances.carried(form), {})
+    before = form_instances.break_dependencies(
+        form.kit, form_instances.implied_dependencies(form), {}
+    )
     return [b"".join([*before, instances.of(form)]) for _ in range(count(form))]
 
 
 def count(form: Form) -> int:
-    """Return the instances of a kernel: as many as write different registers, or places."""
+    """Return the instances in a kernel: as many as write different registers or addresses."""
     if form.memory and form.memory.written:
         return _WRITING
     written = Counter(o.kind for o in form.chosen if o.written)
@@ -123,14 +124,14 @@ def count(form: Form) -> int:
     )
 
 
-def waits(form: Form, latencies: Sequence[Latency]) -> float:
-    """Return the cycles an instance takes where each waits for what wrote its register before."""
+def dependency_cycles(form: Form, latencies: Sequence[Latency]) -> float:
+    """Return the cycles of an instance if each waits for the previous writer of its register."""
     both = {o.label for o in form.chosen if o.read and o.written}
     most = max((one.cycles for one in latencies if {one.source, one.target} <= both), default=0)
     return most / count(form)
 
 
 def _of(form: Form, figure: Figure, fewer: int = 0) -> Throughput:
-    clean = not form_instances.carried(form)
+    clean = not form_instances.implied_dependencies(form)
     times = count(form) - fewer
     return Throughput(figure.cycles / times, figure.uncertainty / times, clean, figure.refused)

@@ -1,10 +1,10 @@
-"""Sizes of windows, by the instructions that fit into the shadow of a slow chain.
+"""Window sizes by the instructions that fit into the shadow of a slow chain.
 
-Kernel: the iteration of a loop is a chain of slow instructions, which waits for nothing of the
-iteration before, and n fillers. As long as the window holds the fillers of an iteration, the chain
-of the next one starts before this one's ends. Answer: the least n with which it starts behind it,
-where cycles over n stop to rise by a link of the chain for each filler, or jump (after Wong, and
-Butcher's robsize, with chains in the place of misses).
+Microbenchmark: a loop whose iteration is a chain of slow instructions, which is independent of the
+previous iteration, and n fillers. As long as the window holds the fillers of an iteration, the
+chain of the next one starts before this one's ends. The corner is the least n with which it starts
+later: there, cycles over n stop rising by a link of the chain per filler, or jump (after Wong, and
+Butcher's robsize, with chains in the place of cache misses).
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -14,31 +14,31 @@ from statistics import linear_regression
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import MOST_BYTES, Figure, Laboratory
 
-_WIDE = 4  # fillers a cycle at most that any front end delivers
+_WIDE = 4  # fillers a cycle, at most, of any front end
 _LEAST = 80.0  # cycles of a chain
-_CLOSED = 0.8  # share of a chain's cycles that an iteration takes where the next one waits for it
-_BESIDE = 1.1  # times as long as one chain that two take which run beside each other
-_FIRST = 12  # fillers that are tried first
-_STARTS = 12.0  # cycles from a place that becomes free to the start of what takes it
-_LINE = 8  # numbers of fillers by which cycles behind the corner are known
-_PARTS = 6  # of numbers of fillers that are tried one after the other for a corner
-_LONG = 3.0  # times what fillers take, of chains that fillers wait for: they start behind it
-_SPLIT, _NEAR = 8, 6  # parts that a range of fillers is split in, down to so many
-_AGAIN = 3  # times that a corner is looked for further on
+_CLOSED = 0.8  # share of a chain's cycles that an iteration takes if the next one waits for it
+_BESIDE = 1.1  # cycles of two independent chains, at most, relative to one
+_FIRST = 12  # the first number of fillers
+_STARTS = 12.0  # cycles from a free entry to the start of the instruction that takes it
+_LINE = 8  # numbers of fillers beyond the corner
+_PARTS = 6  # ranges of fillers to search for a corner, one after the other
+_LONG = 3.0  # factor over the fillers' cycles, of chains that fillers wait for
+_SPLIT, _NEAR = 8, 6  # parts to split a range of fillers in, and the range to stop at
+_AGAIN = 3  # attempts to find a corner further on
 _MISSED = 0.25  # share of iterations near a corner that may be refused
-_SLOPE = 0.1  # of a step for each filler that cycles rise by behind a corner at most
-_ROUGH = 0.15  # of a step by which cycles behind a corner miss at most
-_SOFT = 0.2  # of a step by which the last one may differ from half a one
+_SLOPE = 0.1  # of a step per filler: slope of cycles beyond a corner, at most
+_ROUGH = 0.15  # of a step: residuals of cycles beyond a corner, at most
+_SOFT = 0.2  # of a step: tolerance of the half step at a corner
 _SURE = 3.0  # standard deviations
 _REGISTERS = (1, 2)  # vector registers of chains
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A slow instruction that waits for itself, many times, and behind it the slowest one, once.
+    """A chain of slow instructions, with the slowest one once at its end.
 
-    start gives their register a value anew. cycles is what a link of the chain takes, step what its
-    last one takes; two chains can run beside each other, but for their last links.
+    start breaks the dependency of its register. cycles is the latency of a link, step that of the
+    last one. Two chains can run beside each other, apart from their last links.
     """
 
     start: bytes
@@ -50,12 +50,12 @@ class Chain:
 
 @dataclass(frozen=True)
 class Filler:
-    """Instructions for the shadow: lead, each of which counts as one, and then codes in turn.
+    """Instructions in the shadow: lead, each of which counts as one, and then codes in turn.
 
-    waits says that they wait for the chain: the last step is then that of its last link. more is
-    how many times as long as the fillers the chain has to last. first is how many fillers stand
-    before the chain; whole is what the places of an iteration are a multiple of, by nops behind the
-    fillers, or where some stand before the chain, behind that.
+    waits says that they wait for the chain; the last step is then that of its last link. more is
+    the factor by which the chain lasts longer than the fillers. first is the number of fillers
+    before the chain. whole is the multiple to which nops round up the slots of an iteration, behind
+    the fillers, or behind the chain where some fillers precede it.
     """
 
     codes: Sequence[bytes]
@@ -68,9 +68,9 @@ class Filler:
 
 @dataclass(frozen=True)
 class Corner:
-    """The least number of fillers at which chains do not meet: at is the likeliest of low to high.
+    """The least number of fillers with which chains do not overlap: at, between low and high.
 
-    Without at, unseen says that there is none up to most fillers; else why says what went wrong.
+    Without at, unseen says that there is none up to most fillers; otherwise why is the reason.
     """
 
     at: int | None
@@ -82,31 +82,31 @@ class Corner:
     unseen: bool = False
 
 
-# A search says which bodies it wants timed next, and is told what they took.
+# A search yields the bodies to time next, and receives their figures.
 _Search = Generator[Sequence[bytes], Sequence[Figure], Corner]
 
 
 class Shadow:
-    """Bodies of loops with a chain, timed on a machine."""
+    """Loop bodies with a chain, timed on a machine."""
 
     def __init__(self, laboratory: Laboratory, chain: Chain, ends: int) -> None:
-        """Take the places that the end of a loop takes."""
+        """Take the slots of the end of a loop."""
         self._laboratory, self._chain, self._ends = laboratory, chain, ends
 
     @property
     def sharp(self) -> bool:
-        """Say whether the last link takes longer than what enters the scheduler needs to start."""
+        """Return whether the last link takes longer than a new scheduler entry needs to start."""
         return self._chain.step >= _STARTS
 
     def corners(self, fillers: Sequence[Filler]) -> list[Corner]:
-        """Look for the corner of each filler among as many as a loop takes."""
+        """Find the corner of each filler, among as many fillers as fit into a loop."""
         alone = self._laboratory.time([list(filler.codes) for filler in fillers])
         return self._together(
             [self._corner(filler, one) for filler, one in zip(fillers, alone, strict=True)]
         )
 
     def _together(self, searches: Sequence[_Search]) -> list[Corner]:
-        """Go on with all searches at once, so that what they want next is timed in one go."""
+        """Run all searches at once, so that their next bodies are timed together."""
         found: dict[int, Corner] = {}
         told: dict[int, Sequence[Figure] | None] = dict.fromkeys(range(len(searches)))
         while told:
@@ -116,7 +116,9 @@ class Shadow:
                     wanted[n] = next(searches[n]) if figures is None else searches[n].send(figures)
                 except StopIteration as end:
                     found[n] = end.value
-            every = iter(self._laboratory.turns([one for some in wanted.values() for one in some]))
+            every = iter(
+                self._laboratory.iterations([one for some in wanted.values() for one in some])
+            )
             told = {n: [next(every) for _ in some] for n, some in wanted.items()}
         return [found[n] for n in range(len(searches))]
 
@@ -144,7 +146,7 @@ class Shadow:
         last = known[sides.index(True)]
         first = max((n for n in known if n < last), default=0)
         found = Corner(None, most=most)
-        # What is in the way of a chain now and then is no corner: go on behind it.
+        # A temporary obstacle of a chain is no corner: search beyond it.
         for _ in range(_AGAIN):
             first, closed = yield from self._between(filler, first, last, links(last))
             found = yield from self._near(filler, first + 1, links(closed), most)
@@ -156,7 +158,7 @@ class Shadow:
     def _between(
         self, filler: Filler, first: int, last: int, links: int
     ) -> Generator[Sequence[bytes], Sequence[Figure], tuple[int, int]]:
-        """Return two close numbers of fillers, between which iterations begin to be long."""
+        """Return two close numbers of fillers, between which iterations become long."""
         while last - first > _NEAR:
             inside = [first + (last - first) * k // _SPLIT for k in range(1, _SPLIT)]
             figures = yield self._bodies(filler, [(n, links) for n in inside])
@@ -168,13 +170,13 @@ class Shadow:
         return first, last
 
     def near(self, fillers: Sequence[Filler], known: Corner) -> list[Corner]:
-        """Look for the corner of each filler close to one that is known of another."""
+        """Find the corner of each filler close to a known one."""
         return self._together(
             [self._near(filler, known.low, known.links, known.most) for filler in fillers]
         )
 
     def _near(self, filler: Filler, about: int, links: int, most: int) -> _Search:
-        """Find the corner at or behind a number of fillers."""
+        """Find the corner at or beyond a number of fillers."""
         width = int((1 - _CLOSED) * links + _STARTS / self._chain.cycles) + _LINE
         found: dict[int, Figure] = {}
         for part in range(_PARTS):
@@ -192,7 +194,7 @@ class Shadow:
         return Corner(None, most=most, why=f"no corner near {about} fillers")
 
     def _links(self, filler: Filler, n: int, each: float) -> int:
-        """Return how many links a chain needs to last longer than so many fillers."""
+        """Return the links with which a chain lasts longer than so many fillers."""
         wanted = max(_LEAST, filler.more * (n + _FIRST) * each) - self._chain.step
         return max(int(-(-wanted // self._chain.cycles)), 1)
 
@@ -214,14 +216,17 @@ class Shadow:
         return b"".join([*before, *chain, *inside])
 
     def places(self, n: int, links: int = 0) -> int:
-        """Return the places of an iteration, or those from the last link to the next chain."""
+        """Return the slots of an iteration; with 0 links, those from the last link to the next
+        chain.
+        """
         return n + 1 + links + 1 + self._ends
 
 
 def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int, int, int] | None:
-    """Return the corner of cycles by fillers, the likeliest of two numbers that follow it.
+    """Return the corner of cycles over fillers, with the range of its position.
 
-    None where the last of them do not lie behind it: an iteration takes as long as a chain there.
+    None where the last numbers of fillers do not lie beyond it, where an iteration takes as long as
+    a chain.
     """
     tried = sorted(found)
     doubt = _SURE * 2**0.5 * max(figure.uncertainty for figure in found.values())
@@ -243,8 +248,7 @@ def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int,
         if at + 1 >= behind:
             break
         behind = at + 1
-    # Some windows end at once. Where an iteration was not timed, the corner may lie behind it as
-    # well.
+    # Some windows end abruptly. Where an iteration was not timed, the corner may lie beyond it.
     jump = max(step, missing[at - 1])
     doubt = max(doubt, _SOFT * jump)
     low = high = at
@@ -256,12 +260,12 @@ def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int,
 
 
 def chain(laboratory: Laboratory) -> Chain | None:
-    """Return a chain of the slowest link of which two run beside each other; None without any."""
+    """Return a chain of the slowest link of which two run in parallel; None without one."""
     kit = laboratory.kit
     one, other = _REGISTERS
-    slow = kit.slow(one)
+    slow = kit.slow_links(one)
     figures = laboratory.time([[code] for code in slow])
-    pairs = laboratory.time([list(pair) for pair in zip(slow, kit.slow(other), strict=True)])
+    pairs = laboratory.time([list(pair) for pair in zip(slow, kit.slow_links(other), strict=True)])
     timed = [(f.cycles, code) for code, f in zip(slow, figures, strict=True) if f]
     beside = [
         (alone.cycles, code)
@@ -271,15 +275,15 @@ def chain(laboratory: Laboratory) -> Chain | None:
     if not beside:
         return None
     (cycles, link), (step, last) = max(beside), max(timed)
-    return Chain(kit.set_anew("vector", one), link, cycles, last, step)
+    return Chain(kit.break_dependency("vector", one), link, cycles, last, step)
 
 
 def waiting(kit: Kit) -> Mapping[str, Filler]:
-    """Return instructions that wait for the chain, none for another, by what they compute in."""
+    """Return instructions that wait for the chain and not for each other, by register kind."""
     general, vector = (kit.POOLS[kind].own for kind in ("gpr", "vector"))
-    lead = [kit.carry("vector", "gpr", _REGISTERS[0], general[0])]
-    some = [kit.carry("gpr", "gpr", general[0], to) for to in general[1:]]
-    others = [kit.carry("vector", "vector", _REGISTERS[0], to) for to in vector]
+    lead = [kit.transfer("vector", "gpr", _REGISTERS[0], general[0])]
+    some = [kit.transfer("gpr", "gpr", general[0], to) for to in general[1:]]
+    others = [kit.transfer("vector", "vector", _REGISTERS[0], to) for to in vector]
     both = [code for pair in zip(some, others, strict=False) for code in pair]
     return {
         "general registers": Filler(some, lead, waits=True, more=_LONG),

@@ -1,18 +1,14 @@
-"""Window sizes: reorder buffer, scheduler, queues and register files; retirement width.
+"""Window sizes: reorder buffer, scheduler, load and store queue, registers; retirement width.
 
-Retirement: how many instructions leave the reorder buffer in a cycle.
+Retirement width. Microbenchmark: a loop whose iteration is a slow chain, n nops, which finish long
+before it, and a fence, which waits until all earlier instructions have retired. Each nop prolongs
+the iteration by the reciprocal of the width. There is no answer where a fence does not wait for
+retirement.
 
-Asked: how fast what is done leaves, once what it waited behind is done. Kernel: the iteration of a
-loop is a slow chain, n instructions that do nothing, which are done long before it, and a fence,
-which waits until all before it has left. Answer: by how many cycles an iteration is longer for each
-of the n; none where a fence does not wait for that.
-
-Windows: how many instructions a core holds at once, by what of it they take.
-
-Asked: how many fit into the shadow of a slow chain (module shadow). Fillers choose the window: what
-does nothing fills the reorder buffer, what waits for the chain the scheduler, stores their queue,
-loads theirs, what writes registers the register file. Answer: what fits at most. Every filler takes
-a place of the reorder buffer, too: where that is full first, the window is at least so large.
+Windows. Microbenchmark: as many instructions as fit into the shadow of a slow chain (window_size).
+The fillers choose the window: nops fill the reorder buffer, instructions that wait for the chain
+the scheduler, stores and loads their queues, and results the register files. Every filler takes an
+entry of the reorder buffer as well; where that is full first, the window is at least that large.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,17 +22,17 @@ from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.window_size import Chain, Corner, Filler, Shadow
 
 _MOST_RETIRED = 200  # instructions
-_LESS_THAN_BUFFER = 24  # than the reorder buffer holds
+_LESS_THAN_BUFFER = 24  # instructions fewer than the reorder buffer holds
 _ITERATIONS = 10
-_CHAIN_CYCLES = 0.5  # cycles of the chain for each instruction: dispatch is quicker
+_CHAIN_CYCLES = 0.5  # cycles of the chain per instruction, slower than dispatch
 
 
 def measure_retirement(
     laboratory: Laboratory, chain: Chain, filler: bytes, width: int, buffer: int
 ) -> tuple[float, float] | None:
-    """Return how many fillers in a reorder buffer retire in a cycle, and the uncertainty.
+    """Return how many instructions of a full reorder buffer retire a cycle, and the uncertainty.
 
-    None where that is not seen.
+    None where iterations do not show it.
     """
     kit = laboratory.kit
     most = min(_MOST_RETIRED, buffer - _LESS_THAN_BUFFER)
@@ -45,7 +41,7 @@ def measure_retirement(
     links = int(most * _CHAIN_CYCLES // chain.cycles) + 1
     numbers = [most * k // _ITERATIONS for k in range(1, _ITERATIONS + 1)]
     before = chain.start + chain.link * links + chain.last
-    figures = laboratory.turns([before + filler * n + kit.FENCE for n in numbers])
+    figures = laboratory.iterations([before + filler * n + kit.FENCE for n in numbers])
     timed = [(n, figure) for n, figure in zip(numbers, figures, strict=True) if figure]
     if len(timed) < _ITERATIONS // 2:
         return None
@@ -62,10 +58,10 @@ def measure_retirement(
 BUFFER, SCHEDULER, STORES = "reorder buffer", "scheduler", "store queue"
 RETIRED, BURST = "retired a cycle", "dispatched a cycle"
 _SURE = 3.0  # standard deviations
-_UNIFIED = 3  # entries by which schedulers that are one may seem to differ
-_MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
-_TOLD = 2  # entries by which one way to rename explains corners better than another
-_ASTRAY = 1  # entries by which corners may miss where whole groups explain them
+_UNIFIED = 3  # entries by which several measurements of one scheduler may differ
+_MOST_ENDS, _PAIRS = 2, 3  # slots of the end of a loop; copies of that end among fillers
+_TOLD = 2  # entries by which a rule of rename has to explain corners better
+_ASTRAY = 1  # entries by which corners may differ from the rule of whole groups
 _PLAIN, _DRAIN = (
     2.0,
     4.0,
@@ -76,9 +72,9 @@ _PLAIN, _DRAIN = (
 class Window:
     """Capacity of a window, or the number of instructions that leave it in a cycle.
 
-    value is the likeliest of low to high. note says what that rests on; least that it holds no
-    fewer, as no end of it was seen. kinds has the capacity for each kind of register, where these
-    have windows of their own.
+    value is the most likely one from low to high. note is the basis; least says that the capacity
+    is a lower bound, as no end of the window was seen. kinds has the capacity by kind of register,
+    where each has a window of its own.
     """
 
     value: int
@@ -91,9 +87,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows by their names; whole_groups: whether rename waits for room for a whole group.
+    """Windows by name; whole_groups says whether rename waits for room for a whole group.
 
-    That is None where it is not known.
+    It is None if unknown.
     """
 
     found: Mapping[str, Window]
@@ -101,7 +97,7 @@ class Windows:
 
 
 def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> Windows:
-    """Return the windows that the machine shows; forms are those that are learned, by name."""
+    """Return the windows that the machine shows; forms are those to learn, by name."""
     chain = window_size.chain(laboratory)
     if chain is None:
         return Windows({})
@@ -134,7 +130,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
 
 
 def _burst(steps: Steps | None) -> dict[str, Window]:
-    """Return what is dispatched in a cycle behind a fence, by its name; nothing where not seen."""
+    """Return the dispatch width behind a fence as a window; empty where it was not seen."""
     if steps is None:
         return {}
     width = steps.width
@@ -144,7 +140,7 @@ def _burst(steps: Steps | None) -> dict[str, Window]:
 
 
 def _rate(rate: float, error: float) -> Window:
-    """Return what retires in a cycle, as whole numbers."""
+    """Return the retirement width in whole numbers."""
     low, high = (round(rate + far * error) for far in (-_SURE, _SURE))
     note = f"{low} to {high}, " if low < high else ""
     said = f"{note}{rate:.2f} +- {error:.2f} a cycle behind a chain, before a fence"
@@ -152,9 +148,10 @@ def _rate(rate: float, error: float) -> Window:
 
 
 def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
-    """Return the places of the loop's counter and branch, least and most.
+    """Return the least and the most slots of a loop's count and branch.
 
-    The same pairs among the fillers, not taken, leave room for as many more as they are fused.
+    Pairs of the same instructions among the fillers, not taken, leave room for more fillers where
+    they fuse.
     """
     closing = next(branch for branch in kit.BRANCHES if branch.kind == "z")
     if known.at is None:
@@ -168,7 +165,7 @@ def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, 
 def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
     """Return the window that a corner shows; None without an answer.
 
-    It is larger than the corner by more, of which the second part is not sure.
+    The window is larger than the corner by the first part of more, and possibly by the second.
     """
     sure, doubt = more
     if corner.at is None:
@@ -183,7 +180,7 @@ def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
 
 
 def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window | None:
-    """Return what is known of a window that may be no smaller than the reorder buffer."""
+    """Return the lower bound of a window that is full no sooner than the reorder buffer."""
     if corner.at is None or shaded.places(corner.high) + pad < buffer.low:
         return None
     least = corner.low - 1
@@ -218,11 +215,11 @@ def _scheduler(
 def _entries(
     corners: Mapping[int, Corner], width: int, said: str, sharp: bool
 ) -> tuple[Window, bool | None]:
-    """Return entries by how many fillers of its group are renamed before the next chain.
+    """Return the scheduler's entries from corners by the number of fillers before the chain.
 
-    A core that waits for room for a whole group has to have room for it behind the fillers that are
-    renamed before: its corners follow them. On others they do not, but that the branch of the loop
-    is in the way of a chain that follows it; that says little where the chain is not sharp.
+    On a core that waits for room for a whole group, the group has to fit behind the fillers renamed
+    before, and the corners follow these. On others they do not, except that the loop's branch may
+    delay a chain that follows it; that says little where the chain is not sharp.
     """
     at = {first: one.at or 0 for first, one in corners.items()}
     apart = [n for first, n in at.items() if first or len(at) == 1]
@@ -230,7 +227,8 @@ def _entries(
     less = _spread(apart) - _spread(groups)
     whole = None if abs(less) < _TOLD or (less < 0 and not sharp) else less > 0
     if _spread(groups if whole else apart) > (_ASTRAY if whole else 0):
-        whole = None  # Neither explains them, as where what delivers code is slower than rename.
+        # Neither rule explains them, for example where the front end is slower than rename.
+        whole = None
     some = {True: groups, False: apart, None: [*apart, *groups]}[whole]
     low, high = min(some), max(some)
     note = f"{low} to {high}, " if low < high else ""
@@ -247,7 +245,7 @@ def _spread(some: Sequence[int]) -> int:
 
 
 def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
-    """Return what fills other windows, by their names, and what is said of it."""
+    """Return the fillers of other windows by window name, with a description."""
     out = {}
     for name, what, wanted, more in (
         (STORES, "that store", kit.STORE, _DRAIN),
@@ -255,10 +253,10 @@ def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Fill
     ):
         if wanted in forms:
             form = forms[wanted]
-            code = form.encode({**form_instances.registers(form, {}), "disp": 0})
+            code = form.encode({**form_instances.registers_for(form, {}), "disp": 0})
             out[name] = what, Filler([code], more=more)
     for kind, name in (("gpr", "general registers"), ("vector", "vector registers")):
         pool = kit.POOLS[kind]
-        codes = [kit.carry(kind, kind, pool.constant[0], to) for to in pool.own]
+        codes = [kit.transfer(kind, kind, pool.constant[0], to) for to in pool.own]
         out[name] = "that write one", Filler(codes)
     return out

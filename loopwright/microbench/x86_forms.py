@@ -1,4 +1,4 @@
-"""Forms of x86-64 from iced-x86's tables: their operands, accesses and encoding."""
+"""x86-64 forms from the tables of iced-x86: operands, accesses and encoding."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,10 +45,10 @@ _IMMEDIATE = {
     "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
-CODE_BASE = -2  # the number of a base that is the code's address
+CODE_BASE = -2  # number of a base that is the instruction pointer
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant
-_ADDRESS = 14  # register where none is given
+_ADDRESS = 14  # base register where none is given
 _SHORT = range(-128, 128)
 _WORD = (1 << 64) - 1
 
@@ -57,8 +57,8 @@ _WORD = (1 << 64) - 1
 class Part:
     """An operand of an opcode: "register", "fixed", "immediate" or "memory".
 
-    size is its bits, or the kind of an immediate; value the number of a fixed register, or that of
-    an immediate.
+    size is its bits, or the kind of an immediate; value is the number of a fixed register, or the
+    value of an immediate.
     """
 
     what: str
@@ -73,9 +73,9 @@ def _kinds() -> dict[int, str]:
 
 
 def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
-    """Return the operands of an opcode, with memory where it can have it or without any.
+    """Return the operands of an opcode, with or without a memory operand.
 
-    None where it has no such form.
+    None where the opcode has no such form.
     """
     out: list[Part] = []
     for kind in (_kinds()[info.op_kind(n)] for n in range(info.op_count)):
@@ -96,7 +96,7 @@ def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
 def instruction(
     code: "iced.Code_", parts: Sequence[Part], registers: Mapping[str, int]
 ) -> iced.Instruction:
-    """Return an instruction; registers has the number of each by its operand's label."""
+    """Return an instruction; registers has numbers by operand label."""
     ins = iced.Instruction()
     ins.code = code
     for n, part in enumerate(parts):
@@ -129,7 +129,7 @@ def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
 
 
 def encoded(ins: iced.Instruction) -> bytes:
-    """Return the bytes of an instruction; ValueError where it has none."""
+    """Return the bytes of an instruction; ValueError where it has no encoding."""
     encoder = iced.Encoder(64)
     encoder.encode(ins, 0)
     return bytes(encoder.take_buffer())
@@ -138,7 +138,7 @@ def encoded(ins: iced.Instruction) -> bytes:
 def operands_of(
     ins: iced.Instruction, parts: Sequence[Part], registers: Mapping[str, int]
 ) -> Iterator[Operand]:
-    """Yield what it reads and writes: operands, an address, other registers, the flags."""
+    """Yield the operands of an instruction: explicit, address, implied registers, flags."""
     info = iced.InstructionInfoFactory().info(ins)
     seen = set()
     for n, part in enumerate(parts):
@@ -148,7 +148,7 @@ def operands_of(
         kind = "vector" if part.size >= 128 else "gpr"
         fixed = part.value if part.what == "fixed" else None
         seen.add((kind, registers[str(n)] if fixed is None else fixed))
-        # What may not be written, or not in all bits, is left as it was.
+        # A conditional or partial write keeps the old value, and so depends on it.
         part_alone = access in WRITES and (part.size < 32 or access == iced.OpAccess.COND_WRITE)
         yield Operand(
             str(n), kind, part.size, access in READS or part_alone, access in WRITES, fixed
@@ -172,13 +172,13 @@ def operands_of(
         label = _GPR[number].lower() if kind == "gpr" else f"xmm{number}"
         yield Operand(label, kind, 64 if kind == "gpr" else 128, reads, writes, number)
     if ins.rflags_read or ins.rflags_modified:
-        # A shift by cl leaves the flags as they were where cl is 0.
+        # A shift by cl keeps the flags if cl is 0.
         by_cl = any(part.what == "fixed" and part.value == _CL for part in parts)
         yield Operand("f", "flags", 0, bool(ins.rflags_read) or by_cl, bool(ins.rflags_modified))
 
 
 def accessed(ins: iced.Instruction) -> Memory | None:
-    """Return what an instruction accesses in memory; None where it computes an address alone."""
+    """Return the memory access of an instruction; None where it only computes an address."""
     used = iced.InstructionInfoFactory().info(ins).used_memory()
     bits = max((8 * iced.MemorySizeExt.size(one.memory_size) for one in used), default=0)
     reads = any(one.access in READS for one in used)
@@ -193,8 +193,8 @@ def _number(register: "iced.Register_") -> int | None:
     return None
 
 
-# Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both,
-# those two without base, and from the instruction pointer on.
+# Addresses of lea forms: base alone, with displacement, with index, scaled, with both, those two
+# without base, and relative to the instruction pointer.
 _ADDRESSES: Sequence[Mapping[str, int]] = (
     {},
     {DISPLACEMENT: 5},
@@ -242,11 +242,11 @@ _STEP = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
 
 
 def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has (None: any), and why others are not.
+    """Return the forms of a core with these features (None: any), and reasons for the others.
 
-    Of those with one name, the first encoding is taken; each opcode has a form of registers, one
-    with memory, or both. Left out are, by their opcodes: what branches, serialises, needs
-    privilege, repeats, uses the stack or goes past the cache; x87, MMX and AVX-512; gathers.
+    Of encodings with one name, the first is taken; each opcode has a form of registers, one with
+    memory, or both. Left out by opcode are branches, serialising, privileged, repeated and stack
+    instructions, non-temporal accesses, x87, MMX, AVX-512 and gathers.
     """
     chosen: dict[str, Form] = {}
     left: dict[str, str] = {}
@@ -268,7 +268,7 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
 
 
 def _unfit(info: iced.OpCodeInfo) -> str:
-    """Say why no experiment is done with an opcode, or nothing."""
+    """Return the reason why an opcode is not measured, or nothing."""
     sample = iced.Instruction()
     sample.code = info.code
     if sample.flow_control != iced.FlowControl.NEXT:

@@ -1,6 +1,6 @@
-"""Registers that x86-64 experiments use, and instructions whose part in them is known.
+"""x86-64 kit: registers and known instructions of microbenchmarks.
 
-Those of vectors are of AVX, which leave no upper halves as they are: see Form.beside.
+Vector instructions are those of AVX, which zero upper halves: see Form.beside.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ import iced_x86 as iced
 from loopwright.microbench import forms
 from loopwright.microbench.forms import Branch, Pool, Serial
 
-# rsp and the counter of iterations are left alone; implied registers are no instruction's choice.
+# rsp and the iteration counter are not used; implied registers are not chosen.
 POOLS: Mapping[str, Pool] = {
     "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13), back=(8, 9)),
     "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
 }
 BYTES = 0
-DISPATCHED = "loop"  # so that decoded code is held by caches for it
+DISPATCHED = "loop"  # so that op caches can hold it
 LOAD, STORE = "mov r64,m64", "mov m64,r64"
 LOADS: Mapping[str, str] = {
     "load_cycles": LOAD,
@@ -45,8 +45,8 @@ _ZEROING = (
     *(f"pcmp{what}{bits}" for what in ("eq", "gt") for bits in "bwdq"),
 )  # fmt: skip
 IDIOMS = frozenset({"xor", "sub", *_ZEROING, *(f"v{name}" for name in _ZEROING)})
-# Branches to what follows them, and their opposites; their kind is what they go by. None of the
-# first ones is taken behind the count of a loop's iterations, which is above zero.
+# Branches to the next instruction, and their opposites; the kind is the condition. The first of
+# each pair is not taken behind the count of a loop's iterations, which is above zero.
 BRANCHES: Sequence[Branch] = tuple(
     Branch(kind, f"j{name} rel", f"j{other} rel", bytes((0x0F, code, 0, 0, 0, 0)))
     for kind, name, other, code in (
@@ -59,11 +59,11 @@ BRANCHES: Sequence[Branch] = tuple(
         ("l", "le", "g", 0x8E),
     )
 )
-# rcx is a pointer.
+# rcx holds a pointer.
 UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
 JUMP = "jmp rel"
 CALLED = bytes.fromhex("e802000000 eb01 c3")  # call over a jump over the return
-# The same where the return is 24 bytes behind the call, and 48 bytes all of it.
+# The same with the return 24 bytes behind the call, 48 bytes in total.
 CALLED_APART = bytes.fromhex(f"e813000000 eb29 {17 * '90'} c3 {23 * '90'}")
 DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     **{f"push {constant}": (PUSH, ()) for constant in ("0", "i8", "i32")},
@@ -118,7 +118,7 @@ _OF_XMM1 = (
 
 
 def _coded(text: str) -> dict[str, bytes]:
-    """Return code by mnemonic of a list such as "add 01f3, and 21f3"."""
+    """Return code by mnemonic, from a list such as "add 01f3, and 21f3"."""
     pairs = (one.split() for one in text.split(", "))
     return {name: bytes.fromhex(code) for name, code in pairs}
 
@@ -129,7 +129,7 @@ ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]] = (
     (_coded("move 660f6fca, load f3410f6f0e"), _coded(_OF_XMM1)),
 )
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
-COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's iterations are counted
+COUNT = bytes.fromhex("49ffca")  # dec r10, the instruction that counts iterations
 _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
@@ -160,12 +160,12 @@ def _vector(number: int) -> "iced.Register_":
 
 
 def nop() -> bytes:
-    """Return an instruction that does nothing, long enough for caches of decoded code."""
+    """Return a nop long enough for op caches."""
     return bytes.fromhex("0f1f440000")
 
 
 def pad(size: int) -> list[bytes]:
-    """Return as few instructions as do nothing in so many bytes."""
+    """Return as few nops as fill so many bytes."""
     out = []
     while size:
         out.append(_NOPS[min(size, len(_NOPS)) - 1])
@@ -173,7 +173,7 @@ def pad(size: int) -> list[bytes]:
     return out
 
 
-def jumped(over: int) -> bytes:
+def jump_over(over: int) -> bytes:
     """Return a jump over so many bytes of nops."""
     return bytes((0xEB, over)) + b"".join(pad(over))
 
@@ -183,13 +183,13 @@ def opposite(branch: Branch) -> bytes:
     return bytes((branch.code[0], branch.code[1] ^ 1, *branch.code[2:]))
 
 
-def set_anew(kind: str, number: int) -> bytes:
-    """Return what gives a register, or the flags, a value that depends on nothing written."""
+def break_dependency(kind: str, number: int) -> bytes:
+    """Return an instruction that breaks the dependency of a register, or the flags."""
     if kind == "flags":
         source = _gpr(POOLS["gpr"].constant[0])
         return _encoded(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
     if kind == "gpr" and number == _HIGH_HALF:
-        # Zero, so that the quotient of a division fits its register.
+        # zero, so that the quotient of a division fits its register
         return _encoded(iced.Instruction.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.EDX, 0))
     if kind == "gpr":
         code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
@@ -198,11 +198,11 @@ def set_anew(kind: str, number: int) -> bytes:
     return _encoded(iced.Instruction.create_reg_reg(code, _vector(number), source))
 
 
-def carry(source: str, target: str, read: int, write: int) -> bytes:
-    """Return an instruction that makes a value of one kind of a value of another.
+def transfer(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction with a result of one register kind and an operand of another.
 
-    Numbers are of registers; those of flags do not count. What writes a register from flags reads
-    that register, too.
+    read and write are register numbers; for flags they are ignored. An instruction that writes a
+    register from flags also reads that register.
     """
     create = iced.Instruction.create_reg_reg
     code = iced.Code
@@ -220,7 +220,7 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
             code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
         )
     elif (source, target) == ("gpr", "flags"):
-        # Redwood and Golden Cove take 1 to 3 cycles from a test to readers of flags, 1 from this.
+        # Redwood and Golden Cove take 1 to 3 cycles from test to readers of flags, and 1 from cmp.
         ins = create(code.CMP_RM64_R64, _gpr(read), constant)
     elif (source, target) == ("flags", "gpr"):
         ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
@@ -229,8 +229,8 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
     return _encoded(ins)
 
 
-def slow(register: int) -> list[bytes]:
-    """Return instructions of one uop that make a vector register wait long for itself."""
+def slow_links(register: int) -> list[bytes]:
+    """Return one-uop instructions with a long latency from a vector register to itself."""
     code, create, one = iced.Code, iced.Instruction, _vector(register)
     root = create.create_reg_reg(code.VEX_VSQRTPD_XMM_XMMM128, one, one)
     others = (code.VEX_VDIVPD_XMM_XMM_XMMM128, code.VEX_VMULPD_XMM_XMM_XMMM128)
@@ -240,42 +240,42 @@ def slow(register: int) -> list[bytes]:
 
 
 def add_with_carry(register: int) -> bytes:
-    """Return an addition to a register that reads the carry and writes it."""
+    """Return an addition to a register that reads and writes the carry."""
     source = _gpr(POOLS["gpr"].constant[0])
     code = iced.Code.ADC_R64_RM64
     return _encoded(iced.Instruction.create_reg_reg(code, _gpr(register), source))
 
 
-def stacked(source: int, target: int) -> tuple[bytes, bytes]:
-    """Return what moves a register to the stack, and what moves one from it."""
+def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return a push of one register, and a pop into another."""
     create, code = iced.Instruction.create_reg, iced.Code
     push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
     return _encoded(push), _encoded(pop)
 
 
-def counting(iterations: int) -> bytes:
-    """Return a loop that does nothing so many times."""
+def counting_loop(iterations: int) -> bytes:
+    """Return an empty loop of so many iterations."""
     return bytes.fromhex("41ba") + iterations.to_bytes(4, "little") + COUNT + bytes.fromhex("75fb")
 
 
-def stack_moved(by: int) -> bytes:
-    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+def adjust_stack(by: int) -> bytes:
+    """Return an instruction that adds so many bytes to the stack pointer."""
     create = iced.Instruction.create_reg_i32
     return _encoded(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
 
 
-def hold(register: int, on: int) -> list[bytes]:
-    """Return what makes a general-purpose register wait for another, and leaves its value."""
+def make_dependent(register: int, on: int) -> list[bytes]:
+    """Return instructions that make a register depend on another, and keep its value."""
     code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
     return [_encoded(create(code, _gpr(register), _gpr(on)))] * 2
 
 
-def gone(random: bool, branches: int) -> bytes:
-    """Return so many branches forwards, over a nop each, that go by bits.
+def branches_by_bits(random: bool, branches: int) -> bytes:
+    """Return so many forward branches, each over a nop, that go by bits.
 
-    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    The bits are those of a random generator with its state in memory, or of a register that nothing
     writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
-    one before, so that no branch waits for them.
+    previous one, so that no branch waits for them.
     """
     code, create = iced.Code, iced.Instruction
     before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
@@ -295,8 +295,8 @@ def gone(random: bool, branches: int) -> bytes:
     return made
 
 
-def repeated(name: str, count: int, source: int, destination: int) -> bytes:
-    """Return a string instruction with its operands, places so many bytes behind lines."""
+def string_instruction(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return a string instruction with its operands, at offsets from lines."""
     create = iced.Instruction
     out = [create.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.ECX, count)]
     places = ((_R.RSI, source), (_R.RDI, destination))

@@ -65,7 +65,9 @@ def test_forms_that_the_core_lacks_are_not_listed():
 def test_every_instance_is_the_form_and_an_instruction():
     forms, left = arm64_forms.forms(Simulated(CORE).features)
     instances = form_instances.Instances()
-    codes = [code for form in forms for code in (form_instances.apart(form), instances.of(form))]
+    codes = [
+        code for form in forms for code in (form_instances.under_test(form), instances.of(form))
+    ]
     names = [form.name for form in forms for _ in range(2)]
     found = binding.forms("arm64", codes)
     assert [name for name, *_ in found] == names
@@ -91,11 +93,11 @@ def test_what_carries_values_reads_and_writes_what_it_says():
         ("gpr", "gpr"), ("gpr", "vector"), ("vector", "gpr"), ("vector", "vector"),
         ("gpr", "flags"), ("flags", "gpr"),
     ):  # fmt: skip
-        ((text,),) = [[i.text for i in decode("arm64", kit.carry(source, target, 8, 9))]]
+        ((text,),) = [[i.text for i in decode("arm64", kit.transfer(source, target, 8, 9))]]
         assert ("8" in text) == (source != "flags"), text
         assert ("9" in text) == (target != "flags"), text
     for kind in ("gpr", "vector", "flags"):
-        assert len(decode("arm64", kit.set_anew(kind, 3))) == 1
+        assert len(decode("arm64", kit.break_dependency(kind, 3))) == 1
 
 
 def test_width_and_ports_are_found_again_but_for_their_names(learned):

@@ -93,8 +93,8 @@ def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their
         def __init__(self):
             self.kit = known.kit
 
-        def turn(self):
-            return known.turn()
+        def iteration(self):
+            return known.iteration()
 
         def time(self, kernels, notion="loop"):
             slow = forms["bt r32,i8"].encode({"0": 3})[:2]

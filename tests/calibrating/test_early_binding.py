@@ -44,7 +44,7 @@ def test_chains_that_meet_in_ports_are_told_by_fewer_of_them(meets):
     )
     rates = throughput.measure(laboratory, [form])
     alone = {form.name: [Latency("0", "0", 1, 1.0, 0.01)]}
-    (rate,) = throughput.meeting(laboratory, [form], rates, alone, WIDTH).values()
+    (rate,) = throughput.mark_meeting_chains(laboratory, [form], rates, alone, WIDTH).values()
     assert rate.meets is meets
     assert rate.cycles == pytest.approx(0.25, abs=0.01)
 

@@ -114,7 +114,7 @@ def test_bases_that_are_written_are_nobodys_results():
     assert written.isdisjoint(pool.moved[0] + pool.moved[1])
     for form in known().values():
         if form.memory and form.memory.moves:
-            one, *behind = decode("arm64", form_instances.apart(form, 1))
+            one, *behind = decode("arm64", form_instances.under_test(form, 1))
             base = one.text.rsplit("[")[-1].split("]")[0].split(",")[0]
             assert int(base[1:]) in pool.moved[form.memory.written], one.text
             # What moves it on by more than nothing is followed by what takes that off again.
@@ -129,7 +129,7 @@ def test_stores_lie_apart_from_what_loads_read():
     for form in short:
         if form.memory.reach[-1] > 4000:
             continue
-        where = form_instances.place(form, 3)
+        where = form_instances.address_of(form, 3)
         assert where.get("a", pool[0]) == pool[form.memory.written]
         assert where["disp"] in form.memory.reach
 
@@ -149,8 +149,8 @@ def test_what_gives_back_a_base_is_no_part_of_a_form(learned):
 
 
 def test_branches_that_go_by_bits_are_as_many_as_asked_for():
-    same = kits.of("arm64").gone(False, 4)
-    random = kits.of("arm64").gone(True, 4)
+    same = kits.of("arm64").branches_by_bits(False, 4)
+    random = kits.of("arm64").branches_by_bits(True, 4)
     assert len(same) == len(random)
     for code in (same, random):
         (named,) = binding.forms("arm64", [code])

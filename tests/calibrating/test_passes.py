@@ -8,7 +8,7 @@ from loopwright.calibrating import cross_check
 from loopwright.calibrating.calibrate import chosen
 from loopwright.calibrating.passes import MEASURED, PASSES, learn
 from loopwright.microbench import blockers, kits, latency, throughput
-from loopwright.microbench.blockers import Asked, Blocking
+from loopwright.microbench.blockers import Blocking, BlockingKernel
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
 
@@ -116,7 +116,7 @@ def test_microcode_does_not_look_like_uops_of_other_ports():
     forms = forms_of(laboratory.machine)
     shift, vector = forms["shld r64,r64,i8"], forms["movq x,x"]
     blocking = Blocking(4, ((vector, 4),))
-    (short,) = blockers.measure(laboratory, [Asked(shift, blocking, 4)])
+    (short,) = blockers.measure(laboratory, [BlockingKernel(shift, blocking, 4)])
     assert (
         short.measured > 1
     )  # dispatch binds, as blockers and form take more places than there are

@@ -12,7 +12,7 @@ from loopwright.calibrating.core_model import Microcode
 from loopwright.calibrating.port_classes import mixture
 from loopwright.calibrating.ports import Core, PortClass, Uops
 from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput
-from loopwright.microbench.blockers import Asked, Surplus
+from loopwright.microbench.blockers import BlockingKernel, Surplus
 from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
@@ -75,8 +75,8 @@ def test_of_what_blockers_leave_open_the_time_alone_decides():
 def test_blockers_take_no_more_instances_than_a_busy_unit_takes():
     blocking = core((0, 1)).classes[0].blocking
     form = FORMS["sqrtpd x,x"]
-    assert Asked(form, blocking, 11).times > 1
-    assert Asked(form, blocking, 11, rate=8.0).times == 1
+    assert BlockingKernel(form, blocking, 11).times > 1
+    assert BlockingKernel(form, blocking, 11, rate=8.0).times == 1
 
 
 @pytest.mark.slow

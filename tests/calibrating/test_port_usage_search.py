@@ -71,8 +71,8 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
     classes = [PortClass(forms[name], 2 - n, (name,)) for n, name in enumerate(names)]
     core = Core(classes, [frozenset({2, 3}), frozenset({4})], 4, *names)
     pool = known.kit.POOLS["gpr"]
-    push, _ = known.kit.stacked(pool.constant[0], pool.others[0])
-    pops = {known.kit.stacked(0, register)[1] for register in pool.others}
+    push, _ = known.kit.push_and_pop(pool.constant[0], pool.others[0])
+    pops = {known.kit.push_and_pop(0, register)[1] for register in pool.others}
 
     def pushes(kernel):
         return 1.5 if push in kernel else 1

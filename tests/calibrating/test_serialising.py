@@ -127,14 +127,14 @@ def test_a_guest_is_not_asked_for_what_traps():
 
 
 def test_a_run_is_no_part_of_what_tells_trials_apart():
-    code = kits.of("x86_64").gone(True, 2)
+    code = kits.of("x86_64").branches_by_bits(True, 2)
     plain, run = Trial(code), Trial(code, run=Run(tuple(product((False, True), repeat=2))))
     assert plain == run
     assert plain.key == run.key
 
 
 def test_kernels_of_branches_differ_in_what_they_go_by_alone():
-    random, known = (x86_kit.gone(by, 4) for by in (True, False))
+    random, known = (x86_kit.branches_by_bits(by, 4) for by in (True, False))
     assert len(random) == len(known)
     assert sum(a != b for a, b in zip(random, known, strict=True)) <= 3 * 4
 
@@ -194,14 +194,14 @@ def test_kernels_of_no_one_speed_do_not_hide_the_others(monkeypatch):
     machine = Laboratory(Simulated("goldencove", noise=0))
     kernels = serialising.kernels_of(x86_kit, "lfence", None)
     refused = {kernels[serialising.ALONE] * 2}
-    turns = machine.turns
+    iterations = machine.iterations
 
     def some(bodies, runs=()):
-        found = turns(bodies, runs)
+        found = iterations(bodies, runs)
         gone = Figure(float("nan"), 0.0, "of no one speed")
         return [gone if b in refused else f for b, f in zip(bodies, found, strict=True)]
 
-    monkeypatch.setattr(machine, "turns", some)
+    monkeypatch.setattr(machine, "iterations", some)
     found = serialising.measure_serialising(machine, {})
     assert "lfence" not in found.left
     assert found.figures["lfence"].keys() == kernels.keys() - {serialising.ALONE}

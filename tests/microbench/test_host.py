@@ -70,16 +70,16 @@ def heard(monkeypatch):
 
 
 def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_not():
-    assert host.timing_of([LOUD]).passing
-    assert not host.timing_of([replace(LOUD, disturbed=False, refused="trap")]).passing
+    assert host.timing_of([LOUD]).transient
+    assert not host.timing_of([replace(LOUD, disturbed=False, refused="trap")]).transient
     assert host.timing_of([LOUD, READ]).cycles == 2.0
 
 
 def test_code_without_one_speed_has_none_after_some_tries_that_nothing_disturbed():
-    assert host.timing_of([UNSTEADY] * 7).passing
-    assert host.timing_of([UNSTEADY] * 7 + [LOUD]).passing
+    assert host.timing_of([UNSTEADY] * 7).transient
+    assert host.timing_of([UNSTEADY] * 7 + [LOUD]).transient
     found = host.timing_of([UNSTEADY] * 7 + [LOUD, UNSTEADY])
-    assert not found.passing
+    assert not found.transient
     assert found.refused == f"{UNSTEADY.refused}; so in 8 tries"
     assert host.timing_of([UNSTEADY] * 8 + [READ]).cycles == 2.0
 
@@ -109,7 +109,7 @@ def test_a_machine_that_answers_in_part_is_not_waited_for(heard):
     said, pauses, _ = heard
     said += [LOUD, READ, *[LOUD] * 3]
     found = Host().measure([ADD, replace(ADD, offset=16)])
-    assert [one.passing for one in found] == [True, False]
+    assert [one.transient for one in found] == [True, False]
     assert set(pauses) <= {host._NEIGHBOUR}
 
 
@@ -117,7 +117,7 @@ def test_trials_that_are_disturbed_are_not_waited_for_where_nops_can_be_timed(he
     said, pauses, _ = heard
     said += [*[LOUD] * 4, READ]
     (found,) = Host().measure([ADD])
-    assert found.passing
+    assert found.transient
     assert set(pauses) <= {host._NEIGHBOUR}
 
 
