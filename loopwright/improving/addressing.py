@@ -1,4 +1,4 @@
-"""Addressing: the registers that a loop's accesses and its counter use."""
+"""Addressing: the registers of a loop's memory operands and of its counter."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from loopwright.improving.listing import Line, Listing, address, code, label
 
 
 class PointersForIndex(OfLoop):
-    """Pointers that are stepped, in the place of an index that several bases share."""
+    """Replace an index that several bases share by incremented pointers."""
 
     name = "pointers for the index"
     condition = (
@@ -58,7 +58,7 @@ class PointersForIndex(OfLoop):
 
 
 class FuseUpdate(OfLoop):
-    """The update that sets the flags of a loop's branch, moved beside it, where they fuse."""
+    """Move the update that sets the flags of a loop's branch beside it, for macro-fusion."""
 
     name = "update beside its branch"
     condition = (
@@ -99,10 +99,10 @@ def _with_fixups(
     repair: Sequence[Line],
     step: str,
 ) -> Listing | None:
-    """Return the listing of lines, in which a fault at one of the accesses first meets repair.
+    """Return the listing of lines, in which faults of these accesses first reach repair.
 
-    Each of their fixups gets a label of its own, out of the way, where registers are made what the
-    fixup takes them for. None where one needs flags, which repair changes.
+    Each of their fixups gets a label of its own, out of the way, where registers get the values
+    that the fixup expects. None where a fixup needs flags, which repair changes.
     """
     listing = loop.listing
     entries = [entry for n in accesses for entry in listing.entries_at(n)]
@@ -125,7 +125,7 @@ def _with_fixups(
 
 
 def _indexed(loop: Counted, index: str) -> list[str]:
-    """Return the bases that an index is added to, none where it serves for more than that."""
+    """Return the bases that an index is added to; none where it has another use."""
     bases: list[str] = []
     for at in loop.body:
         line = loop.listing.lines[at]
@@ -140,7 +140,7 @@ def _indexed(loop: Counted, index: str) -> list[str]:
     changed = loop.written() | loop.updates.keys()
     if any(whole(base) in changed for base in bases):
         return []
-    for at in loop.body:  # a base without the index would need its old value
+    for at in loop.body:  # a base without an index needs its old value
         for operand in loop.listing.lines[at].operands:
             place = address(operand)
             used = {whole(b) for b in bases}.intersection(named(operand))

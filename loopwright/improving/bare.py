@@ -1,4 +1,4 @@
-"""Loops without a contract: their listing, and what the code around them needs of them."""
+"""Bare loops, without a contract: their listing, and the facts about the code around them."""
 
 import bisect
 import re
@@ -34,8 +34,9 @@ from loopwright.improving.listing import (
 )
 
 HEAD, BEHIND, START = ".Lloop", ".Lbehind", ".Lstart"
-_NEAR = 16  # instructions before a jump by a table, among which is the load from it
-_MOST_FOLLOWED = 3000  # instructions behind a loop; what lies further counts as reading everything
+_NEAR = 16  # instructions before a jump through a table, with the load from it among them
+# instructions behind a loop that are followed; later ones count as reading everything
+_MOST_FOLLOWED = 3000
 _VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
 EVERYTHING = {
     "x86_64": GENERAL["x86_64"] | _VECTORS | {CARRY, FLAGS},
@@ -51,7 +52,7 @@ _TARGET = re.compile(r"(#?(?:0x)?[0-9a-f]+)$")
 
 @dataclass(frozen=True)
 class Place:
-    """An address outside of a loop: so many bytes behind its start, or behind its end."""
+    """An address outside of a loop, in bytes behind its start or its end."""
 
     distance: int
     behind: bool
@@ -59,12 +60,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Bare:
-    """A loop with its code and what it needs to know of what is around it.
+    """A loop with its code and the facts about its surroundings.
 
-    offset is its code offset. entries has by label how far behind its start code outside enters it,
-    its start apart. places has by label what lies outside: where the loop goes on, and
-    memory that it addresses relative to itself. around says in words how much of the code behind
-    it was read.
+    offset is its code offset. entries has the byte positions of its labels that outside code
+    enters, besides its start. places has outside addresses by label: where the loop continues, and
+    PC-relative memory. around describes how much of the code behind it was read.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Bare:
         return self.listing.isa
 
     def source(self, listing: Listing) -> str:
-        """Return assembly that has a listing's code where this loop lies, mod 64.
+        """Return assembly that places a listing's code where this loop lies, mod 64.
 
         Its start is the label .Lstart, its end .Lbehind. What lies outside keeps its distance.
         """
@@ -99,14 +99,14 @@ class Bare:
 
 
 def _leave(isa: str) -> str:
-    """Return the jump to what stands behind a loop, which its listing ends with."""
+    """Return the jump to the code behind a loop, with which its listing ends."""
     return f"{'jmp' if isa == 'x86_64' else 'b'} {BEHIND}"
 
 
 def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
-    """Return a loop of a section; free are registers and flags that nothing behind it reads.
+    """Return a loop of a section; free are registers and flags that are dead behind it.
 
-    InputError for what is no loop of one stretch, and where its entries are not known.
+    InputError for other code than a contiguous loop, and where its entries are not known.
     """
     if piece.error:
         raise InputError(f"{piece.id}: {piece.error}")
@@ -152,7 +152,7 @@ _LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
 
 
 def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the registers and flags that a user says are free; InputError for another name."""
+    """Return the registers and flags that a user declares free; InputError for other names."""
     out: set[str] = set()
     for name in names:
         found = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
@@ -165,7 +165,7 @@ def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
-    """Return labels of the addresses outside of a loop that it names, and where they lie."""
+    """Return labels of the outside addresses that a loop refers to, with their places."""
     names: dict[int, str] = {}
     places: dict[str, Place] = {}
 
@@ -189,7 +189,7 @@ def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
 
 
 def _relative(piece: Piece, ins: Instruction) -> int | None:
-    """Return the address that an instruction names relative to its own, None where it has none."""
+    """Return the PC-relative address of an instruction, None if it has none."""
     found = _RELATIVE.search(ins.text) if piece.isa == "x86_64" else None
     if piece.isa == "arm64" and ins.mnemonic in ("adr", "adrp"):
         raise InputError(f"{piece.id}: {ins.text} in it cannot be moved")
@@ -197,7 +197,7 @@ def _relative(piece: Piece, ins: Instruction) -> int | None:
 
 
 def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
-    """Return an instruction with labels for the addresses that it names."""
+    """Return an instruction with labels for the addresses in it."""
     text = " ".join(ins.text.split())
     if (target := ins.target) is not None:
         return _TARGET.sub(lambda _: names[target], text)
@@ -225,7 +225,7 @@ class _Around:
         )
 
     def entries(self) -> set[int]:
-        """Return where code of its section enters a loop, but for its first instruction.
+        """Return the entries of a loop from code of its section, besides its first instruction.
 
         InputError where that is not known, and for an entry that is no instruction of it.
         """
@@ -249,7 +249,7 @@ class _Around:
                 continue
             if (target := near_target(ins)) is not None and target in inside:
                 found.add(target)
-        # Of what may lead there, what is in an instruction is nothing that does.
+        # An apparent branch inside of an instruction is none.
         may = _jumps(self._section, inside, self._routine)
         may |= self._of_tables(routine) & set(inside) if tables else set()
         starts = {i.address for i in piece.instructions}
@@ -259,9 +259,9 @@ class _Around:
         return found
 
     def _of_tables(self, routine: Sequence[iced.Instruction]) -> set[int]:
-        """Return where the tables that a routine names may lead, and more.
+        """Return the targets of the tables that a routine uses, and possibly more.
 
-        An entry is a distance in 4 bytes, from the table or from code that the routine names. A
+        An entry is a distance in 4 bytes, from the table or from code that the routine refers to. A
         table ends at the latest where an entry leads out of the section.
         """
         section = self._section
@@ -289,9 +289,9 @@ class _Around:
         return (ins for ins in iced.Decoder(64, text, ip=start) if not ins.is_invalid)
 
     def written(self) -> frozenset[str]:
-        """Return the registers that the routine writes: no caller counts on what is in them.
+        """Return the registers that the routine writes, which no caller relies on.
 
-        A compiler may know of its own routines which registers they leave alone.
+        A compiler may know of its own routines which registers they keep.
         """
         if self._piece.isa != "x86_64":
             return frozenset()
@@ -302,7 +302,7 @@ class _Around:
         return out
 
     def live(self, targets: set[int]) -> dict[int, frozenset[str]]:
-        """Return what is live at each of some addresses behind the loop."""
+        """Return the live registers at some addresses behind the loop."""
         if self._piece.isa != "x86_64":
             return dict.fromkeys(targets, EVERYTHING[self._piece.isa])
         nodes = self._followed(targets)
@@ -322,9 +322,9 @@ class _Around:
     def _followed(
         self, targets: set[int]
     ) -> dict[int, tuple[Effects, Sequence[int], frozenset[str]]]:
-        """Return instructions by address: effects, what follows, and what is live behind a leave.
+        """Return instructions by address: effects, successors, and what is live behind an exit.
 
-        What is not among them counts as reading everything.
+        Anything beyond counts as reading everything.
         """
         section = self._section
         nodes: dict[int, tuple[Effects, Sequence[int], frozenset[str]]] = {}
@@ -357,9 +357,9 @@ class _Around:
 
 
 def _jumps(section: Section, inside: range, routine: range) -> set[int]:
-    """Return where bytes outside of a routine that may be jumps or calls lead inside of a range.
+    """Return the targets in a range of possible jumps or calls outside of a routine.
 
-    They need not be instructions: all that have an opcode before such a distance are taken.
+    They need not be instructions: all bytes count that have an opcode before such a distance.
     """
     found: set[int] = set()
     content = np.frombuffer(section.code, np.uint8)
@@ -381,7 +381,7 @@ _ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
 
 
 def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> set[int]:
-    """Return where code outside of a loop of AArch64 enters it behind its first instruction.
+    """Return the entries of a loop from outside AArch64 code, behind its first instruction.
 
     InputError where its routine jumps by a register.
     """
@@ -406,10 +406,10 @@ _SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
 
 
 def _loads_distance(ins: iced.Instruction) -> bool:
-    """Say whether an instruction loads an entry of a table of distances."""
+    """Return whether an instruction loads an entry of a table of distances."""
     return bool(ins.mnemonic == iced.Mnemonic.MOVSXD and ins.memory_index_scale == 4)
 
 
 def _unknown(ins: iced.Instruction) -> bool:
-    """Say whether an instruction enters the kernel, or something that is not followed."""
+    """Return whether an instruction enters the kernel, or something that is not followed."""
     return ins.mnemonic in (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)

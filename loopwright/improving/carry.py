@@ -1,4 +1,4 @@
-"""Carry chains: sums of many words an iteration, in chains that do not wait for each other."""
+"""Carry chains: sums of many words an iteration, in chains independent of each other."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SCRATCH = ("%r8", "%r9", "%r10", "%r11", "%rax", "%rcx", "%rdx", "%rsi", "%rdi"
 
 @dataclass(frozen=True)
 class CarryLoop:
-    """A loop of adc that keeps one carry from word to word, counted up to zero by lea and jrcxz.
+    """A loop of adc with one carry from word to word, counted up to zero by lea and jrcxz.
 
     clear is the position of the clc before it, head that of its label. base and index address the
     words, the first of which lies at disp; total is the register of the sum.
@@ -72,7 +72,7 @@ def _loop(listing: Listing, head: int) -> CarryLoop | None:
 
 
 def _jumps(listing: Listing, head: int) -> list[int]:
-    """Return the instructions that name a label."""
+    """Return the instructions that refer to a label."""
     name = listing.lines[head].text
     return [
         n
@@ -83,14 +83,14 @@ def _jumps(listing: Listing, head: int) -> list[int]:
 
 @dataclass(frozen=True)
 class CarryChains:
-    """A loop of several words an iteration before the loop, which folds its carry each time."""
+    """Put a loop of several words an iteration before the loop, which folds its carry each time."""
 
     words: int
     chains: int
 
     @property
     def name(self) -> str:
-        """Return its name with its words and chains."""
+        """Return the name of the transformation, with its words and chains."""
         count = f"{self.chains} chains of " if self.chains > 1 else ""
         return f"carry folded each iteration, {count}{self.words // self.chains} words"
 
@@ -100,7 +100,7 @@ class CarryChains:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each chain so changed."""
+        """Yield the listing with each such chain changed."""
         for loop in carry_loops(listing):
             if made := self._changed(loop):
                 yield made
@@ -146,7 +146,7 @@ class CarryChains:
         return listing.with_lines(made, self.name)
 
     def _free(self, loop: CarryLoop) -> list[str]:
-        """Return registers that the contract lets change and that hold nothing needed later."""
+        """Return registers that the contract lets change and that are not live."""
         listing = loop.listing
         contract = listing.contract
         if contract is None:

@@ -1,4 +1,4 @@
-"""Costs of candidates: cycles of their calls on each core, at each code offset they may get."""
+"""Costs of candidates: cycles of their calls on each core, at each possible code offset."""
 
 import hashlib
 import math
@@ -28,9 +28,9 @@ from loopwright.predicting.calls import CallQuestion, of_variants
 class Cost:
     """Cycles of a candidate's calls on one core.
 
-    mean and worst are over the code offsets that a linker may choose; each is the mean over the
-    histogram, or the geometric mean over sizes without one. sizes has the mean over offsets and
-    alignments by size in bytes.
+    mean and worst are over the code offsets that a linker may choose. Each offset counts with the
+    mean over the histogram, or without one the geometric mean over sizes. sizes has the mean over
+    offsets and alignments by size in bytes.
     """
 
     mean: float
@@ -40,7 +40,7 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A listing with the variant that its text makes, and its costs by the id of a core."""
+    """A listing with its variant, and its costs by core."""
 
     listing: Listing
     variant: Variant
@@ -54,7 +54,7 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Return what tells its code from that of others."""
+        """Return a digest of its code."""
         return self.code.sha256
 
 
@@ -71,7 +71,7 @@ def merged(
     costed: Callable[[Sequence[M | InputError]], Sequence[C | InputError]],
     with_costs: Callable[[M, Mapping[str, Cost]], C],
 ) -> list[C | InputError]:
-    """Return candidates of what was made of texts: costs are those that are known, or asked for."""
+    """Return the candidates of texts, with costs that are known or have just been simulated."""
     new = [one for text, one in zip(texts, made, strict=True) if text not in known]
     answers = iter(costed(new))
     out: list[C | InputError] = []
@@ -88,7 +88,7 @@ def merged(
 
 @dataclass(frozen=True)
 class Question:
-    """What candidates are compared by: cores, sizes, parameters, and the variant they replace."""
+    """The comparison of candidates: cores, sizes, parameters, and the variant to replace."""
 
     variant: Variant
     cores: Sequence[Microarch]
@@ -98,14 +98,14 @@ class Question:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """Return the calls that are simulated."""
+        """Return the calls to simulate."""
         contract = kernels.contract_of(self.variant)
         return call_costs.judged_places(contract, self.histogram)
 
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
     ) -> list[Candidate | InputError]:
-        """Return the candidate of each listing, or why there is none; known has costs by text."""
+        """Return the candidate of each listing, or the refusal; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             made = list(pool.map(self._assembled, listings))
         return merged(
@@ -117,7 +117,7 @@ class Question:
         )
 
     def of_variants(self, variants: Iterable[Variant]) -> dict[str, Candidate | InputError]:
-        """Return what variants of kernel.toml cost, by name."""
+        """Return the costs of variants of kernel.toml by name."""
         contract = kernels.contract_of(self.variant)
         empty = Listing((), contract)
         made: list[tuple[Listing, Variant, Code] | InputError] = []
@@ -205,7 +205,7 @@ class Question:
 
     @property
     def said(self) -> str:
-        """Say what a cost is of."""
+        """Describe the unit of a cost."""
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"
         low, high = UNWEIGHTED
@@ -218,14 +218,14 @@ _MOST_OFFSETS = 4
 
 
 def _few(offsets: Sequence[int | None]) -> Sequence[int | None]:
-    """Return offsets spread over all, where there are many: inlined code begins anywhere."""
+    """Return offsets spread over all, where there are many, as inlined code begins anywhere."""
     if len(offsets) <= _MOST_OFFSETS:
         return offsets
     return offsets[:: len(offsets) // _MOST_OFFSETS]
 
 
 def cores(ids: str | None, isa: str) -> list[Microarch]:
-    """Return the cores that are asked for, else the targets of an ISA."""
+    """Return the given cores, or the target cores of an ISA."""
     if ids:
         chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
     else:
@@ -239,7 +239,7 @@ def cores(ids: str | None, isa: str) -> list[Microarch]:
 
 
 def usable(question: Question, found: Candidate | InputError) -> Candidate:
-    """Return a candidate; InputError where it has no cost."""
+    """Return a candidate; InputError if it has no cost."""
     if isinstance(found, InputError):
         raise InputError(f"{question.variant.id} has no cost: {found}")
     return found

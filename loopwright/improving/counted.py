@@ -1,4 +1,4 @@
-"""Counted loops of a listing: what ends them, and what each iteration moves on."""
+"""Counted loops of a listing: their end, and the updates of an iteration."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _NOT_ZERO = frozenset({"jnz", "jne"})
 
 
 class Update(NamedTuple):
-    """An instruction that adds a constant to a register, and where it stands."""
+    """An instruction that adds a constant to a register, with its position."""
 
     at: int
     register: str
@@ -28,11 +28,11 @@ class Update(NamedTuple):
 class Counted:
     """A loop of one block that a counter ends.
 
-    first and last are the positions of its first statement and of the branch back to its head.
-    form says what the branch tests: "borrow" (the counter went below zero), "zero" (it is zero),
-    "limit" (it is below one iteration's step, by a cmp) or "index" (it counted up to zero).
-    updates has what an iteration adds to each register, the counter among them. test is the
-    position of the instruction that sets the flags of the branch.
+    first and last are the positions of its first statement and of the branch back to its head. form
+    is the branch's condition: "borrow" (the counter went below zero), "zero" (it is zero), "limit"
+    (it is below one iteration's step, by a cmp) or "index" (it counted up to zero). updates has
+    each register's increment an iteration, the counter's included. test is the position of the
+    instruction that sets the flags of the branch.
     """
 
     listing: Listing
@@ -51,12 +51,12 @@ class Counted:
 
     @property
     def step(self) -> int:
-        """Return what an iteration takes from the counter, above zero."""
+        """Return the amount that an iteration takes from the counter, above zero."""
         return abs(self.counter.step)
 
     @property
     def body(self) -> Sequence[int]:
-        """Return the positions of what is neither update nor part of the test."""
+        """Return the positions of statements that are neither update nor part of the test."""
         apart = {u.at for u in self.updates.values()} | {self.test, self.last}
         listing = self.listing
         return [
@@ -67,16 +67,16 @@ class Counted:
 
     @property
     def accesses(self) -> list[int]:
-        """Return the positions of the loads and stores of the body."""
+        """Return the positions of the body's loads and stores."""
         return [n for n in self.body if MEMORY in self.touched(n)]
 
     def touched(self, at: int) -> frozenset[str]:
-        """Return all that a statement reads or writes."""
+        """Return everything that a statement reads or writes."""
         effects = self.listing.effects[at]
         return effects.reads | effects.writes if effects else frozenset()
 
     def written(self) -> frozenset[str]:
-        """Return what the body writes beside its updates."""
+        """Return everything that the body writes besides its updates."""
         out: frozenset[str] = frozenset()
         for n in self.body:
             effects = self.listing.effects[n]
@@ -84,13 +84,13 @@ class Counted:
         return out
 
     def moved(self, at: int, register: str) -> int:
-        """Return what an iteration has added to a register before a statement of it."""
+        """Return the sum of an iteration's additions to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0
 
 
 def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
-    """Return the constant addition that an instruction is, None of any other one."""
+    """Return the constant addition of an instruction, None for other instructions."""
     found = _SUFFIX.match(line.mnemonic)
     if not found or found[1] == "cmp":
         return None
@@ -190,14 +190,15 @@ _BELOW = frozenset({"jb", "jnae", "jc"})
 
 
 def least_before(listing: Listing, at: int, register: str, *, negated: bool = False) -> int:
-    """Return the least value that a register is known to have where control falls to a statement.
+    """Return the known lower bound of a register where control falls to a statement.
 
-    It is told by the comparisons with constants on the one way that leads there; 0 where there are
-    several ways, or something writes the register but a subtraction of a constant, or an `and` that
-    rounds down to a power of two. If negated, it is the least that the register is below zero.
+    It follows from comparisons with constants on the only way there. It is 0 where there are
+    several ways, or where anything writes the register but a subtraction of a constant, or an `and`
+    that rounds down to a power of two. If negated, it is the least amount by which the register is
+    below zero.
     """
     taken = False
-    later: list[tuple[str, int]] = []  # what is done to the value on the way, the last one first
+    later: list[tuple[str, int]] = []  # operations on the value along the way, the last one first
     for _ in range(len(listing.lines)):
         at -= 1
         if at < 0:
@@ -233,7 +234,7 @@ def least_before(listing: Listing, at: int, register: str, *, negated: bool = Fa
 
 
 def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
-    """Return how an instruction makes all of a register less by a known amount at most."""
+    """Return the way in which an instruction lowers a whole register by a bounded amount."""
     if not line.operands or line.operands[-1] != f"%{register}":  # a part of it may wrap
         return None
     if (update := update_of(line, at)) is not None:
@@ -245,7 +246,7 @@ def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
 
 
 def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
-    """Return the least value behind changes of one that is limit at the least; it may wrap to 0."""
+    """Return the least value after operations on one that is at least limit; it may wrap to 0."""
     for kind, amount in changes:
         limit = limit - limit % amount if kind == "round" else limit - amount
         if limit < 0:
@@ -254,7 +255,7 @@ def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
 
 
 def _ways(listing: Listing, at: int) -> list[int]:
-    """Return the instructions from which control comes to a label, not by a fault."""
+    """Return the instructions from which control reaches a label, without faults."""
     name = listing.lines[at].text
     if name in listing.fixups_targets():
         return []
@@ -271,7 +272,7 @@ def _words(line: Line) -> list[str]:
 
 
 def _compared(listing: Listing, branch: int, register: str) -> int | None:
-    """Return the constant that a branch's cmp compares all of a register with."""
+    """Return the constant that a branch's cmp compares a whole register with."""
     at = next((n for n in range(branch - 1, -1, -1) if listing.lines[n].kind != "text"), -1)
     line = listing.lines[at]
     if line.kind != "code" or line.mnemonic not in ("cmpq", "cmp") or len(line.operands) != 2:

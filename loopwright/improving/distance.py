@@ -1,4 +1,4 @@
-"""Unrolling of loops that a comparison of two registers ends, by the distance between them."""
+"""Unrolling of loops that end by comparing two registers, by the distance between them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from loopwright.improving.listing import Line, Listing, address, code, label
 from loopwright.improving.rewriting import free_register
 from loopwright.improving.turning import MOST_CODE, OfTurning, Turning, opposite
 
-# What a branch says of "cmp E,P" when it is taken: P against E, and whether signs count.
+# Relation of P to E for each branch on "cmp E,P" that is taken, and whether it is signed.
 _RELATIONS = {
     "jne": ("!=", False), "jnz": ("!=", False),
     "jb": ("<", False), "jc": ("<", False), "jnae": ("<", False),
@@ -37,11 +37,11 @@ _WIDE = frozenset(
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop that goes on while a moving register stands to its end as relation says.
+    """A loop that continues while a moving register has a relation to its end.
 
-    test is the position of the comparison; end what the register is compared with, an operand;
-    wide says that all 64 bits are compared. joined are the updates that all iterations at once may
-    do by one; updates has these and all others.
+    test is the position of the comparison; end is the operand it is compared with; wide says that
+    all 64 bits are compared. joined are the updates that several iterations may do by one; updates
+    has these and all others.
     """
 
     turning: Turning
@@ -56,7 +56,7 @@ class _Loop:
 
     @property
     def listing(self) -> Listing:
-        """Return what it is a loop of."""
+        """Return the listing of the loop."""
         return self.turning.listing
 
     @property
@@ -70,14 +70,14 @@ class _Loop:
         return self.turning.exit
 
     def moved(self, at: int, register: str) -> int:
-        """Return what an iteration has added to a register before a statement of it."""
+        """Return the sum of an iteration's additions to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0
 
 
 @dataclass(frozen=True)
 class UnrollByDistance(OfTurning):
-    """Several iterations at once, as long as the end is so far away; the rest by the loop."""
+    """Do several iterations at once while the end is far enough; the loop does the rest."""
 
     factor: int
 
@@ -112,8 +112,8 @@ class UnrollByDistance(OfTurning):
         width = "q" if loop.wide else "l"
         distance = f"%{scratch}" if loop.wide else half(scratch)
         step = abs(loop.moving.step)
-        near = (self.factor - 1) * step  # what the last of the iterations has to find left
-        at_least = loop.relation in ("<=", ">=")  # it goes on at the end itself
+        near = (self.factor - 1) * step  # the distance that the last of these iterations needs
+        at_least = loop.relation in ("<=", ">=")  # the loop continues at the end itself
         exact = loop.relation == "!="
         moving = _sized(loop.moving.register, loop.wide)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
@@ -150,7 +150,7 @@ class UnrollByDistance(OfTurning):
     def _copies(
         self, loop: _Loop, kept: Sequence[int], head: str
     ) -> tuple[list[Line] | None, list[Line]]:
-        """Return the body for each iteration, and what its exits do first, out of the way."""
+        """Return the body of each iteration, and the repairs of its exits, out of the way."""
         listing = loop.listing
         lines: list[Line] = []
         stubs: list[Line] = []
@@ -182,7 +182,7 @@ class UnrollByDistance(OfTurning):
 
 
 def _read(turning: Turning) -> _Loop | None:
-    """Return a loop as one that a comparison ends, None where it is none."""
+    """Return a loop that ends by a comparison, None for other loops."""
     listing = turning.listing
     lines, live = listing.lines, listing.live
     relation = _RELATIONS.get(lines[turning.last].mnemonic)
@@ -228,7 +228,7 @@ def _read(turning: Turning) -> _Loop | None:
 def _compared(
     test: Line, updates: Mapping[str, Update], written: set[str]
 ) -> tuple[Update, str, bool, bool] | None:
-    """Return the register that moves, its end, whether it is the one compared, and if all of it."""
+    """Return the moving register, its end, whether it is the first operand, and the width."""
     if len(test.operands) != 2:
         return None
     one, two = test.operands  # flags of two - one
@@ -246,12 +246,12 @@ def _compared(
 
 
 def _narrow(update: Update) -> bool:
-    """Say whether an update writes 32 bits, and clears the others."""
+    """Return whether an update writes 32 bits, and clears the others."""
     return update.written == half(update.register)
 
 
 def _only_addresses(loop: _Loop, update: Update) -> bool:
-    """Say whether an update's register serves as an address alone, but for the comparison."""
+    """Return whether an update's register is used in addresses and the comparison alone."""
     if update.register not in _WIDE or update.written != f"%{update.register}":
         return False
     listing, register = loop.listing, update.register
@@ -271,5 +271,5 @@ def _sized(register: str, wide: bool) -> str:
 
 
 def _added(update: Update, amount: int) -> str:
-    """Return an addition that leaves flags alone."""
+    """Return an addition that keeps the flags."""
     return f"leaq {amount}({update.written}),{update.written}"

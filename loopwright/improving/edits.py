@@ -1,4 +1,4 @@
-"""What transformations of a listing share: conditions, and ways to write the change."""
+"""Shared parts of transformations: conditions, and edits of a listing."""
 
 import re
 from abc import ABC, abstractmethod
@@ -21,17 +21,17 @@ from loopwright.improving.listing import (
     part,
 )
 
-RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be done twice
+RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
 
 
-PREHEADER = ".Lpreheader"  # where code outside of a bare loop begins an iteration of it
+PREHEADER = ".Lpreheader"  # entry of a bare loop from code outside of it
 EVERY_FLAG = frozenset({CARRY, FLAGS})
 
 
 class Transformation(Protocol):
-    """A way to change a listing that leaves its contract held.
+    """A change of a listing that keeps its contract.
 
-    name is what tables and comments call it; condition says in words where it holds.
+    name is its name in tables and comments; condition says where it applies.
     """
 
     @property
@@ -40,7 +40,7 @@ class Transformation(Protocol):
 
     @property
     def condition(self) -> str:
-        """Return where it holds, in words."""
+        """Return its condition in words."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield each listing that one use of it makes."""
@@ -51,7 +51,7 @@ class Stretch(Protocol):
 
     @property
     def listing(self) -> Listing:
-        """Return what it is a loop of."""
+        """Return the listing of the loop."""
 
     @property
     def head(self) -> str:
@@ -66,7 +66,7 @@ class OfLoop(ABC):
     """A transformation of one counted loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop changed that can be."""
+        """Yield the listing with each possible loop changed."""
         for loop in counted_loops(listing):
             if made := self.changed(loop):
                 yield made
@@ -77,7 +77,7 @@ class OfLoop(ABC):
 
 
 def behind_transfer(listing: Listing, at: int, count: int) -> int:
-    """Return the first position at or behind `at` whose statement follows no other by falling."""
+    """Return the first position from `at` on that control does not fall through to."""
     for n in range(at, count):
         effects = listing.effects[n]
         if effects and effects.flow in (Flow.JUMP, Flow.RETURN):
@@ -86,13 +86,13 @@ def behind_transfer(listing: Listing, at: int, count: int) -> int:
 
 
 def operation(kind: str, amount: int, update: Update) -> str:
-    """Return `sub` or `add` of a constant to a counter, as wide as the counter's own."""
+    """Return a `sub` or `add` of a constant to a counter, in the counter's width."""
     return f"{kind}{update.suffix} ${amount},{update.written}"
 
 
 @dataclass(frozen=True)
 class Exit:
-    """The label behind a loop, and the line to be put there if it had none."""
+    """The label behind a loop, and its line if the loop had none."""
 
     name: str
     new: tuple[Line, ...]
@@ -102,7 +102,7 @@ _JUMP = re.compile(r"(?:jmp|b) (\.L\S+)")
 
 
 def exit_label(loop: Stretch, stem: str) -> Exit:
-    """Return the label behind a loop, a new one named like stem where it has none."""
+    """Return the label behind a loop, a new one named after stem if it has none."""
     listing = loop.listing
     at = loop.exit
     while at < len(listing.lines) and listing.lines[at].kind == "text":
@@ -116,7 +116,7 @@ def exit_label(loop: Stretch, stem: str) -> Exit:
 
 
 def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
-    """Return a statement with its addresses moved by what registers lack, None where it cannot be.
+    """Return a statement with its addresses adjusted for missing updates, None if impossible.
 
     ahead is, by register, what has to be added to its value.
     """
@@ -139,23 +139,23 @@ def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
 
 
 def implicit(listing: Listing, at: int) -> frozenset[str]:
-    """Return the registers that a statement reads and its text does not name."""
+    """Return the registers that a statement reads without naming them."""
     effects = listing.effects[at]
     return (effects.reads if effects else frozenset()).difference(named(listing.lines[at].text))
 
 
 def named(text: str) -> list[str]:
-    """Return the whole registers that a text names, each as often as it does."""
+    """Return the whole registers that a text names, with repetitions."""
     return [whole(r) for r in re.findall(r"%\w+", text)]
 
 
 def whole(register: str) -> str:
-    """Return the name of the whole register that an operand is, "" for none."""
+    """Return the name of an operand's whole register, "" for other operands."""
     return full("x86_64", register) if register else ""
 
 
 def half(register: str) -> str:
-    """Return the operand that is the lower half of a register."""
+    """Return the operand of the lower half of a register."""
     return part(register, 4)
 
 
@@ -174,16 +174,16 @@ def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
 
 
 def flags_pass(loop: Counted) -> bool:
-    """Say whether flags are needed at a loop's head, or behind it."""
+    """Return whether flags are live at a loop's head, or behind it."""
     live = loop.listing.live
     return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
 
 
 def restartable(loop: Counted) -> bool:
-    """Say whether an iteration may begin again where some of its accesses are done.
+    """Return whether an iteration may restart after some of its accesses are done.
 
     Nothing that the body writes may be needed by the next iteration, no access may both load and
-    store, and the contract's stores have to be those of an effect that may be done twice.
+    store, and the contract's effect has to allow repeated stores.
     """
     listing = loop.listing
     carried = loop.written() & listing.live[loop.first] - {MEMORY}
@@ -196,7 +196,7 @@ def restartable(loop: Counted) -> bool:
 
 
 def may_fault(loop: Counted) -> bool:
-    """Say whether accesses of a loop have entries in the exception table."""
+    """Return whether accesses of a loop have entries in the exception table."""
     return any(loop.listing.entries_at(n) for n in loop.accesses)
 
 
@@ -229,7 +229,7 @@ def spliced(
 ) -> Listing:
     """Return the listing with lines before a loop, a label behind it, and lines out of the way.
 
-    With moved the loop itself stands out of the way, too, and goes on at the label behind it.
+    With moved the loop itself is out of the way as well, and continues at the label behind it.
     """
     listing = loop.listing
     start = before_directives(listing.lines[: listing.position[loop.head]])
@@ -253,7 +253,7 @@ def spliced(
 def before_directives(lines: Sequence[Line]) -> int:
     """Return the position before the labels and alignment directives at the end of lines.
 
-    A label of what comes in at a loop's head stays before it.
+    A label of what enters at a loop's head stays before it.
     """
     at = len(lines)
     while at > 0 and (
@@ -264,12 +264,12 @@ def before_directives(lines: Sequence[Line]) -> int:
 
 
 def aligns(line: Line) -> bool:
-    """Say whether a line is a directive that aligns what follows."""
+    """Return whether a line is an alignment directive."""
     return line.kind == "text" and line.text.strip().startswith((".p2align", ".balign"))
 
 
 def entered(loop: Counted) -> bool:
-    """Say whether anything but its own branch goes to the head of a loop."""
+    """Return whether anything but its own branch goes to the head of a loop."""
     listing = loop.listing
     if loop.head in listing.fixups_targets():
         return True

@@ -1,4 +1,4 @@
-"""Equality of two loops, by runs of both in an emulated core from the same registers and memory."""
+"""Equality of two loops, by emulating both from the same registers and memory."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ _APART = 0x10_0000
 _NO_AVX = "an instruction that the emulator does not know (it has no AVX)"
 _HALT = 0xF4
 _MOST_STEPS = 4000
-_PROBED = 26  # iterations of which a comparison's values are looked at
+_PROBED = 26  # iterations whose compared values are inspected
 _ENDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 24, 25)
 _RANDOM = 160
 _MOST_PAGES = 24
@@ -38,7 +38,7 @@ _STYLES = ("random", "few", "zeros", "pointers", "one", "mixed")
 
 @dataclass(frozen=True)
 class _Registers:
-    """An ISA's registers, by name and by Unicorn's numbers; bits are those of flags by kind."""
+    """Registers of an ISA by name and by Unicorn's numbers; bits are those of flags by kind."""
 
     names: tuple[str, ...]
     vectors: tuple[str, ...]
@@ -72,10 +72,10 @@ _M64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Proof:
-    """What runs of two loops said: equal, after so many of them, or the first difference.
+    """Result of comparing two loops: equal after so many runs, or the first difference.
 
-    missing says what of the code no run reached, unproven why an SMT solver did not show that the
-    loops are equal ("" where it did). One of the two has to: else they count as not proven.
+    missing names code that no run reached. unproven is the reason why an SMT solver did not show
+    equality, "" if it did. Without full coverage or a proof the loops count as not proven.
     """
 
     cases: int
@@ -85,11 +85,11 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Say whether the loops are equal, by a proof or as far as runs can say."""
+        """Return whether the loops are equal, by a proof or as far as runs can tell."""
         return not self.failure and not (self.missing and self.unproven)
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Describe it in words."""
         if self.failure:
             return f"not equal: {self.failure}"
         if not self.unproven:
@@ -104,7 +104,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Case:
-    """Contents of registers and memory to begin with; patches are bytes by address."""
+    """Initial contents of registers and memory; patches are bytes by address."""
 
     registers: Mapping[str, int]
     vectors: Sequence[int]
@@ -116,7 +116,7 @@ class Case:
 
 @dataclass(frozen=True)
 class _End:
-    """Where a run ended ("" where it goes on), with what there is to compare."""
+    """The exit of a run ("" where it continues), with the state to compare."""
 
     label: str
     registers: Mapping[str, int]
@@ -131,10 +131,10 @@ def compare(
 ) -> Proof:
     """Run a loop and its new code side by side, from each of its entries.
 
-    entries says where the new code has those within the loop, if not where the loop has them.
-    They have to leave at the same place, with the same memory and the same live registers and
-    flags, and the new one may access no byte that the old one does not. What runs reach of either
-    has to be all of it: every instruction, and both ways of every branch.
+    entries has the positions of these in the new code, if they differ. Both have to exit at the
+    same place, with the same memory and the same live registers and flags, and the new code may
+    access no byte that the loop does not. The runs have to reach every instruction of both, and
+    both directions of every branch.
     """
     if why := _unfit(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
         return Proof(0, missing=why)
@@ -149,7 +149,8 @@ def compare(
             if mine.error.startswith("an instruction"):
                 return Proof(count, missing=mine.error)
             continue
-        # Copies may need more steps or less: what goes on in one goes on in the first of the other.
+        # Copies may need more or fewer steps. If the loop exits, its new code may take four times
+        # the limit; if it does not, its new code must not exit within a quarter of the limit.
         its = other.run(case, 4 * _MOST_STEPS if mine.label else _MOST_STEPS // 4, new_at)
         count += 1
         why = _difference(bare, old, other, mine, its)
@@ -161,7 +162,7 @@ def compare(
 
 
 def _of_no_program(end: _End) -> bool:
-    """Say whether a loop accessed memory that no program has, of which the emulator has a part."""
+    """Return whether a loop accessed memory outside of a program's address space."""
     return any(at >= 1 << 47 for k in ("load", "store") for at, _ in _accesses(end.steps, k))
 
 
@@ -173,7 +174,7 @@ def _unfit(bare: Bare) -> str:
     for ins in iced.Decoder(64, bare.code):
         vector = any(iced.RegisterExt.is_vector_register(ins.op_register(n)) for n in range(3))
         if vector and ins.encoding != iced.EncodingKind.LEGACY:
-            return _NO_AVX  # Unicorn executes some, as the instruction of two operands
+            return _NO_AVX  # Unicorn executes some as the instruction of two operands
         for used in info.info(ins).used_registers():
             whole = iced.RegisterExt.full_register(used.register)
             if not (
@@ -207,7 +208,7 @@ def _missing(bare: Bare, old: "_Side", new: "_Side", ended: set[str]) -> str:
 
 
 def _difference(bare: Bare, old: "_Side", new: "_Side", mine: _End, its: _End) -> str:
-    """Return the first difference of two ends, in words; nothing where there is none."""
+    """Describe the first difference of two exits; empty without any."""
     if its.error:
         return its.error if mine.label else ""
     if mine.label != its.label:
@@ -249,7 +250,7 @@ def _bytes(steps: NDArray[np.void], kind: str) -> set[int]:
 
 
 class _Side:
-    """A loop's code in an emulated core; memory is there when it is touched."""
+    """A loop's code in an emulated core; memory appears when it is accessed."""
 
     def __init__(self, bare: Bare, text: bytes) -> None:
         self.start = _START + bare.offset
@@ -279,7 +280,7 @@ class _Side:
         self._ways: set[tuple[int, bool]] = set()
 
     def prepare(self, case: Case) -> None:
-        """Begin with a case."""
+        """Start from a case."""
         self._case = case
         if len(self._pages) > _MOST_PAGES:
             for page in self._pages:
@@ -294,7 +295,7 @@ class _Side:
         self._recorder.clear()
 
     def run(self, case: Case, most: int, at: int = 0) -> _End:
-        """Run from a byte of the code to where the loop is left, or for so many steps at most."""
+        """Run from a byte of the code until it leaves the loop, or for so many steps at most."""
         self.prepare(case)
         error = ""
         try:
@@ -326,15 +327,15 @@ class _Side:
         self._ways |= {(at, to == branches[at]) for at, to in pairs if at in branches}
 
     def unreached(self) -> str:
-        """Return the first instruction, or way of a branch, that no run reached."""
-        # Less iterations than a turn of the main loop does may never be two.
+        """Return the first instruction, or direction of a branch, that no run reached."""
+        # Fewer iterations than the main loop does at once may never be two.
         turned = any(
             i.conditional and (i.target or 0) <= i.at and (i.at, False) in self._ways
             for i in self.body
         )
         for ins in self.body:
             text = ins.text
-            if ins.target is not None:  # it names an address of the emulated core
+            if ins.target is not None:  # it contains an address of the emulated core
                 text = f"{text.split()[0]} at byte {ins.at - self.start}"
             if ins.at not in self._reached:
                 return text
@@ -346,13 +347,13 @@ class _Side:
         return ""
 
     def page(self, number: int) -> bytes:
-        """Return a page's bytes."""
+        """Return the bytes of a page."""
         if number in self._pages:
             return bytes(self._core.mem_read(number * PAGE, PAGE))
         return _content(self._case, number) if self._case else b""
 
     def read(self, address: int, size: int) -> int:
-        """Return what memory holds."""
+        """Return the contents of memory."""
         out = bytearray()
         for at in range(address, address + size):
             at &= _M64
@@ -364,7 +365,7 @@ class _Side:
         return int(self._core.reg_read(self.registers.numbers[name]))
 
     def iterations(self, case: Case) -> Iterator["_Instruction"]:
-        """Yield each instruction before it is executed, always on the path that turns."""
+        """Yield each instruction before it is executed, on the path of the loop."""
         self.prepare(case)
         n, turns = 0, 0
         while turns < _PROBED:
@@ -394,7 +395,7 @@ class _Side:
 
 
 def _content(case: Case, page: int) -> bytes:
-    """Return what a page holds at first."""
+    """Return the initial contents of a page."""
     made = _unpatched(case.seed, case.style, page)
     here = [one for one in case.patches if -8 < page * PAGE - one < PAGE + 8 or one // PAGE == page]
     if not here:
@@ -427,7 +428,7 @@ def _unpatched(seed: int, style: str, page: int) -> bytes:
 
 
 def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
-    """Yield cases: such as end the loop by each of its branches, after few and many iterations."""
+    """Yield cases that leave the loop by each of its branches, after few and many iterations."""
     bases = list(
         dict.fromkeys([side.registers.stack, *(b for i in side.body for b, _ in i.places)])
     )
@@ -453,7 +454,7 @@ def _drawn(
     draw: random.Random,
     number: int,
 ) -> Case:
-    """Return a case: buffers apart, or near one another, and numbers of all sizes."""
+    """Return a random case: buffers apart or close, and numbers of all sizes."""
     registers = {name: _number(draw) for name in of.names}
     near = draw.random() < 0.4
     common = _BUFFERS + draw.randrange(0x1000)
@@ -488,7 +489,7 @@ def _number(draw: random.Random) -> int:
 
 
 class _Operand(NamedTuple):
-    """A register, a constant, or memory: base, index, scale and constant of its address."""
+    """A register, a constant, or memory with base, index, scale and constant of its address."""
 
     register: str = ""
     constant: int = 0
@@ -496,7 +497,7 @@ class _Operand(NamedTuple):
 
 
 class _Instruction(NamedTuple):
-    """What cases need to know of an instruction.
+    """An instruction, as far as cases depend on it.
 
     places are base and index of what it accesses; load is the register that it loads, from where,
     and how many bytes. test is what its flags, or its branch, are about: two operands of size bytes
@@ -518,7 +519,7 @@ class _Instruction(NamedTuple):
 
 
 def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
-    """Return what sets the flags of each branch, or is a branch with a test of its own."""
+    """Return the instruction that sets the flags of each branch, or a branch with its own test."""
     out: dict[int, _Instruction] = {}
     setter: _Instruction | None = None
     for ins in (*body, *body):
@@ -631,7 +632,7 @@ def _arm64_operand(text: str) -> _Operand:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Both sides of a comparison in one iteration; places are where they were loaded from."""
+    """Both operands of a comparison in one iteration; places are where they were loaded from."""
 
     values: tuple[int, int]
     places: tuple["_Place | None", "_Place | None"]
@@ -648,10 +649,10 @@ class _Place:
 def _directed(
     side: _Side, case: Case, test: _Instruction, moving: Mapping[str, bool], draw: random.Random
 ) -> Iterator[Case]:
-    """Yield a case changed so that a comparison is of equals, or nearly, in some iteration.
+    """Yield a case changed so that a comparison is of nearly equal values in some iteration.
 
-    moving are the registers that the loop writes, with whether they address memory: such one stays
-    where it is if the other side can be changed.
+    moving are the registers that the loop writes, and whether they address memory: such a register
+    is kept if the other side can be changed.
     """
     bits = 8 * test.size
     mask = (1 << bits) - 1
@@ -677,7 +678,7 @@ def _directed(
                 other = registers[1 - mine]
                 free = at.places[1 - mine] is not None or (other and other not in moving)
                 if register is not None and not (moving.get(register) and free):
-                    # What an invariant holds, or where one that moves begins.
+                    # the value of an invariant, or the start of a moving register
                     old = case.registers[register]
                     value = wanted if register not in moving else (old + wanted - this) & mask
                     changed = {**case.registers, register: (old & ~mask | value) & _M64}
@@ -688,7 +689,7 @@ def _directed(
 
 
 def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Seen:
-    """Return what is about to be compared; of others than cmp what makes the result zero."""
+    """Return the values of a comparison; for other instructions, those that give zero."""
     mask = (1 << 8 * test.size) - 1
     values: list[int] = []
     places: list[_Place | None] = []

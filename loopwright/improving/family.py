@@ -1,4 +1,4 @@
-"""Candidates as variants of a kernel folder, which every other verb takes."""
+"""Candidates as variants of a kernel folder, which every other verb accepts."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ _NOT_PATCHED = "its text was made of assembled code: write it into the source by
 
 
 def with_origin(listing: Listing, variant: Variant) -> Listing:
-    """Return a listing that says above its function what it was made of, and how."""
+    """Return a listing with a comment above its function on its origin and transformations."""
     steps = "".join(f"\n *   {step}" for step in listing.steps)
     text = f"/*\n * Found by `loopwright improve {variant.id}`:{steps}\n */"
     at = next(
@@ -34,11 +34,11 @@ def with_origin(listing: Listing, variant: Variant) -> Listing:
 def write(
     out: Path, variant: Variant, paths: Mapping[str, Sequence[Candidate]], found: Mapping[str, str]
 ) -> list[Path]:
-    """Write a kernel folder with the family's variants and the candidates; return its new files.
+    """Write a kernel folder with the family's variants and the candidates; return the new files.
 
-    It is below out as it is below a folder of kernels: LOOPWRIGHT_KERNELS may name out. A path has
-    the candidates from the variant to the one that is written, found says how that was found. What
-    out has of the same kernel is replaced.
+    The folder lies below out as it does below a folder of kernels, so LOOPWRIGHT_KERNELS may name
+    out. paths has the candidates from the variant to each written one, found says how it was found.
+    An existing folder of the kernel in out is replaced.
     """
     kernel = kernels.load(variant.kernel)
     isa, family = kernel.id.split("/")
@@ -59,9 +59,9 @@ def write(
 
 
 def new_steps(path: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
-    """Yield the transformations that each candidate of a path has and the one before it has not.
+    """Yield the transformations that each candidate of a path adds to its predecessor's.
 
-    What reading did, such as inlining, belongs to the first transformation.
+    Steps of reading the source, such as inlining, belong to the first transformation.
     """
     for number, stage in enumerate(path):
         yield stage.listing.steps[len(path[number - 1].listing.steps) if number > 1 else 0 :]
@@ -95,7 +95,7 @@ def _row(
 
 
 def _subject(listing: Listing, symbol: str) -> str:
-    """Return the subject of a patch: the first transformation, if a line has room for it."""
+    """Return the subject of a patch: the first transformation, if it fits into the line."""
     where = f"{symbol}()"
     first = listing.steps[0] if listing.steps else ""
     said = f"{first[:1].upper()}{first[1:]} in {where}"
@@ -107,7 +107,7 @@ def _table(row: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML has it; its basic strings escape as those of JSON do."""
+    """Return a value in TOML, whose basic strings escape like those of JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_value(v)}" for key, v in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):

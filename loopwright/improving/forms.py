@@ -1,4 +1,4 @@
-"""Forms of an operation: with two operands, which destroy one, and with three."""
+"""Forms of an operation: destructive with two operands, and with three."""
 
 import re
 
@@ -15,13 +15,13 @@ _BMI1, _BMI2 = "bmi1", "bmi2"
 
 
 def _flags_die(listing: Listing, at: int) -> bool:
-    """Say whether nothing reads the flags that an instruction sets."""
+    """Return whether nothing reads the flags that an instruction sets."""
     effects = listing.effects[at]
     return effects is not None and not EVERY_FLAG & effects.writes & listing.live[at + 1]
 
 
 class ThreeOperands(Rewrite):
-    """An operation with three operands in the place of a copy and one that changes the copy."""
+    """Replace a copy and a destructive operation on it by one operation of three operands."""
 
     name = "copies within operations"
     condition = (
@@ -30,7 +30,7 @@ class ThreeOperands(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return nothing in the copy's place, and the operation on the original."""
+        """Return no instruction for the copy, and the operation on the original."""
         line = listing.lines[at]
         source, copy = line.operands if len(line.operands) == 2 else ("", "")
         size = size_of(copy)
@@ -79,7 +79,7 @@ class ThreeOperands(Rewrite):
 
 
 def _shifted(line: Line, source: str, target: str) -> str:
-    """Return the shift or rotation of BMI2 that one of two operands is, nothing of another."""
+    """Return the BMI2 form of a shift or rotation of two operands, empty for other operations."""
     size = size_of(target)
     count, shift = line.operands[0], _SHIFT.fullmatch(line.mnemonic)
     if shift and count == "%cl" and len(line.operands) == 2:
@@ -93,7 +93,7 @@ def _shifted(line: Line, source: str, target: str) -> str:
 
 
 class NewerForms(Rewrite):
-    """Shifts by a register as shlx and such; a complement and a conjunction as andn."""
+    """Use shlx and its relatives for shifts by a register, andn for a complement and an and."""
 
     name = "shifts and complements of BMI"
     condition = (

@@ -1,4 +1,4 @@
-"""Code as formulas of an SMT solver: what instructions do to registers, flags and memory."""
+"""Code as formulas of an SMT solver: effects of instructions on registers, flags and memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,8 @@ from loopwright.improving.listing import GENERAL
 
 BITS = ("CF", "PF", "ZF", "SF", "OF")
 VECTORS = tuple(f"zmm{n}" for n in range(16))
-_VEX_BITS, _LEGACY_BITS = 256, 128  # of a vector that are known; the latter if no VEX changes more
+# modelled bits of a vector; the latter if no VEX instruction changes more
+_VEX_BITS, _LEGACY_BITS = 256, 128
 NAMES = (*sorted(GENERAL["x86_64"]), *VECTORS, *BITS)
 _MOST_STEPS, _MOST_PATHS = 400, 64
 _FULL = {getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)}
@@ -33,14 +34,14 @@ _ARITHMETIC = frozenset({"ADD", "SUB", "CMP", "ADC", "SBB"})
 _LOGIC = frozenset({"AND", "OR", "XOR", "TEST"})
 _SHIFTS = frozenset({"SHL", "SAL", "SHR", "SAR"})
 _ROTATIONS = frozenset({"ROL", "ROR"})
-# Known as functions of what they read, besides those of vector registers.
+# Instructions that are functions of their operands, besides those of vector registers.
 _FUNCTIONS = frozenset(
     {"ADCX", "ADOX", "ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BSF", "BSR", "BSWAP", "BT", "BZHI",
      "CBW", "CDQ", "CDQE", "CLC", "CMC", "CQO", "CRC32", "CWDE", "DIV", "IDIV", "IMUL", "LZCNT",
      "MUL", "MULX", "PDEP", "PEXT", "POPCNT", "RCL", "RCR", "ROL", "ROR", "RORX", "SAL", "SAR",
      "SARX", "SHL", "SHLD", "SHLX", "SHR", "SHRD", "SHRX", "STC", "TZCNT", "XCHG"}
 )  # fmt: skip
-# Whose flags do not depend on those before.
+# Instructions whose flags do not depend on earlier flags.
 _NEW_FLAGS = frozenset(
     {"ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BZHI", "LZCNT", "POPCNT", "TZCNT"}
 )
@@ -58,14 +59,14 @@ def _whole(register: "iced.Register_") -> "iced.Register_":
 
 
 def vector_bits(codes: Iterable[iced.Instruction]) -> int:
-    """Return how many bits of vectors code may change: without VEX it keeps all above 128."""
+    """Return the number of vector bits that code may change: 128 without VEX."""
     vex = any(ins.encoding != iced.EncodingKind.LEGACY for ins in codes)
     return _VEX_BITS if vex else _LEGACY_BITS
 
 
 @dataclass(frozen=True)
 class State:
-    """Values by name, memory, and the accesses (kind, address, bytes) that led there.
+    """Values by name, memory, and the accesses (kind, address, bytes) so far.
 
     given are the conditions of the branches on the way.
     """
@@ -106,22 +107,22 @@ class Formulas(ABC, Generic[I]):
 
     @abstractmethod
     def width(self, name: str) -> int:
-        """Return how many bits of a register are known."""
+        """Return the number of bits of a register that are modelled."""
 
     @abstractmethod
     def flow(self, ins: I) -> tuple[Flow, int | None]:
-        """Return where control goes behind an instruction."""
+        """Return the flow of control behind an instruction."""
 
     @abstractmethod
     def condition(self, state: State, ins: I) -> Any:
-        """Return what a branch goes by."""
+        """Return the condition of a branch."""
 
     @abstractmethod
     def stepped(self, state: State, ins: I) -> State:
-        """Return the state behind an instruction."""
+        """Return the state after an instruction."""
 
     def fresh(self, tag: str) -> State:
-        """Return a state of which nothing is known; tag tells its symbols from those of others."""
+        """Return an unconstrained state; tag distinguishes its symbols from others."""
         z3 = self.z3
         values = {
             name: z3.Bool(f"{name}{tag}")
@@ -170,7 +171,7 @@ class Formulas(ABC, Generic[I]):
                 yield at, state
 
     def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
-        """Return a value of which is known that it depends on arguments alone."""
+        """Return an uninterpreted function of arguments."""
         shape = (key, sort.sexpr(), *(a.sort().sexpr() for a in arguments))
         if not arguments:
             return self.z3.Const(f"f{shape}", sort)
@@ -181,20 +182,20 @@ class Formulas(ABC, Generic[I]):
 
 
 class X86Formulas(Formulas[iced.Instruction]):
-    """Instructions of x86-64 by address, as formulas."""
+    """x86-64 instructions by address, as formulas."""
 
     bits, names = BITS, NAMES
 
     def width(self, name: str) -> int:
-        """Return how many bits of a register are known."""
+        """Return the number of bits of a register that are modelled."""
         return self.vector_bits if name in VECTORS else 64
 
     def flow(self, ins: iced.Instruction) -> tuple[Flow, int | None]:
-        """Return where control goes behind an instruction."""
+        """Return the flow of control behind an instruction."""
         return X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
 
     def condition(self, state: State, ins: iced.Instruction) -> Any:
-        """Return what a branch goes by."""
+        """Return the condition of a branch."""
         z3, name = self.z3, _CONDITIONS.get(ins.condition_code)
         if name is None:
             raise InputError(f"{ins} is not known")
@@ -228,7 +229,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return value, replace(state, accesses=(*state.accesses, ("load", at, size)))
 
     def _read(self, state: State, ins: iced.Instruction, n: int) -> tuple[Any, State]:
-        """Return an operand's value, as wide as it is."""
+        """Return an operand's value, in its width."""
         kind = ins.op_kind(n)
         if kind == iced.OpKind.REGISTER:
             return self._register(state, ins.op_register(n)), state
@@ -251,7 +252,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
 
     def _written(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
-        """Return the state with an operand written."""
+        """Return the state after a write of an operand."""
         z3 = self.z3
         if ins.op_kind(n) == iced.OpKind.MEMORY:
             at, size = self._address(state, ins), value.size() // 8
@@ -284,7 +285,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return replace(state, values={**state.values, **found})
 
     def stepped(self, state: State, ins: iced.Instruction) -> State:
-        """Return the state behind an instruction."""
+        """Return the state after an instruction."""
         z3, name = self.z3, _NAMED[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
             return state
@@ -340,7 +341,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             size = 8 * iced.MemorySizeExt.size(ins.memory_size)
         else:
             size = 128 if vector else 8 * iced.RegisterExt.size(ins.op0_register)
-            if vector and value.size() == 128:  # movq of one vector register to another
+            if vector and value.size() == 128:  # movq between vector registers
                 value = self.z3.Extract(63, 0, value)
         if value.size() > size:
             value = self.z3.Extract(size - 1, 0, value)
@@ -371,7 +372,7 @@ class X86Formulas(Formulas[iced.Instruction]):
                 wide = wide_a - wide_b - more
                 result = z3.Extract(size - 1, 0, wide)
                 over = ((a ^ b) & (a ^ result)) < 0
-            if name in ("SUB", "CMP"):  # as comparisons: the solver is quick with them
+            if name in ("SUB", "CMP"):  # as comparisons, with which the solver is quick
                 result = a - b
                 known = {"CF": z3.ULT(a, b), "OF": over}
             elif name == "ADD":
@@ -419,7 +420,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return self._flagged(self._written(state, ins, 0, result), result, **known)
 
     def _turned(self, state: State, ins: iced.Instruction, name: str) -> State:
-        """Return the state behind a shift by a register, a rotation, or one of BMI2."""
+        """Return the state after a shift by a register, a rotation, or one of BMI2."""
         z3, flagless = self.z3, name.endswith("X")
         a, state = self._read(state, ins, 1 if flagless else 0)
         n = ins.op_count - 1
@@ -453,7 +454,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return replace(state, values={**state.values, **flags})
 
     def _as_function(self, state: State, ins: iced.Instruction) -> State:
-        """Return the state behind an instruction that is a function of what it reads."""
+        """Return the state after an instruction as a function of its operands."""
         info = iced.InstructionInfoFactory().info(ins)
         stores = any(one.access in _WRITTEN for one in info.used_memory())
         vector = any(
@@ -466,7 +467,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
         written: list[str] = []
-        # Operands in their order, so that a load is what a register with its result is.
+        # Operands are in order, so that a load is equivalent to a register with its result.
         used: list[tuple[iced.Register_ | None, Any]] = []
         for n in range(ins.op_count):
             access = info.op_access(n)
@@ -492,7 +493,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             name = _FULL.get(_whole(register))
             if name is None:
                 raise InputError(f"{ins} uses registers that are not known")
-            # What is left of a register that is written in part belongs to what is read.
+            # The kept part of a partly written register belongs to the operands.
             parted = name in VECTORS and legacy
             parted = parted or iced.RegisterExt.size(register) < 4
             if access != iced.OpAccess.WRITE or parted:
@@ -513,7 +514,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             for n in range(ins.op_count)
             if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
         ]
-        # Which operands are the same register, and not which one it is, tells what is done.
+        # The function depends on which operands share a register, not on the register.
         high = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
         read = [n for n in range(len(named)) if info.op_access(n) != iced.OpAccess.WRITE]
         same = [next(m for m in read if named[m] == named[n]) for n in read]

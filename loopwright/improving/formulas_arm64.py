@@ -1,4 +1,4 @@
-"""Code of AArch64 as formulas of an SMT solver."""
+"""AArch64 code as formulas of an SMT solver."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,12 +29,12 @@ _CHOICES = ("csel", "csinc", "csinv", "csneg", "cset", "csetm", "cinc", "cinv", 
 _SINGLE = re.compile(r"(ld|st)u?r(s?)([bhw]?)$")
 _PAIR = re.compile(r"(ld|st)p$")
 _NOTHING = ("nop", "prfm", "prfum")
-# What is more than a function of the registers that it names.
+# Instructions that are more than a function of the registers they name.
 _UNKNOWN = re.compile(
     r"(bl?|br|blr|ret|mrs|msr|sysl?|dc|ic|at|tlbi|[id]sb|dmb|hint|wf[ei]t?|sevl?|yield|brk|hlt|udf"
     r"|svc|hvc|smc|eret|clrex|cfinv|rmif|setf\d+|csdb|esb|bti)$|b\.|ld|st|pac|aut|xpac|cas|swp|prf"
 )
-# Of those that write all of a vector register; others may leave a part of it as it was.
+# Those that write a whole vector register; others may keep a part of it.
 _WHOLE = frozenset(
     {"add", "sub", "mul", "and", "orr", "eor", "bic", "orn", "cmeq", "cmgt", "cmge", "cmhi",
      "cmhs", "cmtst", "fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmadd", "fmsub", "smax",
@@ -44,7 +44,7 @@ _WHOLE = frozenset(
      "trn1", "trn2", "uxtl", "sxtl", "ushll", "sshll", "xtn", "fcvt", "fcvtzs", "fcvtzu", "scvtf",
      "ucvtf", "tbl", "fcsel"}
 )  # fmt: skip
-_PARTS = ("bf", "movk")  # begin those that leave a part of a general-purpose register
+_PARTS = ("bf", "movk")  # prefixes of instructions that keep a part of a general-purpose register
 _READ_FLAGS = ("adc", "sbc", "ngc")
 _WRITE_FLAGS = ("ccm", "fcm", "fccm", "adcs", "sbcs", "ngcs")
 _SIZES = {"b": 8, "h": 16, "w": 32}
@@ -52,7 +52,7 @@ _SIZES = {"b": 8, "h": 16, "w": 32}
 
 @dataclass(frozen=True)
 class Arm64Instruction:
-    """An instruction of AArch64 at its address."""
+    """An AArch64 instruction at its address."""
 
     ip: int
     code: bytes
@@ -68,7 +68,7 @@ class Arm64Instruction:
 
     @cached_property
     def detail(self) -> capstone.CsInsn:
-        """Return its operands as capstone has them."""
+        """Return its operands from capstone."""
         disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
         disassembler.detail = True
         found: list[capstone.CsInsn] = list(disassembler.disasm(self.code, 0))
@@ -76,11 +76,11 @@ class Arm64Instruction:
 
     @cached_property
     def effects(self) -> Effects:
-        """Return what it reads and writes."""
+        """Return its effects."""
         return arm64_effects(self.code)
 
     def name(self, number: int) -> str:
-        """Return what capstone calls a register."""
+        """Return capstone's name of a register."""
         found = str(self.detail.reg_name(number))
         return {"fp": "x29", "lr": "x30"}.get(found, found)
 
@@ -90,26 +90,26 @@ class Arm64Instruction:
 
 
 def arm64_instructions(text: bytes, start: int) -> Iterator[Arm64Instruction]:
-    """Yield the instructions of code that begins at an address."""
+    """Yield the instructions of code at an address."""
     for ins in decode("arm64", text, start):
         yield Arm64Instruction(ins.address, ins.code, ins.mnemonic, ins.text, ins.flow, ins.target)
 
 
 class Arm64Formulas(Formulas[Arm64Instruction]):
-    """Instructions of AArch64 by address, as formulas."""
+    """AArch64 instructions by address, as formulas."""
 
     bits, names = FLAG_BITS, ARM64_NAMES
 
     def width(self, name: str) -> int:
-        """Return how many bits of a register are known."""
+        """Return the number of bits of a register that are modelled."""
         return 128 if name in _VECTORS else 64
 
     def flow(self, ins: Arm64Instruction) -> tuple[Flow, int | None]:
-        """Return where control goes behind an instruction."""
+        """Return the flow of control behind an instruction."""
         return ins.flow, ins.target
 
     def condition(self, state: State, ins: Arm64Instruction) -> Any:
-        """Return what a branch goes by."""
+        """Return the condition of a branch."""
         z3 = self.z3
         if ins.mnemonic in ("cbz", "cbnz"):
             value = self._value(state, ins, 0)
@@ -137,7 +137,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return 64 if ins.name(ins.detail.operands[n].reg) == "sp" else found or 64
 
     def _register(self, state: State, name: str) -> Any:
-        """Return a register's value, as wide as its name says."""
+        """Return a register's value, in the width of its name."""
         size = 64 if name == "sp" else 32 if name == "wsp" else _WIDTHS[name[0]]
         if name in ("xzr", "wzr"):
             return self.z3.BitVecVal(0, size)
@@ -145,7 +145,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return self.z3.Extract(size - 1, 0, state.values[whole])
 
     def _value(self, state: State, ins: Arm64Instruction, n: int, size: int = 0) -> Any:
-        """Return an operand's value, shifted or extended as it is written."""
+        """Return an operand's value, shifted or extended as written."""
         z3, one = self.z3, ins.detail.operands[n]
         size = size or self._size(ins)
         if one.type == arm.ARM64_OP_IMM:
@@ -179,7 +179,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return (z3.SignExt if kind > arm.ARM64_EXT_UXTX else z3.ZeroExt)(size - low, value)
 
     def _written(self, state: State, name: str, value: Any) -> State:
-        """Return the state with a register written; what is above a part becomes zero."""
+        """Return the state after a write of a register; bits above a part become zero."""
         if name in ("xzr", "wzr"):
             return state
         whole = "sp" if name == "wsp" else full("arm64", name)
@@ -192,7 +192,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return replace(state, values={**state.values, **found})
 
     def stepped(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state behind an instruction."""
+        """Return the state after an instruction."""
         name, operands = ins.mnemonic, ins.detail.operands
         if name in _NOTHING:
             return state
@@ -288,7 +288,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
 
     def _chosen(self, state: State, ins: Arm64Instruction) -> State:
         z3, name, size = self.z3, ins.mnemonic, self._size(ins)
-        # The names with one source are of the instructions with two, under the opposite condition.
+        # Aliases with one source are the instructions with two, under the opposite condition.
         short = name not in ("csel", "csinc", "csinv", "csneg")
         holds = self._holds(state, ins)
         if name in ("cset", "csetm"):
@@ -302,7 +302,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return self._written(state, ins.name(ins.detail.operands[0].reg), result)
 
     def _accessed(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state behind loads or stores of one register, or two, with their base."""
+        """Return the state after loads or stores of one or two registers, with their base."""
         z3, operands = self.z3, ins.detail.operands
         single = _SINGLE.match(ins.mnemonic)
         place = next((one for one in operands if one.type == arm.ARM64_OP_MEM), None)
@@ -340,9 +340,9 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return self._written(state, base, after) if moved else state
 
     def _as_function(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state behind an instruction that is a function of the registers it names.
+        """Return the state after an instruction as a function of the registers it names.
 
-        What its result held before counts as read where a part may stay.
+        The old value of its result counts as an operand where a part may be kept.
         """
         effects, operands = ins.effects, ins.detail.operands
         if MEMORY in effects.reads | effects.writes or _UNKNOWN.match(ins.mnemonic):
@@ -373,7 +373,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
 
 
 def _keeps(ins: Arm64Instruction) -> bool:
-    """Say whether an instruction may leave a part of its first register as it was."""
+    """Return whether an instruction may keep a part of its first register."""
     operands = ins.detail.operands
     first = operands[0]
     if first.type == arm.ARM64_OP_REG and ins.name(first.reg)[0] in "wx":

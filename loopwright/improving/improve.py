@@ -1,4 +1,4 @@
-"""The verb improve: better code for a variant's contract, searched, proven and measured."""
+"""Verb improve: better code for a variant's contract, searched, proven and measured."""
 
 import math
 import tempfile
@@ -54,13 +54,13 @@ Progress = Callable[[int, int | None, str], None]
 
 @dataclass
 class Found:
-    """What a search came to: rows, the files written, and what is to be said in words.
+    """Result of a search: rows, the files written, and a summary in words.
 
-    rows have, for each candidate that is shown and each core, a row for the variant it started from
-    (step 0) and one for each transformation: cycles of a call, mean and worst over code offsets,
-    gain over the step before, and bytes of code. status is "baseline", "proven" (a candidate's last
-    step, which the contract checker passed), "measured" (and this machine shows the gain), or
-    "withdrawn" (this machine does not).
+    rows have, for each shown candidate and each core, a row for the original variant (step 0) and
+    one for each transformation: cycles of a call, mean and worst over code offsets, gain over the
+    previous step, and bytes of code. status is "baseline", "proven" (a candidate's last step, which
+    passed the contract checker), "measured" (and this machine confirms the gain), or "withdrawn"
+    (this machine does not).
     """
 
     rows: Rows
@@ -84,11 +84,10 @@ def improve(
 ) -> "pd.DataFrame":
     """Search better code for KERNEL/VARIANT; a row a step of each candidate on each core.
 
-    microarch names the cores (the targets where left out), sizes a histogram. out is a folder for
-    the candidates as variants of their kernel. tried is the most candidates that are simulated.
-    Without measured nothing is timed here. state is a folder for what is simulated: a search that
-    was interrupted goes on from there, and finds what it would have found. attrs["said"] has what
-    was found in words.
+    microarch names the cores (default: the targets), sizes a histogram. out is a folder for the
+    candidates as variants of their kernel. tried is the limit of simulated candidates. With
+    measured off nothing is timed. state is a folder for simulated costs, from which an interrupted
+    search resumes with the same result. attrs["said"] has a summary in words.
     """
     found = answer(
         spec,
@@ -117,7 +116,7 @@ def answer(
     progress: Progress | None = None,
     state: Path | None = None,
 ) -> Found:
-    """Answer improve; see there."""
+    """Answer improve; see `improve`."""
     variant = _variant(spec)
     kernel = kernels.load(variant.kernel)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
@@ -129,7 +128,7 @@ def answer(
             Path(scratch),
         )
         if out is not None:
-            files.made_folder(out)  # refused now, not behind a search
+            files.made_folder(out)  # refuse now, not after a search
         base = _base(question, read(variant))
         hand = question.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
@@ -143,13 +142,13 @@ def answer(
 
 
 def _base(question: Question, start: Listing) -> Candidate:
-    """Return the variant as it is, with the listing that the search begins from."""
+    """Return the unchanged variant, with the listing that the search begins from."""
     [found] = question.of_variants([question.variant]).values()
     return replace(costs.usable(question, found), listing=start)
 
 
 def _variant(spec: str) -> Variant:
-    """Return the variant that is meant: of a kernel with one routine, its baseline."""
+    """Return the variant to improve; of a kernel with one routine, its baseline."""
     kernel, variants = kernels.select(spec)
     if len(variants) == 1:
         return variants[0]
@@ -162,7 +161,7 @@ def _variant(spec: str) -> Variant:
 
 
 def read(variant: Variant) -> Listing:
-    """Return a variant's listing: of its text where that is plain assembly, else of its code."""
+    """Return a variant's listing: from its text if that is plain assembly, else from its code."""
     contract = kernels.contract_of(variant)
     isa = kernels.load(variant.kernel).isa
     if variant.source.suffix == ".S" and isa == "x86_64":
@@ -179,7 +178,7 @@ def _told(
     measured: bool,
     progress: Progress | None,
 ) -> Found:
-    """Prove, measure and write the best candidates, and say what they are."""
+    """Prove, measure and write the best candidates, and describe them."""
     proven, refused = _proven(found, progress)
     name = question.variant.name
     labels = [f"{name}_improved{n if n > 1 else ''}" for n in range(1, len(proven) + 1)]
@@ -228,9 +227,9 @@ _MOST_REFUSED = 6
 def _proven(
     found: Search[Candidate], progress: Progress | None
 ) -> tuple[list[Candidate], list[str]]:
-    """Return the best candidates that honour the contract, and what others broke.
+    """Return the best candidates that honour the contract, and what others violated.
 
-    Where one is refused, the next best takes its place.
+    The next best candidate replaces a refused one.
     """
     proven: list[Candidate] = []
     refused: dict[str, str] = {}
@@ -256,7 +255,7 @@ def _proven(
 def _rows(
     question: Question, found: Search[Candidate], label: str, one: Candidate, status: str, note: str
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the rows of one candidate: a row a step and core."""
+    """Return the rows of one candidate, one per step and core."""
     out = []
     path = found.path(one)
     for n, (stage, new) in enumerate(zip(path, family.new_steps(path), strict=True)):
@@ -283,7 +282,7 @@ def _rows(
 
 
 def _slower(found: Search[Candidate], label: str, one: Candidate) -> Sequence[str]:
-    """Say at which sizes a candidate is slower than the variant that it started from."""
+    """List the sizes at which a candidate is slower than the original variant."""
     out = []
     for core, cost in one.costs.items():
         before = found.base.costs[core].sizes
@@ -304,9 +303,10 @@ def _hand_written(
     hand: Mapping[str, Candidate | InputError],
     proven: Sequence[Candidate],
 ) -> Sequence[str]:
-    """Say for each core what the family's best hand-written variant costs beside the candidates.
+    """Compare the family's best hand-written variant with the candidates on each core.
 
-    One that needs a feature switched off is named apart: it does not do the same everywhere.
+    A variant that needs a feature switched off is named apart, as it does not do the same
+    everywhere.
     """
     known = {name: one for name, one in hand.items() if isinstance(one, Candidate)}
     alike = _alike(question, hand)
@@ -345,7 +345,7 @@ def _alike(
 
 
 def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, float]:
-    """Return the name and the cycles of the fastest of some candidates on a core."""
+    """Return the name and the cycles of the fastest candidate on a core."""
     costs = {name: one.costs[core.id].mean for name, one in known.items()}
     name = min(costs, key=lambda one: costs[one])
     return name, costs[name]
@@ -354,7 +354,7 @@ def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, floa
 def _beaten(
     question: Question, base: Candidate, hand: Mapping[str, Candidate], proven: Sequence[Candidate]
 ) -> str:
-    """Say on which cores a candidate is as much faster than all that is written by hand."""
+    """List the cores on which a candidate is as much faster than all hand-written code."""
     best: list[str] = []
     for one in proven:
         faster = [
@@ -368,7 +368,7 @@ def _beaten(
 
 
 def _bounds(question: Question, one: Candidate) -> Iterator[str]:
-    """Say for each core how far the main loop is from what bounds it."""
+    """Describe the distance of the main loop from its lower bound on each core."""
     for core in question.cores:
         loop = main_loop(one.variant, core, question.settings)
         if loop.cycles:
@@ -385,15 +385,15 @@ def _bounds(question: Question, one: Candidate) -> Iterator[str]:
 
 
 def within(cycles: float, least: float) -> str:
-    """Say how far cycles are from the least that they may be."""
+    """Describe the distance of cycles from their lower bound."""
     return f"within {max(0, math.ceil(100 * (cycles / least - 1) - 0.5))} %"
 
 
 class MainLoop(NamedTuple):
-    """Cycles an iteration of a main loop, and the least that they may be; None where not known.
+    """Cycles an iteration of a main loop, and its lower bounds; None where unknown.
 
-    of_accesses is what as many loads and stores take on the core's ports, of_instructions the
-    largest of ports, dispatch and dependencies of the loop's own instructions.
+    of_accesses is the bound by the core's load and store ports, of_instructions the largest of the
+    bounds by ports, dispatch and dependencies of the loop's instructions.
     """
 
     cycles: float | None = None
@@ -415,7 +415,7 @@ def main_loop(variant: Variant, core: Microarch, settings: Mapping[str, str]) ->
 
 
 def _how(question: Question, found: Search[Candidate], one: Candidate) -> str:
-    """Say how a candidate was found, with its predicted gain on each core."""
+    """Describe how a candidate was found, with its predicted gain on each core."""
     gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in found.gains(one).items())
     return (
         f"loopwright improve {question.variant.id}: {'; '.join(one.listing.steps)}. "
@@ -430,7 +430,7 @@ def _measure(
     notes: dict[str, str],
     progress: Progress | None,
 ) -> None:
-    """Measure candidates in turns with the variant they started from, where this machine can."""
+    """Measure candidates in turns with the original variant, where this machine can."""
     variant = question.variant
     isa = kernels.load(variant.kernel).isa
     if not toolchain.find(isa).native or hosts.lacks(isa, variant.needs):
@@ -468,7 +468,7 @@ def _measure(
             notes[label] = f"measured {figure}"
 
 
-# How reasons begin that lie in what else the machine does, not in the code.
+# beginnings of reasons that lie in other load of the machine, not in the code
 _BY_OTHERS = (
     "disturbed",
     "of no one speed",
@@ -480,7 +480,7 @@ _BY_OTHERS = (
 
 
 def unmeasured(reason: str) -> str:
-    """Return a sentence for a candidate without a measurement: the cause, and the fix if known."""
+    """Return a sentence on a candidate without a measurement: the cause, and the fix if known."""
     if reason.startswith("self-test failed"):
         return (
             f"not measured: other work disturbs this machine's clock ({reason}); end it, wait "

@@ -1,4 +1,4 @@
-"""What a search has simulated so far, kept in a file, so that one that was interrupted goes on."""
+"""Journal of a search: the costs simulated so far, in a file, so that the search can be resumed."""
 
 import hashlib
 import json
@@ -16,13 +16,13 @@ _TABLES = ("core.toml", "instructions.csv")
 
 
 class Journal:
-    """Costs by text, or why there are none; a search that finds its own there simulates less.
+    """Costs by text, or the reasons for refusals; a resumed search simulates only the rest.
 
-    about is all that costs follow from besides the text.
+    about identifies everything besides the text that costs depend on.
     """
 
     def __init__(self, path: Path, about: str) -> None:
-        """Read what is there; InputError for a file that is of another search, or of none."""
+        """Read the file; InputError if it belongs to another search, or to none."""
         self._path = path
         self._known: dict[str, Mapping[str, Cost] | InputError] = {}
         lines: Sequence[str] = ()
@@ -44,12 +44,12 @@ class Journal:
             )
 
     def known(self, texts: Iterable[str]) -> dict[str, Mapping[str, Cost] | InputError]:
-        """Return what is known of some texts."""
+        """Return the known costs of these texts."""
         keys = {text: _digest(text) for text in texts}
         return {text: self._known[key] for text, key in keys.items() if key in self._known}
 
     def add(self, found: Mapping[str, Mapping[str, Cost] | InputError]) -> None:
-        """Write what is new of some texts behind what is there."""
+        """Append new costs to the file."""
         rows = []
         for text, one in found.items():
             key = _digest(text)
@@ -82,7 +82,7 @@ def _digest(text: str) -> str:
 
 
 def digest_of(cores: Iterable[Microarch], parameters: Mapping[str, str], *more: object) -> str:
-    """Return a digest of what costs follow from: the simulator, tables of cores, and more."""
+    """Return a digest of what costs depend on: the simulator, the cores' tables, and more."""
     digest = hashlib.sha256(binding.file().read_bytes())
     for core in cores:
         for name in _TABLES:

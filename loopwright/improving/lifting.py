@@ -1,4 +1,4 @@
-"""Listings of assembled code, for sources whose text is not what is executed."""
+"""Listings of assembled code, for sources whose text differs from what is executed."""
 
 import re
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ INLINED = "calls inlined"
 
 
 def lift(assembled: Code, contract: Contract) -> Listing:
-    """Return a listing of assembled code; its labels are made up.
+    """Return a listing of assembled code, with generated labels.
 
     Calls of routines in the same text are inlined, which is a step of the listing. InputError for
-    code that goes on elsewhere, or whose callees use the stack.
+    code that continues elsewhere, or whose callees use the stack.
     """
     routine = _Routine(assembled, contract)
     body = list(routine.main())
@@ -36,7 +36,7 @@ def lift(assembled: Code, contract: Contract) -> Listing:
 
 @dataclass(frozen=True)
 class _Site:
-    """A call that is inlined: its number, 0 for the routine itself, and the label behind it."""
+    """An inlined call: its number, 0 for the routine itself, and the label behind it."""
 
     number: int
     behind: str = ""
@@ -46,7 +46,7 @@ class _Site:
 
 
 class _Routine:
-    """The statements of a routine as they are made: those apart stand behind its own."""
+    """The statements of a routine in the making; those out of the way follow its own."""
 
     def __init__(self, assembled: Code, contract: Contract) -> None:
         self._code, self._contract = assembled, contract
@@ -96,7 +96,7 @@ class _Routine:
             )
 
     def _inlined(self, call: Instruction) -> Iterator[Line]:
-        """Yield a callee's instructions from its start to its return; the others stand apart."""
+        """Yield a callee's instructions from its start to its return; others go out of the way."""
         self.sites += 1
         site = _Site(self.sites, f".Lbehind_call{self.sites}")
         callee = self._callee(call)
@@ -143,7 +143,7 @@ _MACROS = {"x86_64": "_ASM_EXTABLE_UA", "arm64": "_asm_extable_uaccess"}
 
 
 def _padding(assembled: Code) -> dict[int, int]:
-    """Return the nops that align what follows them: the power of two for the first of a run."""
+    """Return the nops that align the next instruction: the alignment for the first of a run."""
     out: dict[int, int] = {}
     run: list[Instruction] = []
     for one in assembled.instructions:
@@ -161,7 +161,7 @@ def _padding(assembled: Code) -> dict[int, int]:
 
 
 def _dialect(text: str, mnemonic: str) -> str:
-    """Return an instruction as the kernel writes it."""
+    """Return an instruction in the kernel's spelling."""
     if mnemonic in ("stac", "clac"):
         return f'ALTERNATIVE "", "{mnemonic}", X86_FEATURE_SMAP'
     if mnemonic in ("ret", "retq"):

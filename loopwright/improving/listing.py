@@ -1,4 +1,4 @@
-"""Assembly text of a routine as statements that transformations edit, with its dataflow."""
+"""Assembly text of a routine as statements for transformations, with its dataflow."""
 
 import re
 import subprocess
@@ -18,13 +18,13 @@ from loopwright.code.instructions import WRITES, X86_FLOW, Flow
 from loopwright.errors import InputError
 from loopwright.kernels import Contract
 
-CARRY = "carry"  # the carry flag of x86-64, which some instructions leave alone
-FLAGS = "flags"  # all others, and all of AArch64
+CARRY = "carry"  # the carry flag of x86-64, which some instructions keep
+FLAGS = "flags"  # all other flags, and all of AArch64
 MEMORY = "memory"
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+):\s*")
 _ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*([\w.$]+)\s*\)?$")
 _NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
-MADE = ".Lnumber_"  # begins the names of numeric labels while they are edited
+MADE = ".Lnumber_"  # prefix of the names of numeric labels while they are edited
 _SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
 _LONGER = re.compile(r"^(\{\w+\}|ds) ")
 _MEMORY_OPERAND = re.compile(
@@ -38,8 +38,8 @@ class Line:
     """One statement of a listing.
 
     kind is "code" (text is an instruction), "label" (text is its name), "entry" (of the exception
-    table: text is the label of the access, target that of its fixup, macro what writes it) or
-    "text" (directives and comments, as they stand). note is a comment that stands before it.
+    table: text is the label of the access, target that of its fixup, macro its macro) or "text"
+    (directives and comments, unchanged). note is a comment before it.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Line:
 
     @property
     def mnemonic(self) -> str:
-        """Return the first word of an instruction, but for what makes its encoding longer."""
+        """Return the mnemonic, without prefixes that lengthen the encoding."""
         return _LONGER.sub("", self.text).split(None, 1)[0]
 
     @property
@@ -78,7 +78,7 @@ class Address(NamedTuple):
 
 
 def address(operand: str) -> Address | None:
-    """Return a memory operand's parts, None of any other operand."""
+    """Return the parts of a memory operand, None for other operands."""
     found = _MEMORY_OPERAND.match(operand.replace(" ", ""))
     if not found:
         return None
@@ -98,11 +98,11 @@ def label(name: str, note: str = "") -> Line:
 
 @dataclass(frozen=True)
 class Effects:
-    """What an instruction reads, writes and does to control flow; registers by their full names.
+    """Effects of an instruction: reads, writes and control flow; registers by their full names.
 
-    CARRY, FLAGS and MEMORY stand among the registers. Of x86-64, parts has the bytes of each
-    register that are read, from its lowest on; kept are registers of which a part stays as it was;
-    loads is the bytes that are loaded, size those of the instruction itself.
+    CARRY, FLAGS and MEMORY count as registers. For x86-64, parts has the number of lowest bytes
+    read of each register; kept are registers of which a part is kept; loads is the number of bytes
+    loaded, size that of the encoding.
     """
 
     reads: frozenset[str]
@@ -117,15 +117,14 @@ class Effects:
 
 @dataclass(frozen=True)
 class Listing:
-    """A routine's source, or that of a bare loop: its statements, what holds at its ends, its ISA.
+    """Statements of a routine or a bare loop, with the facts that hold at its ends, and its ISA.
 
-    contract is a routine's. A loop without one has leaving: by each label outside of it that it
-    goes on at, what is live there. scratch are registers that hold nothing there and may be used.
-    entered are the labels in it that code outside of it goes to, beside its start. features are
-    what all cores asked for have, which new instructions may need. offset is its code offset.
-    steps names the transformations that made it of the source that was read. head is the label of
-    its main loop where transformations made it of another one, and turns how many iterations of
-    the loop that was read one iteration of it does.
+    A routine has a contract. A loop without one has leaving, the live registers by each outside
+    label where it continues. scratch are dead registers that may be used. entered are the labels,
+    besides its start, that outside code jumps to. features are those of all target cores, which new
+    instructions may use. offset is its code offset. steps names the transformations since the
+    source was read. head is the label of its main loop if transformations made that loop, and turns
+    the number of original iterations that one iteration of it does.
     """
 
     lines: tuple[Line, ...]
@@ -142,12 +141,12 @@ class Listing:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """Return where each label stands."""
+        """Return the position of each label."""
         return {one.text: n for n, one in enumerate(self.lines) if one.kind == "label"}
 
     @cached_property
     def fixups(self) -> Mapping[str, Line]:
-        """Return the exception table: the entry of each label that names an access."""
+        """Return the exception table: the entry of each access label."""
         return {one.text: one for one in self.lines if one.kind == "entry"}
 
     @cached_property
@@ -170,7 +169,7 @@ class Listing:
 
     @cached_property
     def jumped_to(self) -> frozenset[str]:
-        """Return the labels that control comes to otherwise than from the line above."""
+        """Return the labels that control reaches other than from the line above."""
         named = set(self.fixups_targets()) | self.entered
         for one in self.lines:
             if one.kind == "code":
@@ -178,11 +177,11 @@ class Listing:
         return frozenset(named)
 
     def fixups_targets(self) -> list[str]:
-        """Return the labels where faults go on."""
+        """Return the labels where execution continues after faults."""
         return [one.target for one in self.lines if one.kind == "entry"]
 
     def successors(self, at: int) -> list[int]:
-        """Return the statements that may follow one, faults among the ways."""
+        """Return the statements that may follow one, those after faults included."""
         one, effects = self.lines[at], self.effects[at]
         if one.kind != "code" or effects is None:
             return [at + 1] if at + 1 < len(self.lines) else []
@@ -196,7 +195,7 @@ class Listing:
 
     @cached_property
     def live(self) -> Sequence[frozenset[str]]:
-        """Return what is live before each statement: registers, CARRY and FLAGS."""
+        """Return the live registers before each statement, CARRY and FLAGS among them."""
         count = len(self.lines)
         found: list[frozenset[str]] = [frozenset()] * count
         after = [self.successors(n) for n in range(count)]
@@ -215,7 +214,7 @@ class Listing:
         return found
 
     def outside(self, at: int) -> frozenset[str]:
-        """Return what is live where an instruction leaves the listing, beside what it reads."""
+        """Return the registers live where an instruction leaves the listing, without its reads."""
         effects = self.effects[at]
         if self.contract and effects and effects.flow in (Flow.RETURN, Flow.INDIRECT):
             return live_at_return(self.isa, self.contract)
@@ -225,11 +224,11 @@ class Listing:
         return frozenset().union(*(self.leaving[word] for word in words if word in self.leaving))
 
     def with_lines(self, lines: Iterable[Line], step: str) -> "Listing":
-        """Return the listing with other statements, made by one more step."""
+        """Return the listing with other statements, as one more step."""
         return replace(self, lines=tuple(lines), steps=(*self.steps, step))
 
     def fresh(self, stem: str) -> str:
-        """Return a label that the listing does not have: .Lstem, or .Lstem_2 and so on."""
+        """Return a label that the listing does not have: .Lstem, .Lstem_2 and so on."""
         name, n = f".L{stem}", 1
         while name in self.position:
             n += 1
@@ -237,7 +236,7 @@ class Listing:
         return name
 
     def render(self) -> str:
-        """Return the source text; numeric labels count on from 1 in the order of the text."""
+        """Return the source text, with numeric labels counted from 1 in the order of the text."""
         numbers: dict[str, int] = {}
         for one in self.lines:
             if one.kind == "label" and one.text.startswith(MADE):
@@ -283,7 +282,7 @@ class Listing:
 
 
 def live_at_return(isa: str, contract: Contract) -> frozenset[str]:
-    """Return the registers that a caller may look at behind a call."""
+    """Return the registers that a caller may read after a call."""
     free = {full(isa, name) for name in contract.may_change}
     free |= {full(isa, name) for name in contract.inputs.values()}
     kept = {full(isa, name) for name in contract.returns.values()}
@@ -300,7 +299,7 @@ GENERAL = {
 
 
 def full(isa: str, name: str) -> str:
-    """Return the whole register that a name is of or is a part of: eax is of rax, w3 of x3."""
+    """Return the whole register of a register name: rax for eax, x3 for w3."""
     name = name.lstrip("%")
     if isa == "arm64":
         found = re.fullmatch(r"(?:([wx])|[bhsdqvz])(\d+)", name)
@@ -309,7 +308,7 @@ def full(isa: str, name: str) -> str:
     return _REGISTERS[iced.RegisterExt.full_register(number)] if number else name
 
 
-_BYTES = re.compile(r"(r\d+)l")  # as iced names r8b and such
+_BYTES = re.compile(r"(r\d+)l")  # spelling of r8b and such in iced
 _REGISTERS = {
     value: _BYTES.sub(r"\1b", name.lower())
     for name, value in vars(iced.Register).items()
@@ -329,12 +328,12 @@ LETTERS = {1: "b", 2: "w", 4: "l", 8: "q"}
 
 
 def size_of(register: str) -> int:
-    """Return the bytes of a register of x86-64, 0 of what is none."""
+    """Return the bytes of a register of x86-64, 0 for other operands."""
     return _SIZES.get(register.removeprefix("%"), 0) if register.startswith("%") else 0
 
 
 def part(whole: str, size: int) -> str:
-    """Return the operand that is the lowest bytes of a whole register of x86-64."""
+    """Return the operand of the lowest bytes of a whole register of x86-64."""
     return f"%{_PARTS[whole, size]}"
 
 
@@ -369,7 +368,7 @@ def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
 
 
 def _separated(lines: Sequence[Line]) -> list[Line]:
-    """Return lines in which each entry of the exception table has a label that is its alone."""
+    """Return lines in which each exception-table entry has a label of its own."""
     wanted: dict[str, list[str]] = {}
     out: list[Line] = []
     for n, one in enumerate(lines):
@@ -397,7 +396,7 @@ def _separated(lines: Sequence[Line]) -> list[Line]:
 
 
 def _named(lines: Sequence[Line]) -> list[Line]:
-    """Return lines with a name for each numeric label, and of each reference to one."""
+    """Return lines with a name for each numeric label and each reference to one."""
     places: dict[str, list[int]] = {}
     for n, one in enumerate(lines):
         if one.kind == "label" and one.text.isdecimal():
@@ -467,7 +466,7 @@ def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
 
 
 def _plain(text: str) -> str:
-    """Return an instruction that assembles alone: without targets, or an ALTERNATIVE's old one."""
+    """Return an instruction that assembles alone: no targets, and an ALTERNATIVE's old one."""
     if site := _SITE.match(text):
         text = site[1] or "nop"
     text = {"RET": "ret", "ret": "ret"}.get(text, text)
@@ -476,7 +475,7 @@ def _plain(text: str) -> str:
 
 
 def _site_effects(text: str, found: Effects) -> Effects:
-    """Return the effects of an ALTERNATIVE: either instruction may be there."""
+    """Return the effects of an ALTERNATIVE, of which either instruction may be present."""
     site = _SITE.match(text)
     if not site:
         return found
@@ -491,7 +490,7 @@ _CARRY = iced.RflagsBits.CF
 _COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
 
 
-# What keeps accesses before it from those behind it, and the clock, which is read between some.
+# Barriers of memory accesses, and reads of the clock, which accesses must not cross.
 _ORDERING = frozenset(
     getattr(iced.Mnemonic, name)
     for name in ("LFENCE", "MFENCE", "SFENCE", "PAUSE", "RDTSC", "RDTSCP", "CPUID")
@@ -511,7 +510,7 @@ _UPDATES = (iced.OpAccess.READ_WRITE, iced.OpAccess.READ_COND_WRITE)
 
 
 def x86_effects(piece: bytes) -> Effects:
-    """Return the effects of one instruction of x86-64 by its bytes."""
+    """Return the effects of one x86-64 instruction by its bytes."""
     ins = next(iter(iced.Decoder(64, piece)))
     info = iced.InstructionInfoFactory().info(ins)
     reads, writes, kept = set(), set(), set()
@@ -552,7 +551,7 @@ def x86_effects(piece: bytes) -> Effects:
         writes.add(CARRY)
     if ins.rflags_modified & ~_CARRY:
         writes.add(FLAGS)
-        if ins.rflags_modified & _COMPARED != _COMPARED:  # adox: the others stay
+        if ins.rflags_modified & _COMPARED != _COMPARED:  # adox keeps the others
             reads.add(FLAGS)
     return Effects(
         frozenset(reads),
@@ -570,7 +569,7 @@ _COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
 
 
 def arm64_effects(piece: bytes) -> Effects:
-    """Return the effects of one instruction of AArch64 by its bytes."""
+    """Return the effects of one AArch64 instruction by its bytes."""
     import capstone
 
     from loopwright.code.instructions import decode
@@ -585,7 +584,7 @@ def arm64_effects(piece: bytes) -> Effects:
         for group in (read, written)
     ]
     reads, writes = ({FLAGS if n == "nzcv" else n for n in group} for group in names)
-    if one.mnemonic in _COMPARING:  # capstone calls what they compare written
+    if one.mnemonic in _COMPARING:  # capstone reports compared operands as written
         reads, writes = reads | writes - {FLAGS}, {FLAGS}
     if one.read_bytes:
         reads.add(MEMORY)

@@ -1,4 +1,4 @@
-"""The verb improve of bare loops: of a text, an object or a program, without a contract."""
+"""Verb improve for bare loops of a text, an object or a program, without a contract."""
 
 import difflib
 import hashlib
@@ -44,20 +44,19 @@ COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty",
 _TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
 _MOST_LOOPS = 40
 _SHOWN_GAIN = 0.1
-_NOTHING = 0.01  # a measured gain below it is none
-_SLOWER = 0.02  # a measured loss above it is one
+_NOTHING = 0.01  # measured gains below it do not count
+_SLOWER = 0.02  # a measured loss above it counts
 
 Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True)
 class LoopsQuestion:
-    """The loops to improve, of one of asm (text) and obj (FILE[:SYMBOL]), and how.
+    """The loops to improve, from one of asm (text) and obj (FILE[:SYMBOL]), and the settings.
 
-    microarch names cores, the targets of the code's ISA where left out. free are registers, or
-    "flags", that nothing behind the loops reads. out is a folder for what is found. Without
-    measured nothing is timed. shown is the most candidates of a loop. state is a folder for what a
-    search has simulated.
+    microarch names cores (default: the targets of the code's ISA). free are registers, or "flags",
+    that are dead behind the loops. out is a folder for the results. With measured off nothing is
+    timed. shown is the limit of candidates of a loop. state is a folder for simulated costs.
     """
 
     asm: str | None = None
@@ -75,10 +74,10 @@ class LoopsQuestion:
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """A listing's code.
+    """The code of a listing.
 
-    main is the code of its main loop, which begins at the code offset. entries says where the code
-    has the labels of the loop that code outside enters it at.
+    main is the code of its main loop, which begins at the code offset. entries has the positions in
+    the code of the labels at which outside code enters the loop.
     """
 
     listing: Listing
@@ -90,7 +89,7 @@ class _Made:
 
 @dataclass(frozen=True, eq=False)
 class LoopCandidate(_Made):
-    """A loop's new code, and its cycles by core for an iteration of the loop that was given."""
+    """A loop's new code, and its cycles by core for an iteration of the given loop."""
 
     costs: Mapping[str, Cost]
 
@@ -101,15 +100,15 @@ class LoopCandidate(_Made):
 
     @property
     def digest(self) -> str:
-        """Return what tells its code from that of others."""
+        """Return a digest of its code."""
         return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
 
 
 def shown_gain(core: str) -> float:
-    """Return the least gain that is shown of a core: more than the simulator is off by there.
+    """Return the least gain that exceeds the simulator's error on a core.
 
-    Both figures that a gain is of may be off by the mean error of the core's loops, to either side.
-    Where none were measured it is UNVALIDATED_PERCENT.
+    Both figures of a gain may have the mean error of the core's loops, in either direction. Without
+    measurements it is UNVALIDATED_PERCENT.
     """
     error = model_accuracy.off_by(models.SIMULATOR, core, model_accuracy.records())
     percent = model_accuracy.UNVALIDATED_PERCENT if error is None else 2 * error
@@ -117,7 +116,7 @@ def shown_gain(core: str) -> float:
 
 
 class Least(NamedTuple):
-    """The least gain within what nobody has measured, and the parameter that it is at."""
+    """The least gain within the range of an unmeasured parameter, and that parameter."""
 
     gain: float
     at: str = ""
@@ -125,7 +124,7 @@ class Least(NamedTuple):
 
 @dataclass(frozen=True)
 class OfLoop:
-    """What candidates for a loop are compared by: cycles on cores, where they lie in its place."""
+    """The comparison of candidates for a loop: cycles on cores, at the loop's place."""
 
     bare: Bare
     cores: Sequence[Microarch]
@@ -147,7 +146,7 @@ class OfLoop:
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
     ) -> list[LoopCandidate | InputError]:
-        """Return the candidate of each listing, or why there is none; known has costs by text."""
+        """Return the candidate of each listing, or the refusal; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             made = list(pool.map(self._assembled, listings))
         return costs.merged(
@@ -159,7 +158,7 @@ class OfLoop:
         )
 
     def answer(self, one: LoopCandidate, core: Microarch) -> Answer:
-        """Return the simulator's answer for a candidate's main loop, with what limits it."""
+        """Return the simulator's answer for a candidate's main loop, with its bottleneck."""
         [model] = models.select(models.SIMULATOR, self.parameters)
         [found] = model.predict([_block(self.bare, one)], core)
         return found
@@ -200,10 +199,9 @@ class OfLoop:
 def least_gain(
     before: Block, after: Block, turns: float, core: Microarch, parameters: Mapping[str, str]
 ) -> Least:
-    """Return the least gain of code that does so many turns of other code in one.
+    """Return the least gain of code whose iteration does so many of the other code's.
 
-    It is that of all parameters but one at their value in core.toml, and that one at an end of its
-    range: nobody has measured it. What parameters give is no range.
+    One parameter is at an end of its unmeasured range, all others at their value in core.toml.
     """
     found: list[Least] = []
     for name, value in [("", ""), *((r.name, v) for r in core.ranges for v in r.values)]:
@@ -212,7 +210,7 @@ def least_gain(
         changed = {**parameters, **({name: value} if name else {})}
         try:
             old, new = models.simulated([before, after], core, changed)
-        except InputError:  # the parameter does nothing on this core
+        except InputError:  # the parameter has no effect on this core
             continue
         if old.cycles and new.cycles:
             found.append(Least(old.cycles * turns / new.cycles, f"{name} = {value}"))
@@ -224,7 +222,7 @@ def _block(bare: Bare, one: LoopCandidate) -> Block:
 
 
 def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
-    """Return the text of a loop's source, and where its labels lie."""
+    """Return the text of a loop's source, and the positions of its labels."""
     tools = toolchain.find(bare.isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         made = Path(scratch, "loop.o")
@@ -248,15 +246,15 @@ def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
 def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Found:
     """Search better code for loops, show that it is equal, and measure it here.
 
-    Rows are those of improve, of each loop by its id: cycles for one iteration of it, at the code
-    offset where a candidate lies in its place. proof says how a candidate was held equal to the
-    loop; one that was not is no row, and said says why. measured_gain is how many times as fast
-    this machine runs it, with its uncertainty; assembly is its code. InputError where there is no
-    loop that can be improved.
+    Rows are those of improve, for each loop by its id: cycles of one iteration of the loop, at the
+    code offset of a candidate in its place. proof names the method that showed a candidate equal to
+    the loop; others have no row, and said has the reason. measured_gain is the speed-up on this
+    machine with its uncertainty; assembly is the candidate's code. InputError if no loop can be
+    improved.
     """
     found = _loops(asked)
     if asked.out is not None:
-        files.made_folder(asked.out)  # refused now, not behind a search
+        files.made_folder(asked.out)  # refuse now, not after a search
     cores = costs.cores(asked.microarch, found[0][1].isa)
     rows: list[tuple[Any, ...]] = []
     said = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
@@ -284,7 +282,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Foun
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
-    """Return the loops that are asked for; InputError where there is none, or far too many."""
+    """Return the given loops; InputError where there is none, or far too many."""
     if (asked.asm is None) == (asked.obj is None):
         raise InputError("give one of KERNEL/VARIANT, --asm FILE and --obj FILE[:SYMBOL]")
     if asked.isa is not None and asked.asm is None:
@@ -329,14 +327,14 @@ def improve_loop(
 
 
 class Improved:
-    """A loop with what was found for it.
+    """A loop with its candidates.
 
-    named has the candidates that are shown, the best first, and proofs and status what became of
-    each; refused says of others why they are none.
+    named has the shown candidates, the best first; proofs and status have their results; refused
+    has the reasons for dropping others.
     """
 
     def __init__(self, question: OfLoop, found: Search[LoopCandidate]) -> None:
-        """Take what a search found."""
+        """Take the result of a search."""
         self.question, self.search = question, found
         self.named: dict[str, LoopCandidate] = {}
         self.proofs: dict[str, Proof] = {}
@@ -347,7 +345,7 @@ class Improved:
         self.shown = {core.id: shown_gain(core.id) for core in question.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
-        """Name the best candidates that are equal to the loop, so many at most."""
+        """Name the best candidates that are equal to the loop, up to a limit."""
         better = [
             one
             for one in self.search.pareto()
@@ -374,7 +372,7 @@ class Improved:
             self.status[label], self.notes[label] = "proven", ""
 
     def _least(self, one: LoopCandidate) -> Least | None:
-        """Return the least gain of a candidate on the core where that is most, None if shown."""
+        """Return the least gain of a candidate on the core where that is largest, None if shown."""
         question, base = self.question, self.search.base
         before, after = _block(question.bare, base), _block(question.bare, one)
         found = []
@@ -434,7 +432,7 @@ class Improved:
             self.notes[label] += f"; predicted {said:.2f}: the gain is of another core"
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of each candidate, or of the loop alone where there is none."""
+        """Return the rows of each candidate, or of the loop alone without any."""
         if not self.named:
             base = self.search.base
             return list(self._steps("baseline", [base], "baseline", "", ""))
@@ -480,7 +478,7 @@ class Improved:
                 )
 
     def said(self) -> list[str]:
-        """Say what was found, what was refused, and what bounds the loop."""
+        """Describe the candidates, the refusals, and the bottleneck of the loop."""
         bare, found = self.question.bare, self.search
         out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]
         out += [f"{bare.id}: {bare.around}"] if self.named else []
@@ -499,7 +497,7 @@ class Improved:
         return out
 
     def bound(self, one: LoopCandidate, core: Microarch) -> str:
-        """Return what limits a candidate's main loop on a core, in words."""
+        """Describe the bottleneck of a candidate's main loop on a core."""
         found = self.question.answer(one, core)
         limit = (found.bottleneck or "what is not known").replace(
             "balanced: ", "several limits alike: "
@@ -512,13 +510,13 @@ class Improved:
         )
 
     def text(self, label: str) -> str:
-        """Return a candidate's assembly, as somebody would put it in the loop's place."""
+        """Return a candidate's assembly, ready to replace the loop."""
         return _shown(self.question.bare, self.named[label].listing)
 
     def diff(self, label: str, before: str, after: str, notes: Sequence[str]) -> str:
         """Return a candidate as a diff of the loop's assembly; before and after name the sides.
 
-        notes has a comment for each instruction of the loop, which the diff shows beside it.
+        notes has a comment for each instruction of the loop.
         """
         bare = self.question.bare
         old, new = (_inside(bare, one) for one in (bare.listing, self.named[label].listing))
@@ -533,7 +531,7 @@ class Improved:
         return "\n".join(made)
 
     def write(self, out: Path) -> list[Path]:
-        """Write the candidates that are not withdrawn, a file each."""
+        """Write each candidate that is not withdrawn to a file."""
         made = []
         stem = _stem(self.question.bare.id)
         for label in self.named:
@@ -545,12 +543,12 @@ class Improved:
 
 
 def _stem(name: str) -> str:
-    """Return the name of a loop as that of a file."""
+    """Return the name of a loop as a file name."""
     return re.sub(r"[^\w.+-]+", "_", name).lstrip(".")
 
 
 def _shown(bare: Bare, listing: Listing) -> str:
-    """Return a listing as somebody would put it in the loop's place."""
+    """Return a listing ready to replace the loop."""
     comment = _comment(bare.isa)
     notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
     notes += [f"{comment} what goes to its byte {n} goes to {at}" for at, n in bare.entries.items()]
@@ -558,7 +556,7 @@ def _shown(bare: Bare, listing: Listing) -> str:
 
 
 def _inside(bare: Bare, listing: Listing) -> list[str]:
-    """Return the lines of a listing from its start on, without what brings it to its offset."""
+    """Return the lines of a listing from its start on, without its offset directives."""
     source = bare.source(listing).splitlines()
     return source[source.index(f"{START}:") :]
 

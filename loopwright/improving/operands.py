@@ -1,4 +1,4 @@
-"""Memory operands of a loop's instructions: loads and updates of memory, joined and split."""
+"""Memory operands of a loop: loads and updates of memory, joined and split."""
 
 import re
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _LOADS = {1: "movzbl", 2: "movzwl", 4: "movl", 8: "movq"}
 _OPERATION = re.compile(r"(add|sub|and|or|xor|adc|sbb|imul|cmp|test)([bwlq]?)")
 _UPDATE = re.compile(r"(add|sub|and|or|xor|inc|dec|neg|not)([bwlq]?)")
 _COMPARING = ("cmp", "test")
-# Vectors: a load of SSE has to be as aligned as its operand within an operation, one of VEX none.
+# Vectors: a load of SSE needs the alignment of its operand within an operation, one of VEX none.
 _VECTOR_LOAD = re.compile(r"mov(aps|apd|dqa|ss|sd)|vmov(ups|upd|dqu|ss|sd)")
 _VECTOR_OPERATION = re.compile(
     r"v?(add|sub|mul|div|min|max|sqrt)[ps][sd]|v?(and|or|xor)p[sd]|vf[mn]\w+[ps][sd]"
@@ -29,7 +29,7 @@ _VECTOR_OPERATION = re.compile(
 
 
 class _Load(NamedTuple):
-    """A load alone: the memory operand, the register of which all is written, bytes loaded."""
+    """A plain load: memory operand, the register it writes in full, bytes loaded."""
 
     memory: str
     target: str
@@ -42,7 +42,7 @@ class _Load(NamedTuple):
 
     @property
     def loaded(self) -> str:
-        """Return the operand that holds what was loaded, and no more."""
+        """Return the operand that holds exactly the loaded bytes."""
         return part(self.register, self.size) if size_of(self.target) <= 8 else self.target
 
 
@@ -58,7 +58,7 @@ def _load(line: Line) -> _Load | None:
 
 
 class FoldLoads(Rewrite):
-    """Operations on memory in the place of a load and an operation on its register."""
+    """Fold a load into the operation on its register."""
 
     name = "loads within operations"
     condition = (
@@ -67,7 +67,7 @@ class FoldLoads(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return nothing in the load's place, and the operation on memory."""
+        """Return no instruction for the load, and the operation on memory."""
         load = _load(listing.lines[at])
         n = reader(listing, at) if load else None
         if load is None or n is None or not dead(listing, n, load.register):
@@ -79,7 +79,7 @@ class FoldLoads(Rewrite):
         return {at: [], n: [new]}
 
     def within(self, line: Line, load: _Load) -> str:
-        """Return an operation that loads by itself, nothing where there is none."""
+        """Return an operation with the load as its operand, empty where there is none."""
         operands = list(line.operands)
         count, exact = named(line.text).count(load.register), operands.count(load.loaded)
         if line.mnemonic.startswith("test") and count == exact == 2:
@@ -98,7 +98,7 @@ class FoldLoads(Rewrite):
 
 
 class UnfoldLoads(Rewrite):
-    """A load and an operation on its register in the place of an operation on memory."""
+    """Split an operation on memory into a load and an operation on its register."""
 
     name = "loads apart from operations"
     condition = "a register is free; a fixup finds all others as they were"
@@ -126,7 +126,7 @@ def _loading(memory: str, register: str, size: int) -> str:
 
 
 class SplitUpdates(Rewrite):
-    """A load, an operation and a store in the place of an update of memory."""
+    """Split an update of memory into a load, an operation and a store."""
 
     name = "updates of memory split"
     condition = "a register is free, and the update may not fault"
@@ -151,7 +151,7 @@ class SplitUpdates(Rewrite):
 
 
 class JoinUpdates(Rewrite):
-    """An update of memory in the place of a load, an operation and a store beside one another."""
+    """Join a load, an operation and a store into an update of memory."""
 
     name = "updates of memory joined"
     condition = (
@@ -160,7 +160,7 @@ class JoinUpdates(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the update in the store's place."""
+        """Return the update of memory in the place of the store."""
         load = _load(listing.lines[at])
         n = next_code(listing, at) if load and size_of(load.target) <= 8 else None
         last = next_code(listing, n) if n is not None else None
@@ -186,7 +186,7 @@ class JoinUpdates(Rewrite):
         return {at: [], n: [], last: [text]} if known(text) else None
 
     def spared(self, listing: Listing, last: int, load: _Load, sources: list[str]) -> bool:
-        """Say whether the register serves for nothing else."""
+        """Return whether the register has no other use."""
         used = named(",".join([*sources, load.memory]))
         return dead(listing, last, load.register) and load.register not in used
 

@@ -1,4 +1,4 @@
-"""Pairs of loads and stores on AArch64: two accesses side by side as one, and one as two."""
+"""Pairs of loads and stores on AArch64: joining two adjacent accesses, and splitting one."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _DOUBLE = re.compile(
     r"\[(?P<base>x\d+|sp)(?:, #(?P<disp>-?\w+))?\](?:, #(?P<step>-?\w+))?"
 )
 _BYTES = {"w": 4, "x": 8, "q": 16}
-_REACH = range(-64, 64)  # registers' lengths that a pair may lie from its base
+_REACH = range(-64, 64)  # distance of a pair from its base, in register lengths
 
 
 class _Access(NamedTuple):
@@ -52,7 +52,7 @@ def _text(one: _Access) -> str:
 
 
 class PairAccesses:
-    """One access of two registers in the place of two of neighbouring memory."""
+    """Replace two accesses of adjacent memory by one access of two registers."""
 
     name = "accesses paired"
     condition = (
@@ -61,7 +61,7 @@ class PairAccesses:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such accesses paired, the first with the next of its kind."""
+        """Yield the listing with all such accesses paired, each with the next of its kind."""
         if listing.isa != "arm64":
             return
         made = listing
@@ -86,7 +86,7 @@ class PairAccesses:
         return None
 
     def reached(self, listing: Listing, first: int) -> Iterator[int]:
-        """Yield the statements behind an access that may be done together with it."""
+        """Yield the later statements that may be done together with an access."""
         reads: frozenset[str] = frozenset()
         writes: frozenset[str] = frozenset()
         for n in range(first + 1, len(listing.lines)):
@@ -104,7 +104,7 @@ class PairAccesses:
 
 
 def _joined(one: _Access, two: _Access) -> _Access | None:
-    """Return two accesses as one, None where they cannot be."""
+    """Return two accesses as one, None where that is impossible."""
     size = one.size
     registers = (*one.registers, *two.registers)
     alike = (one.load, one.base, size) == (two.load, two.base, two.size)
@@ -124,7 +124,7 @@ def _joined(one: _Access, two: _Access) -> _Access | None:
 
 
 class SplitPairs:
-    """Two accesses in the place of one of two registers."""
+    """Replace an access of two registers by two accesses."""
 
     name = "pairs split"
     condition = "neither may fault; a load does not change its base before the second one uses it"
@@ -145,7 +145,7 @@ class SplitPairs:
 
 
 def split(line: Line, pair: _Access) -> list[Line]:
-    """Return the accesses that a pair is, the one that changes its base last."""
+    """Return the two accesses of a pair; the one that changes its base comes last."""
     parts = [
         pair._replace(registers=(register,), disp=pair.disp + n * pair.size, step=0)
         for n, register in enumerate(pair.registers)

@@ -1,4 +1,4 @@
-"""Software pipelining: the loads of an iteration done at the end of the one before it."""
+"""Software pipelining: the loads of an iteration are done at the end of the previous one."""
 
 from dataclasses import dataclass
 
@@ -9,29 +9,29 @@ from loopwright.improving.unrolling import AHEAD, AheadOfLoop, Copies
 
 @dataclass(frozen=True)
 class PipelineLoads(AheadOfLoop):
-    """A loop whose loads are of the next iteration; the last iteration is left to the loop."""
+    """A loop that loads for the next iteration; the original loop does the last iteration."""
 
     factor: int = 2
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the name of the transformation."""
         return "loads one iteration ahead"
 
     @property
     def stem(self) -> str:
-        """Return what its labels begin with."""
+        """Return the prefix of its labels."""
         return f"{AHEAD}_ahead"
 
     @property
     def stride(self) -> int:
-        """Return how many iterations one of its own does."""
+        """Return the number of iterations that one of its iterations does."""
         return 1
 
     condition = "the body begins with loads, which then are its last ones; and as for unrolling"
 
     def copies(self, loop: Counted) -> Copies | None:
-        """Return the first loads, and an iteration with the loads of the next one behind it."""
+        """Return the first loads, and an iteration that loads for the next one at its end."""
         loads = first_loads(loop)
         rest = [at for at in loop.body if at not in loads]
         if not loads or not rest:
@@ -41,7 +41,7 @@ class PipelineLoads(AheadOfLoop):
 
 
 def first_loads(loop: Counted) -> list[int]:
-    """Return the positions of the loads that a body begins with."""
+    """Return the positions of the loads at the start of a body."""
     found: list[int] = []
     for at in loop.body:
         effects = loop.listing.effects[at]

@@ -1,4 +1,4 @@
-"""Rewrites of single instructions of a loop: what they share, and those against false waits."""
+"""Rewrites of single instructions of a loop: shared parts, and dependency breaking."""
 
 import re
 from abc import ABC, abstractmethod
@@ -24,19 +24,19 @@ from loopwright.improving.listing import (
 from loopwright.improving.turning import turning_loops
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
-_MOST_ALONE = 4  # of many places alike, such as those of an unrolled loop
+_MOST_ALONE = 4  # of many similar places, such as those of an unrolled loop
 Change = Mapping[int, Sequence[str]]
 """By the position of a statement, the instructions in its place."""
 
 
 class Rewrite(ABC):
-    """A transformation that puts other instructions in the place of a few, wherever it can."""
+    """A transformation that replaces a few instructions, wherever it can."""
 
     name: str
     condition: str
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such places of its loops changed, and a few with one alone."""
+        """Yield the listing with all such places of its loops changed, and some with only one."""
         if listing.isa != "x86_64":
             return
         loops = [x for x in turning_loops(listing) if listing.head in ("", x.head)]
@@ -51,11 +51,11 @@ class Rewrite(ABC):
 
     @abstractmethod
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return what to change for a statement, None where the condition does not hold."""
+        """Return the change for a statement, None where the condition does not hold."""
 
 
 def edited(listing: Listing, change: Change) -> Listing:
-    """Return a listing with instructions in the place of others; an access keeps its labels."""
+    """Return a listing with instructions replaced; an access keeps its labels."""
     lines: list[Line] = []
     for n, line in enumerate(listing.lines):
         if n not in change:
@@ -74,7 +74,7 @@ def edited(listing: Listing, change: Change) -> Listing:
 
 
 def known(text: str) -> Effects | None:
-    """Return the effects of an instruction, None where there is no such one."""
+    """Return the effects of an instruction, None if it does not exist."""
     try:
         return effects_of("x86_64", [text])[text]
     except InputError:
@@ -82,18 +82,18 @@ def known(text: str) -> Effects | None:
 
 
 def fixups_spare(listing: Listing, at: int, registers: Collection[str]) -> bool:
-    """Say whether no fixup of a statement needs what some registers, or memory, hold."""
+    """Return whether no fixup of a statement needs some registers or memory."""
     targets = [listing.position[entry.target] for entry in listing.entries_at(at)]
     return not any({*listing.live[n], MEMORY} & set(registers) for n in targets)
 
 
 def dead(listing: Listing, at: int, register: str) -> bool:
-    """Say whether a register holds nothing behind a statement."""
+    """Return whether a register is dead behind a statement."""
     return register not in listing.live[at + 1]
 
 
 def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
-    """Say whether nothing behind a statement reads a register beyond its first bytes."""
+    """Return whether nothing behind a statement reads a register beyond its first bytes."""
     waiting, seen = listing.successors(at), set()
     while waiting:
         n = waiting.pop()
@@ -113,7 +113,7 @@ def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
 
 
 def free_register(listing: Listing, *, vector: bool = False) -> str | None:
-    """Return a register that nothing in a listing uses, and nothing behind it reads."""
+    """Return a register that a listing does not use, and that is dead behind it."""
     pool = _VECTORS if vector else GENERAL["x86_64"] - {"rsp"}
     if listing.contract is not None:
         pool -= live_at_return(listing.isa, listing.contract) | _VECTORS
@@ -125,7 +125,7 @@ def free_register(listing: Listing, *, vector: bool = False) -> str | None:
 
 
 def straight(listing: Listing, at: int) -> Iterator[int]:
-    """Yield the instructions behind a statement that control comes to from it alone."""
+    """Yield the instructions behind a statement that control reaches from it alone."""
     for n in range(at + 1, len(listing.lines)):
         line, effects = listing.lines[n], listing.effects[n]
         if line.kind == "label" and line.text in listing.jumped_to:
@@ -137,10 +137,10 @@ def straight(listing: Listing, at: int) -> Iterator[int]:
 
 
 def reader(listing: Listing, at: int) -> int | None:
-    """Return the first instruction that reads what one writes, if that can be done there as well.
+    """Return the first reader of an instruction's result, if the instruction can move there.
 
-    None where control may go elsewhere before, or what stands between uses the one's result or
-    changes what it reads.
+    None where control may go elsewhere before, or where instructions between use the result or
+    change its operands.
     """
     mine = listing.effects[at]
     if mine is None or listing.entries_at(at):
@@ -163,7 +163,7 @@ _MERGED = re.compile(r"movs[sd]")
 
 
 class BreakDependencies(Rewrite):
-    """Results that do not wait for what their register held before."""
+    """Break false dependencies of results on the old value of their register."""
 
     name = "false dependencies broken"
     condition = (
@@ -220,7 +220,7 @@ class BreakDependencies(Rewrite):
 
 
 class Rename(Rewrite):
-    """Another register for one result and all that reads it."""
+    """Use another register for one result and all its readers."""
 
     name = "registers renamed"
     condition = (
@@ -259,7 +259,7 @@ class Rename(Rewrite):
         return change
 
     def uses(self, listing: Listing, at: int, register: str) -> list[int] | None:
-        """Return what reads a result, None where some of it stands elsewhere or cannot change."""
+        """Return the readers of a result, None where some are elsewhere or cannot change."""
         found: list[int] = []
         for n in straight(listing, at):
             effects = listing.effects[n]
@@ -282,7 +282,7 @@ class Rename(Rewrite):
         return None
 
     def unused(self, listing: Listing, uses: Sequence[int], source: str) -> bool:
-        """Say whether a source holds nothing from its reader up to the last use of the result."""
+        """Return whether a source is dead from its reader up to the last use of the result."""
         between = [listing.effects[n] for n in straight(listing, uses[0]) if n <= uses[-1]]
         if any(source in e.reads | e.writes for e in between if e):
             return False
@@ -292,7 +292,7 @@ class Rename(Rewrite):
 
 
 def renamed(text: str, register: str, other: str) -> str:
-    """Return a text that names another whole register in a register's place."""
+    """Return a text with one whole register in the place of another."""
     return re.sub(
         r"%\w+",
         lambda m: part(other, size_of(m[0])) if whole(m[0]) == register else m[0],

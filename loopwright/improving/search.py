@@ -1,4 +1,4 @@
-"""Beam search over transformations, by the costs of calls on all cores asked for."""
+"""Beam search over transformations, by the costs of calls on all given cores."""
 
 import math
 import random
@@ -16,15 +16,15 @@ from loopwright.microarchs import Microarch
 ALIKE = 0.025
 """Gains that differ by less are one: half of the least difference that a verdict takes for one."""
 
-_SAME = ALIKE / 4  # by which what speaks for a group may differ from the best of it
-_LEAST = 0.005  # a gain of a round below it is none
-_IDLE = 2  # rounds without a gain that end a search
-_WORSE = 0.02  # that a step may cost for the sake of one after it
+_SAME = ALIKE / 4  # by which a group's representative may differ from its best candidate
+_LEAST = 0.005  # gains of a round below it do not count
+_IDLE = 2  # rounds without a gain after which a search ends
+_WORSE = 0.02  # loss of a step that is allowed for the sake of the next one
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How wide and how deep a search goes; tried is the most candidates that it simulates."""
+    """Width and depth of a search; tried is the limit of simulated candidates."""
 
     beam: int = 6
     depth: int = 5
@@ -41,7 +41,7 @@ class Candidate(Protocol):
 
     @property
     def costs(self) -> Mapping[str, Cost]:
-        """Return what it costs on each core."""
+        """Return its costs by core."""
 
     @property
     def bytes(self) -> int:
@@ -49,14 +49,14 @@ class Candidate(Protocol):
 
     @property
     def digest(self) -> str:
-        """Return what tells its code from that of others."""
+        """Return a digest of its code."""
 
 
 C = TypeVar("C", bound=Candidate)
 
 
 class Question(Protocol[C]):
-    """What candidates are compared by."""
+    """The comparison of candidates."""
 
     @property
     def cores(self) -> Sequence[Microarch]:
@@ -65,12 +65,12 @@ class Question(Protocol[C]):
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Mapping[str, Cost] | InputError]
     ) -> list[C | InputError]:
-        """Return the candidate of each listing, or why there is none; known has costs by text."""
+        """Return the candidate of each listing, or the refusal; known has costs by text."""
 
 
 @dataclass
 class Search(Generic[C]):
-    """What a search found: candidates by code, the path to each, and why others were dropped."""
+    """Result of a search: candidates by code, the path to each, and reasons for dropping others."""
 
     base: C
     found: dict[str, C] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Search(Generic[C]):
     interrupted: bool = False
 
     def rank(self, one: C) -> tuple[float, float, int]:
-        """Return what candidates are ordered by: the gain on the core that gains least, first.
+        """Return the sort key of a candidate, whose first part is its least gain over the cores.
 
         The worst code offset counts as much as the mean over offsets.
         """
@@ -88,7 +88,7 @@ class Search(Generic[C]):
         return min(gains), math.prod(gains) ** (1 / len(gains)), -one.bytes
 
     def robust(self, one: C) -> dict[str, float]:
-        """Return by core the gain over the base: of mean and worst offset, the geometric mean."""
+        """Return the gain over the base by core: the geometric mean of mean and worst offset."""
         return {
             core: math.sqrt(
                 self.base.costs[core].mean / cost.mean * self.base.costs[core].worst / cost.worst
@@ -97,14 +97,14 @@ class Search(Generic[C]):
         }
 
     def ordered(self, without: Collection[str] = ()) -> list[C]:
-        """Return the candidates, the best first; of those alike the shortest speaks for all."""
+        """Return the candidates, the best first; the shortest represents those alike."""
         left = (one for one in self.found.values() if one.digest not in without)
         return _spoken(sorted(left, key=self.rank, reverse=True), self.robust)
 
     def pareto(self, without: Collection[str] = ()) -> list[C]:
-        """Return the candidates that no other one beats on every core and in bytes of code.
+        """Return the candidates that no other one beats on every core and in code bytes.
 
-        without has the digests of those that do not count.
+        without has the digests of excluded candidates.
         """
         ordered = self.ordered(without)
         return [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
@@ -116,11 +116,11 @@ class Search(Generic[C]):
         return one is not other and no_worse and (better or one.bytes < other.bytes)
 
     def gains(self, one: C) -> dict[str, float]:
-        """Return by core how many times faster than the base one is: mean over offsets."""
+        """Return the speed-up over the base by core, as a mean over offsets."""
         return {core: self.base.costs[core].mean / c.mean for core, c in one.costs.items()}
 
     def path(self, one: C) -> list[C]:
-        """Return the candidates from the base to one, each a transformation from the last."""
+        """Return the candidates from the base to one, each a transformation of the previous."""
         out = [one]
         while (parent := self.parents.get(out[0].digest)) is not None:
             out.insert(0, parent)
@@ -128,9 +128,9 @@ class Search(Generic[C]):
 
 
 def _spoken(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
-    """Return a candidate for each group of those alike on every core.
+    """Return a representative of each group of candidates alike on every core.
 
-    The shortest speaks for it that is about as fast as the first, which is the best of them.
+    It is the shortest one that is about as fast as the group's first, which is its best.
     """
     groups: list[list[C]] = []
     for one in ordered:
@@ -158,9 +158,9 @@ def search(
     progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> Search[C]:
-    """Return what was found from a base; an interrupt ends it with the best so far.
+    """Search from a base; an interrupt ends it with the best so far.
 
-    What is simulated is kept in the journal, and what is there is not simulated again.
+    Simulated costs are kept in the journal and not simulated again.
     """
     found = Search(base)
     found.found[base.digest] = base
@@ -171,10 +171,10 @@ def search(
         for _ in range(settings.depth):
             made = _expanded(beam, transformations)
             chance.shuffle(made)
-            # What a transformation makes many of comes after the first ones of all others.
+            # Further results of a transformation come after the first ones of all others.
             made.sort(key=lambda one: one.number)
             new = _tried(question, made, found, settings, progress, journal)
-            # The best on each core stays, too: no mean over cores may hide what one of them gains.
+            # The best on each core stays as well, as a mean over cores may hide the gain on one.
             kept = sorted(new, key=found.rank, reverse=True)
             best = [
                 max(new, key=lambda c: found.robust(c)[core.id]) for core in question.cores if new
@@ -191,7 +191,7 @@ def search(
 
 
 class _Made(NamedTuple, Generic[C]):
-    """A listing, the candidate it was made of, and its number among those of a transformation."""
+    """A listing, the candidate it was made of, and its number among a transformation's results."""
 
     parent: C
     listing: Listing
@@ -222,7 +222,7 @@ def _tried(
     progress: Progress | None,
     journal: Journal | None,
 ) -> list[C]:
-    """Simulate listings; return the new ones that are worth going on from."""
+    """Simulate listings; return the new ones that are worth continuing from."""
     out = []
     made = made[: max(0, settings.tried - found.tried)]
     for start in range(0, len(made), _BATCH):

@@ -1,4 +1,4 @@
-"""Sections of user access: fewer stac and clac, and what calls of accessors leave behind."""
+"""Sections of user access: fewer stac and clac, and the leftovers of inlined accessors."""
 
 import re
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ _TEST = re.compile(r"test[lq]? (%\w+),\s*\1$")
 
 
 def _gate(line: Line) -> str:
-    """Return "stac" or "clac" for an ALTERNATIVE that is one, else nothing."""
+    """Return "stac" or "clac" for an ALTERNATIVE of one, else nothing."""
     found = re.match(r'ALTERNATIVE "", "(stac|clac)", X86_FEATURE_SMAP$', line.text)
     return found[1] if found and line.kind == "code" else ""
 
 
 class JoinSections:
-    """One section of user access in the place of two that follow each other."""
+    """Join two consecutive sections of user access."""
 
     name = "sections of user access joined"
     condition = "between clac and stac nothing touches memory, and control neither comes nor goes"
@@ -49,7 +49,7 @@ class JoinSections:
 
 
 class ConstantBranches:
-    """Branches on constants, taken or left out, and writes that nothing reads left out."""
+    """Resolve branches on constants, and drop dead writes."""
 
     name = "branches on constants resolved"
     condition = "the register holds the constant on every way to the test, and no flags go on"
@@ -63,7 +63,7 @@ class ConstantBranches:
             yield listing.with_lines(made.lines, self.name)
 
     def _threaded(self, listing: Listing) -> Listing | None:
-        """Return the listing with one jump led past a test whose result is known."""
+        """Return the listing with one jump redirected past a test of known result."""
         lines = listing.lines
         for n, line in enumerate(lines):
             set_to = _CONSTANT.match(line.text) if line.kind == "code" else None
@@ -79,7 +79,7 @@ class ConstantBranches:
         return None
 
     def _known(self, listing: Listing, target: str, register: str) -> str:
-        """Return where control goes from a label if a register is not zero, or nothing."""
+        """Return the destination of a label if a register is not zero, or nothing."""
         lines = listing.lines
         if target not in listing.position:
             return ""
@@ -109,7 +109,7 @@ class ConstantBranches:
 
 
 class Copies:
-    """A register used in the place of its copy, which is left out where nothing reads it then."""
+    """Use a register in the place of its copy, and drop the copy where nothing else reads it."""
 
     name = "copies propagated"
     condition = "neither register is written between copy and use, and control comes in nowhere"
@@ -161,7 +161,7 @@ def _copy(line: Line) -> tuple[str, int, str] | None:
 
 
 def _used(line: Line, source: str, more: int, copy: str) -> str:
-    """Return an instruction that reads a register where it read its copy."""
+    """Return an instruction that reads the original in the place of its copy."""
     operands = list(line.operands)
     for n, operand in enumerate(operands):
         place = address(operand)
@@ -173,7 +173,7 @@ def _used(line: Line, source: str, more: int, copy: str) -> str:
 
 
 def _without_dead(listing: Listing, step: str) -> Listing | None:
-    """Return a listing without one instruction that writes what nothing reads."""
+    """Return a listing without one instruction whose results nothing reads."""
     for n, line in enumerate(listing.lines):
         effects = listing.effects[n]
         if effects is None or n + 1 == len(listing.lines):
@@ -192,7 +192,7 @@ def _without(listing: Listing, left_out: set[int], step: str) -> Listing:
 
 
 def _zero_before(listing: Listing, at: int, register: str) -> bool:
-    """Say whether a register was set to zero on the one way to a statement."""
+    """Return whether a register is zero on the only way to a statement."""
     for n in range(at - 1, -1, -1):
         line, effects = listing.lines[n], listing.effects[n]
         if line.kind == "label" and line.text in listing.jumped_to:

@@ -1,4 +1,4 @@
-"""Proof that a loop and its new code are equal for all inputs, by an SMT solver."""
+"""Proof by an SMT solver that a loop and its new code are equal for all inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,18 +14,19 @@ from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
 _MOST_TURNS = 8
-_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000  # of a question, of all; in the solver's own steps
+# of a question, of all; in resource units of the solver
+_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000
 _CLASSES = {CARRY: ("CF",), FLAGS: (*(bit for bit in BITS if bit != "CF"), *FLAG_BITS)}
 
 
 def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
-    """Return why a loop's new code is not proven to be equal to it, "" where it is.
+    """Prove a loop's new code equal to it; return the reason if that fails, "" otherwise.
 
-    From each place of the new code that control comes back to, a way to the next such place does
-    what so many whole iterations of the loop do, or what they do up to the same exit: live
-    registers, flags and memory are equal behind it where they were before it, and it accesses no
-    address that they do not. What else holds at such a place is guessed from the way there, and
-    kept if every way back keeps it.
+    The proof is by induction over the heads of the new code's loops. From each head, a way to the
+    next head does what some number of whole iterations of the loop do, or what they do up to the
+    same exit: from equal live registers, flags and memory to equal ones, without an access to an
+    address that the loop does not access. Further facts at a head are guessed from the first way
+    there, and kept if every way back preserves them.
     """
     try:
         with explained_lack():
@@ -37,7 +38,7 @@ def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
 
 @dataclass
 class _Simulation:
-    """The two codes, the places where they are compared, and what holds there."""
+    """The two codes, the places where they are compared, and the facts that hold there."""
 
     z3: Any
     bare: Bare
@@ -46,8 +47,8 @@ class _Simulation:
     facts: dict[int, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Decode both."""
-        start = 1 << 32 | self.bare.offset  # far from what they address relative to themselves
+        """Decode both codes."""
+        start = 1 << 32 | self.bare.offset  # far from the code's own addresses
         self._start, self._begun = start, 0
         old, new = (self._decoded(text) for text in (self.bare.code, self.new))
         if len(old) > _MOST_OLD or len(new) > _MOST_NEW:
@@ -76,7 +77,7 @@ class _Simulation:
         return {int(ins.ip): ins for ins in decoder if not ins.is_invalid}
 
     def failure(self) -> str:
-        """Return what could not be shown, "" where all could."""
+        """Return the first step that could not be shown, "" if all could."""
         starts = {self._start: HEAD} | {self._start + at: name for name, at in self.entries.items()}
         if self._heads & starts.keys() - {self._start}:
             raise InputError("an entry of it is the head of a loop")
@@ -95,7 +96,7 @@ class _Simulation:
         return list(self._new.runs(state, at, self._heads, self._possible))
 
     def _guess(self, starts: Iterable[int]) -> None:
-        """Take what the first way to each head found there for a fact of it, to begin with."""
+        """Take the first way's values at each head as candidate facts."""
         z3 = self.z3
         begun = self._new.fresh("")
         for at in starts:
@@ -114,7 +115,7 @@ class _Simulation:
                 ]
 
     def _keep(self, places: Sequence[tuple[int, str, int]]) -> None:
-        """Drop facts that a way to their place does not keep, until each is kept by all."""
+        """Drop facts that a way to their place does not preserve, until all are invariant."""
         begun = self._new.fresh("")
         dropped = True
         while dropped:
@@ -132,7 +133,7 @@ class _Simulation:
                         self.facts[end], dropped = kept, True
 
     def _compared(self, at: int, name: str, old: int) -> str:
-        """Return what ways from a place of the new code do otherwise than the loop's."""
+        """Return a difference between the new code's ways from a place and the loop's."""
         mine = self._new.fresh("")
         apart = self._old.fresh("_old")
         live = self._live[name]
@@ -144,7 +145,7 @@ class _Simulation:
         return ""
 
     def _matched(self, at: int, end: int, new: State, old: int, state: State, turns: int) -> str:
-        """Return why no whole iterations of the loop from a state do what a way of new code did."""
+        """Return a reason if no whole iterations of the loop do what a way of new code does."""
         label = self._exit(end, len(self.new))
         if not label and old == self._start and (turns or end > at):
             why = self._difference(new, state, self._live[HEAD])
@@ -167,7 +168,7 @@ class _Simulation:
         return ""
 
     def _exit(self, at: int, size: int) -> str:
-        """Return the label outside of the code that an address is, "" within it."""
+        """Return the label outside of the code at an address, "" for an address within it."""
         end = self._start + size
         if at == end:
             return BEHIND
@@ -180,7 +181,7 @@ class _Simulation:
         return ""
 
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:
-        """Return the first of what is live that may differ, or an access that is not the loop's."""
+        """Return the first live value that may differ, or an access that the loop does not make."""
         for name in self._new.names:
             if _lives(name, live) and not self._same(old.given, new.values[name], old.values[name]):
                 return f"{name} may differ"
@@ -204,13 +205,13 @@ class _Simulation:
         return not self._possible((*given, self.z3.Not(what)))
 
     def _possible(self, conditions: Sequence[Any]) -> bool:
-        """Say whether conditions may hold together: also where the solver does not know."""
+        """Return whether conditions may hold together; True where the solver does not know."""
         solver = self.z3.SimpleSolver()
         solver.set("rlimit", _EFFORT)
         solver.add(*conditions)
         found = solver.check()
         statistics = solver.statistics()
-        spent = statistics.get_key_value("rlimit count")  # of the process, up to now
+        spent = statistics.get_key_value("rlimit count")  # of the process so far
         self._begun = min(spent, self._begun or spent)
         if spent - self._begun > _MOST_EFFORT:
             raise InputError("it takes more than is spent on a proof")
@@ -222,7 +223,7 @@ def _lives(name: str, live: frozenset[str]) -> bool:
 
 
 def _named(formula: Any) -> set[str]:
-    """Return the names of the constants of a formula."""
+    """Return the names of the constants in a formula."""
     found: set[str] = set()
     waiting = [formula]
     while waiting:

@@ -18,13 +18,13 @@ from loopwright.improving.listing import Listing, address, code, label
 
 @dataclass(frozen=True)
 class StringInstruction(OfLoop):
-    """rep stosq or rep movsq from a size on, in the place of a loop of words."""
+    """Use rep stosq or rep movsq from a size on, in the place of a loop of words."""
 
     least: int
 
     @property
     def name(self) -> str:
-        """Return its name with the size from which it is used."""
+        """Return the name of the transformation, with the size from which it applies."""
         return f"string instruction from {self.least} bytes on"
 
     condition = (
@@ -33,7 +33,7 @@ class StringInstruction(OfLoop):
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with a string instruction before each loop that can have one."""
+        """Yield the listing with a string instruction before each suitable loop."""
         if any("string instruction" in step for step in listing.steps):
             return
         yield from super().apply(listing)
@@ -95,7 +95,7 @@ class StringInstruction(OfLoop):
 
 
 def _words(loop: Counted) -> bool | None:
-    """Say whether a loop copies words of one stretch (True) or clears them (False); else None."""
+    """Return whether a loop copies contiguous words (True) or clears them (False); else None."""
     listing = loop.listing
     stored, loaded, held = [], [], ""
     for at in loop.body:

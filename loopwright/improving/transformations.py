@@ -1,4 +1,4 @@
-"""The transformations, and those that move code or its neighbours alone."""
+"""The transformations, and those that only move code."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from loopwright.improving.unrolling import Unroll
 
 @dataclass(frozen=True)
 class Align:
-    """A directive that begins a loop at a multiple of a power of two."""
+    """Align a loop to a power of two by a directive."""
 
     power: int
 
@@ -44,7 +44,7 @@ class Align:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop aligned that is not yet."""
+        """Yield the listing with each unaligned loop aligned."""
         directive = Line("text", f"\t.p2align {self.power}")
         for head in _heads(listing):
             start = head
@@ -65,7 +65,7 @@ _ENCODINGS = ("{rex}", "{disp8}", "{disp32}", "{vex3}", "ds")
 
 
 def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
-    """Return statements before an alignment directive, longer by the bytes that it would fill.
+    """Return statements before an alignment directive, lengthened by the bytes that it would fill.
 
     Empty where control does not fall through the directive, or no encodings make up for its bytes.
     """
@@ -93,7 +93,7 @@ def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
 
 
 def _addresses(listing: Listing) -> list[int]:
-    """Return where statements of x86-64 lie, branches as short as they can be."""
+    """Return the addresses of x86-64 statements, with branches as short as possible."""
     far: set[int] = set()
     while True:
         at, out = listing.offset, []
@@ -124,12 +124,12 @@ _SHORT = 2  # bytes of a branch over less than 128 bytes
 
 
 def _heads(listing: Listing) -> list[int]:
-    """Return the positions of the labels that branches lead back to."""
+    """Return the positions of the targets of backward branches."""
     return sorted({head for head, _ in _loops(listing)})
 
 
 def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
-    """Yield the positions of each branch back, behind that of its label."""
+    """Yield the position of each backward branch, behind that of its target."""
     for n, line in enumerate(listing.lines):
         effects = listing.effects[n]
         if line.kind == "code" and effects and effects.flow in (Flow.BRANCH, Flow.JUMP):
@@ -139,7 +139,7 @@ def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
 
 
 class Reorder:
-    """Two neighbours of a loop's body in the other order."""
+    """Swap two neighbours of a loop's body."""
 
     name = "instruction order"
     condition = (
@@ -149,7 +149,7 @@ class Reorder:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each pair of neighbours swapped that can be."""
+        """Yield the listing with each possible pair of neighbours swapped."""
         for loop in turning_loops(listing):
             if listing.head not in ("", loop.head):
                 continue
@@ -158,7 +158,7 @@ class Reorder:
                     yield _swapped(listing, one, two, self.name)
 
     def holds(self, listing: Listing, one: int, two: int) -> bool:
-        """Say whether two neighbours may change places."""
+        """Return whether two neighbours may be swapped."""
         a, b = listing.effects[one], listing.effects[two]
         if a is None or b is None or {a.flow, b.flow} != {Flow.NEXT}:
             return False
@@ -168,7 +168,7 @@ class Reorder:
         return self.fixups_hold(listing, one, two)
 
     def fixups_hold(self, listing: Listing, one: int, two: int) -> bool:
-        """Say whether the fixups of two neighbours find what they need in either order."""
+        """Return whether the fixups of two neighbours find their registers in either order."""
         if listing.entries_at(one) and listing.entries_at(two):
             return False
         pairs = ((one, listing.effects[two]), (two, listing.effects[one]))
@@ -176,7 +176,7 @@ class Reorder:
 
 
 def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
-    """Return the listing with two statements exchanged, their access labels with them."""
+    """Return the listing with two statements exchanged, with their access labels."""
     lines = listing.lines
     start = one
     while (

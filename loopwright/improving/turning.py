@@ -1,4 +1,4 @@
-"""Loops of one path, exits included: copies of an iteration, each with its tests."""
+"""Loops of one path, exits included: copies of an iteration with its tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from loopwright.code.instructions import Flow
 from loopwright.improving.edits import PREHEADER, access_label, exit_label
 from loopwright.improving.listing import Line, Listing, code, label
 
-APART = ".Lentries"  # what EntriesApart adds begins here
-MOST_CODE = 96  # instructions of a loop's body that transformations make
+APART = ".Lentries"  # prefix of the labels that EntriesApart adds
+MOST_CODE = 96  # instructions of a loop's body, at most, that transformations make
 _OPPOSITE = {
     "je": "jne", "jz": "jnz", "jb": "jae", "jc": "jnc", "jnae": "jae", "jbe": "ja", "jna": "ja",
     "jl": "jge", "jnge": "jge", "jle": "jg", "jng": "jg", "js": "jns", "jo": "jno", "jp": "jnp",
@@ -21,7 +21,7 @@ _OPPOSITE |= {other: one for one, other in _OPPOSITE.items()}
 
 @dataclass(frozen=True)
 class Turning:
-    """A loop of one path: whatever else branches in it leaves it.
+    """A loop of one path: every other branch in it leaves it.
 
     first and last are the positions of its first statement and of the branch back to its head.
     """
@@ -38,7 +38,7 @@ class Turning:
 
     @property
     def inside(self) -> list[int]:
-        """Return the positions of its instructions, but for the branch back."""
+        """Return the positions of its instructions, except for the branch back."""
         lines = self.listing.lines
         return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
 
@@ -56,7 +56,7 @@ def _flow(listing: Listing, at: int) -> Flow:
 def turning_loops(listing: Listing, entered: frozenset[str] = frozenset()) -> Iterator[Turning]:
     """Yield the loops of a listing that have one path, by the position of their branch.
 
-    entered are labels at which code outside of the listing may come in.
+    entered are labels at which code outside of the listing may enter.
     """
     for last, line in enumerate(listing.lines):
         if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
@@ -85,7 +85,7 @@ def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Tu
 
 
 def opposite(text: str, target: str) -> str | None:
-    """Return a conditional branch that goes to a target where it went on, None of another one."""
+    """Return a branch of the opposite condition to a target, None if there is no such branch."""
     mnemonic, rest = text.split(None, 1)
     other = _OPPOSITE.get(mnemonic)
     if other is None:
@@ -95,7 +95,7 @@ def opposite(text: str, target: str) -> str | None:
 
 
 def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]]:
-    """Return a statement once more, as the same iteration does it, and its exception entries."""
+    """Return a copy of a statement in the same iteration, and its exception-table entries."""
     lines: list[Line] = []
     entries: list[Line] = []
     for entry in listing.entries_at(at):
@@ -121,7 +121,7 @@ class OfTurning(ABC):
 
 @dataclass(frozen=True)
 class CopyIterations(OfTurning):
-    """Several iterations one behind another, of which each keeps its tests."""
+    """Put several iterations one behind another, each with its tests."""
 
     factor: int
 
@@ -168,7 +168,7 @@ class CopyIterations(OfTurning):
 
 
 class EntriesApart:
-    """What comes into a loop behind its head: the rest of that iteration, in a copy of its own."""
+    """Give entries behind a loop's head a copy of the rest of that iteration."""
 
     name = "entries behind the loop"
     condition = (

@@ -1,4 +1,4 @@
-"""Unrolling: several iterations of a loop at once, the rest by the loop itself."""
+"""Unrolling: several iterations of a loop at once; the loop itself does the remainder."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class AheadOfLoop(OfLoop):
-    """A loop that runs before the loop, as long as so many iterations are left; it does the rest.
+    """A loop before the original, while enough iterations are left; the original does the rest.
 
-    factor is how many have to be left, stride how many one of its iterations does. With apart the
-    loop itself stands out of the way.
+    factor is the number of iterations that have to be left, stride the number that one of its
+    iterations does. apart moves the original loop out of the way.
     """
 
     factor: int
@@ -49,21 +49,21 @@ class AheadOfLoop(OfLoop):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return what tables call it."""
+        """Return the name of the transformation."""
 
     @property
     @abstractmethod
     def stem(self) -> str:
-        """Return what its labels begin with."""
+        """Return the prefix of its labels."""
 
     @property
     def stride(self) -> int:
-        """Return how many iterations one of its own does."""
+        """Return the number of iterations that one of its iterations does."""
         return self.factor
 
     @abstractmethod
     def copies(self, loop: Counted) -> Copies | None:
-        """Return what it does, None where the condition does not hold."""
+        """Return the statements of its iterations, None where the condition does not hold."""
 
     def changed(self, loop: Counted) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
@@ -140,7 +140,7 @@ class AheadOfLoop(OfLoop):
     def _shifted(
         self, loop: Counted, which: Sequence[tuple[int, int]], before: int, fault: str
     ) -> "_Made | None":
-        """Return statements as copies do them, and the entries of their accesses."""
+        """Return the statements of copies with adjusted addresses, and their exception entries."""
         listing = loop.listing
         lines: list[Line] = []
         entries: list[Line] = []
@@ -161,7 +161,7 @@ class AheadOfLoop(OfLoop):
 
 
 class _Made(NamedTuple):
-    """Statements of copies, and the entries of their accesses in the exception table."""
+    """Statements of copies, and the exception-table entries of their accesses."""
 
     lines: Sequence[Line]
     entries: Sequence[Line]
@@ -169,16 +169,16 @@ class _Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Unroll(AheadOfLoop):
-    """A loop of several iterations at once before the loop, which is left the remainder."""
+    """Put a loop of several iterations at once before the loop, which does the remainder."""
 
     @property
     def name(self) -> str:
-        """Return its name with its factor, and where the remainder stands."""
+        """Return the name of the transformation, with its factor and the place of the remainder."""
         return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
 
     @property
     def stem(self) -> str:
-        """Return what its labels begin with."""
+        """Return the prefix of its labels."""
         return f"{AHEAD}{self.factor}"
 
     condition = (

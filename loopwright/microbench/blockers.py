@@ -173,7 +173,7 @@ def spans(
 
 
 def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
-    """Return how long an instance waits for the previous one, at most; None if unknown."""
+    """Return the cycles that an instance waits for the previous one, at most; None if unknown."""
     if form.memory and form.memory.read and form.memory.written:
         return None
     both = {operand.label for operand in form.operands if operand.read and operand.written}

@@ -183,6 +183,6 @@ class Replay:
         self.missing: set[str] = set()
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Return what the file has of each trial."""
+        """Return the answer of each trial from the file."""
         self.missing |= {trial.key for trial in trials} - self.known.keys()
         return [self.known.get(trial.key, _UNKNOWN) for trial in trials]

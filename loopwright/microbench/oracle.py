@@ -10,7 +10,7 @@ COUNTER = {"x86_64": "r15", "arm64": "x28"}  # register that counts the iteratio
 
 @dataclass(frozen=True)
 class Run:
-    """What the iterations of a loop do that its code does not say, for simulated machines.
+    """Behaviour of a loop's iterations that its code does not determine, for simulated machines.
 
     ways has for each iteration whether its forward branches are taken, in their order; predictors
     cannot know it. repeats is the count of its string instruction. load and store are the addresses

@@ -30,7 +30,7 @@ _CHAIN_CYCLES = 0.5  # cycles of the chain per instruction, slower than dispatch
 def measure_retirement(
     laboratory: Laboratory, chain: Chain, filler: bytes, width: int, buffer: int
 ) -> tuple[float, float] | None:
-    """Return how many instructions of a full reorder buffer retire a cycle, and the uncertainty.
+    """Return the retirement width in instructions a cycle, and the uncertainty.
 
     None where iterations do not show it.
     """
