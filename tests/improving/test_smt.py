@@ -201,7 +201,7 @@ def test_known_instructions_do_what_a_core_does():
         core.mem_write(base, ins.code)
         [decoded] = iced.Decoder(64, ins.code, ip=base)
         formulas = X86Formulas(z3, {base: decoded})
-        for _ in range(24):
+        for _ in range(12):
             values = {
                 n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
                 for n in NAMES
@@ -235,7 +235,7 @@ def test_known_instructions_do_what_a_core_does():
                     f"{ins.text}: {n}"
                 )
                 compared += 1
-    assert compared > 40_000
+    assert compared > 20_000
 
 
 @pytest.mark.parametrize("name", ARM64)
@@ -301,7 +301,7 @@ def test_known_instructions_of_aarch64_do_what_a_core_does():
         core.mem_write(base, ins.code)
         [one] = arm64_instructions(ins.code, base)
         formulas = Arm64Formulas(z3, {base: one})
-        for _ in range(24):
+        for _ in range(12):
             values = {
                 n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
                 for n in words
@@ -325,7 +325,7 @@ def test_known_instructions_of_aarch64_do_what_a_core_does():
             for at, bit in enumerate(FLAG_BITS):
                 mine = z3.is_true(z3.simplify(state.values[bit]))
                 assert mine == bool(found >> 31 - at & 1), (ins.text, bit)
-    assert compared > 50_000
+    assert compared > 25_000
 
 
 ACCESSES_ARM64 = {
