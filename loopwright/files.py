@@ -21,7 +21,7 @@ _UNWRITABLE = (
 
 
 def content(path: Path, *, regular: bool = False) -> bytes:
-    """Return the bytes of a file that a user names; InputError where they cannot be read.
+    """Return the bytes of a file that a user names; InputError if they cannot be read.
 
     Devices, which may have no end, are refused; regular refuses pipes, too.
     """
@@ -32,7 +32,7 @@ def content(path: Path, *, regular: bool = False) -> bytes:
 
 
 def finite(path: Path, *, regular: bool = False) -> Path:
-    """Return a path that a user names; InputError where it is a device, or a pipe if regular."""
+    """Return a path that a user names; InputError if it is a device, or a pipe if regular."""
     device = path.is_char_device() or path.is_block_device()
     if device or (regular and path.is_fifo()):
         raise InputError(f"{path} is a pipe or a device: name a regular file")
@@ -82,7 +82,7 @@ def _near(path: Path, place: Path) -> bool:
 def replaced(path: Path, fix: str = _FIX) -> Iterator[Path]:
     """Yield a file name beside path; what is written there replaces path when the block ends.
 
-    Folders are made. When the block fails or is interrupted, path is as it was. InputError where
+    Folders are made. When the block fails or is interrupted, path is as it was. InputError if
     path cannot be written; fix says how another place is named.
     """
     with writing(path, fix), _folder(path.parent):
@@ -95,7 +95,7 @@ def replaced(path: Path, fix: str = _FIX) -> Iterator[Path]:
 
 
 def written(path: Path, content: bytes | str) -> Path:
-    """Write a whole file (text as UTF-8) and return its path; InputError where it is refused."""
+    """Write a whole file (text as UTF-8) and return its path; InputError if it is refused."""
     with replaced(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -106,7 +106,7 @@ def staged(out: Path) -> Iterator[Path]:
     """Yield a scratch folder whose content moves into out when the block ends.
 
     Entries of out with the same name are replaced; others stay. When the block fails or is
-    interrupted, out is as it was. InputError where out cannot be written.
+    interrupted, out is as it was. InputError if out cannot be written.
     """
     with writing(out), _folder(out):
         scratch = out / _scratch_name()
@@ -123,7 +123,7 @@ def staged(out: Path) -> Iterator[Path]:
 
 
 def made_folder(path: Path) -> Path:
-    """Make a folder and its parents, and return it; InputError where that is refused."""
+    """Make a folder and its parents, and return it; InputError if that is refused."""
     with writing(path):
         _make(path)
     return path

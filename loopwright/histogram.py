@@ -44,7 +44,7 @@ class Histogram:
 
     @property
     def open_from(self) -> int | None:
-        """The start of the bucket without a high end, None where none has calls."""
+        """The start of the bucket without a high end, None if none has calls."""
         return next((b.low for b in self.buckets if b.high is None and b.count), None)
 
     @property
@@ -91,7 +91,7 @@ def _sizes(bucket: Bucket) -> list[float]:
 def read(spec: str) -> Histogram:
     """Read FILE or FILE:MAP, where MAP is (part of) the name of one of several maps in it.
 
-    InputError where the file holds no histogram, or several and MAP does not select a single one.
+    InputError if the file holds no histogram, or several and MAP does not select a single one.
     """
     path, text = _open(spec)
     return parse(text, spec[len(str(path)) + 1 :], str(path))

@@ -132,7 +132,7 @@ SETTINGS = (
 
 
 def setting_value(path: Path) -> str | None:
-    """Return the value in a setting's file, None where it cannot be read."""
+    """Return the value in a setting's file, None if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -70,7 +70,7 @@ class Range:
 
     @property
     def likely(self) -> str | None:
-        """The value of core.toml; None where that is outside of the range."""
+        """The value of core.toml; None if that is outside of the range."""
         if not self.numeric:
             return self.value
         low, high = sorted(self.ends)
@@ -94,7 +94,7 @@ class Range:
 def read(entries: Iterable[tuple[str, Mapping[str, Any]]], path: Path) -> tuple[Range, ...]:
     """Return the ranges of a core's entries, by dotted name; path is its core.toml.
 
-    InputError where a value of low confidence or an assumption has no range, or an invalid one.
+    InputError if a value of low confidence or an assumption has no range, or an invalid one.
     """
     found = []
     for name, entry in entries:
@@ -174,7 +174,7 @@ class Microarch:
 
     @property
     def unvalidated(self) -> str:
-        """The reason why no measurement supports this core's figures; "" where some do."""
+        """The reason why no measurement supports this core's figures; "" if some do."""
         return str(self.parameters.get("unvalidated", ""))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -206,7 +206,7 @@ def _entries(parameters: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def load(microarch_id: str) -> Microarch:
-    """Read one core; InputError where it is unknown or its core.toml is wrong."""
+    """Read one core; InputError if it is unknown or its core.toml is wrong."""
     path = paths.models_root() / microarch_id / "core.toml"
     if "/" in microarch_id or not path.is_file():
         raise unknown("microarch", microarch_id, ids())
@@ -214,7 +214,7 @@ def load(microarch_id: str) -> Microarch:
 
 
 def of_text(microarch_id: str, toml: str) -> Microarch:
-    """Read a core from the text of a core.toml; InputError where it is wrong."""
+    """Read a core from the text of a core.toml; InputError if it is wrong."""
     return _read(microarch_id, Path(microarch_id) / "core.toml", toml.encode())
 
 
@@ -240,7 +240,7 @@ def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
 
 
 def ids() -> list[str]:
-    """Return the ids of all cores, sorted; InputError where there is none."""
+    """Return the ids of all cores, sorted; InputError if there is none."""
     root = paths.models_root()
     found = sorted(p.parent.name for p in root.glob("*/core.toml"))
     if not found:
@@ -257,7 +257,7 @@ def targets(isa: str | None = None) -> list[Microarch]:
 def select(spec: str | None, isa: str | None = None) -> list[Microarch]:
     """Resolve "ID[,ID]", "all" or None (the targets) to cores of the given ISA.
 
-    InputError where a named core is of another ISA.
+    InputError if a named core is of another ISA.
     """
     if spec is None:
         return targets(isa)

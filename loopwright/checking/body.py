@@ -113,7 +113,7 @@ class Step:
 class Body:
     """Instructions that control can reach from a routine's entry and its fixups, by address.
 
-    refused describes the first instruction that is not allowed; "" where all are.
+    refused describes the first instruction that is not allowed; "" if all are.
     """
 
     steps: dict[int, Step]

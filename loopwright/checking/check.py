@@ -34,7 +34,7 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
     over_report_bytes is the largest excess of a result over the bytes that were in fact left. A
     variant that passed before with the same code, exception table, contract, cases and CPU is not
     run again: its note says "cached". One that does not assemble has not passed, and failure has
-    the reason. InputError where none assembles, or a contract asks for something unknown to the
+    the reason. InputError if none assembles, or a contract asks for something unknown to the
     harness.
     """
     wanted = list(variants)

@@ -182,7 +182,7 @@ class _Trial:
         self._inject()
 
     def _try(self, calls: Iterable[Call]) -> bool:
-        """Run calls; False where one broke the contract."""
+        """Run calls; False if one broke the contract."""
         waiting = iter(calls)
         while given := list(itertools.islice(waiting, _BATCH)):
             turned = map(self._twisted, given)

@@ -94,7 +94,7 @@ def loops(function: F) -> F:
 
 
 def _whole(file: TextIO, name: str) -> str:
-    """Return a text; InputError where it is endless or far too long."""
+    """Return a text; InputError if it is endless or far too long."""
     text = file.read(_MOST_TEXT + 1)
     if len(text) > _MOST_TEXT:
         raise InputError(f"{name} has more than {_MOST_TEXT:,} characters; give the loops alone")

@@ -179,7 +179,7 @@ def _broken(rows: Rows, window: "Console") -> None:
 def _narrow(rows: Rows, width: int) -> "Table | None":
     """Return rows as a table for a narrow window: heads and texts broken, numbers whole.
 
-    None where its columns do not fit side by side.
+    None if its columns do not fit side by side.
     """
     from rich import box
     from rich.markup import escape
@@ -313,7 +313,7 @@ def folded(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write_page(page: str, out: Path) -> None:
-    """Write an HTML page and print its path; InputError where it cannot be written."""
+    """Write an HTML page and print its path; InputError if it cannot be written."""
     from loopwright.reporting.html import write
 
     write(page, out)

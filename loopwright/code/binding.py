@@ -104,7 +104,7 @@ def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
 
 
 def outline(isa: str, code: bytes) -> Outline:
-    """Return the outline of one code; InputError where it is empty or not code."""
+    """Return the outline of one code; InputError if it is empty or not code."""
     (found,) = outlines(isa, [code])
     if isinstance(found, InputError):
         raise found

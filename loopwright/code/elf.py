@@ -117,7 +117,7 @@ _TABLE = bytes((0x03, 0x3B))  # a count of 4 bytes; pairs of 4 bytes relative to
 def starts(image: ELFFile) -> tuple[int, ...]:
     """Return the addresses of routines by .eh_frame_hdr (LSB core, 10.6.2), sorted.
 
-    Empty where there is no such section, or one in another encoding than linkers write.
+    Empty if there is no such section, or one in another encoding than linkers write.
     """
     section = image.get_section_by_name(".eh_frame_hdr")
     if section is None or section["sh_type"] == "SHT_NOBITS":
@@ -210,7 +210,7 @@ def extent(section: Section, symbol: Symbol) -> range:
 
 
 def read(path: Path) -> list[Section]:
-    """Return all sections of code; InputError where the file is not for a supported ISA."""
+    """Return all sections of code; InputError if the file is not for a supported ISA."""
     return sections(files.content(path, regular=True), str(path))
 
 
@@ -219,7 +219,7 @@ def sections(
 ) -> list[Section]:
     """Return all sections of code of a file's content; name is the file's name in errors.
 
-    edits returns the bytes to write over the code of an ELF file first. InputError where it is no
+    edits returns the bytes to write over the code of an ELF file first. InputError if it is no
     ELF file, or archive of such files, for a supported ISA.
     """
     try:

@@ -152,7 +152,7 @@ WRITES = {
 
 
 def parse_hex(text: str) -> bytes:
-    """Return the bytes of a hex string; InputError where it is odd, empty or no hex."""
+    """Return the bytes of a hex string; InputError if it is odd, empty or no hex."""
     try:
         if code := bytes.fromhex(text):
             return code
@@ -431,7 +431,7 @@ _PAGE = 12
 def moved(isa: str, code: bytes, old: int, new: int) -> bytes:
     """Return code of an address as it has to be at another; branches within it stay the same.
 
-    InputError where a branch out of it is too short.
+    InputError if a branch out of it is too short.
     """
     return _moved_x86(code, old, new) if isa == "x86_64" else _moved_arm64(code, old, new)
 

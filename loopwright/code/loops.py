@@ -182,7 +182,7 @@ def moved_bytes(loop: Loop, contract: Contract) -> int:
     """Return the bytes that one iteration moves: those read for a checksum, else those written.
 
     For a loop over records they are whole records, since calls in it store elsewhere or push. A
-    loop inside that one moves part of a record; InputError where a call hides how much.
+    loop inside that one moves part of a record; InputError if a call hides how much.
     """
     if contract.fields and loop.nested and any(i.flow is Flow.CALL for i in loop.instructions):
         raise InputError(
@@ -217,12 +217,12 @@ class Choice:
 def choose(
     loops: Sequence[Loop], contract: Contract, labels: Mapping[str, int] | None = None
 ) -> Choice | None:
-    """Return the loop that predictions and slopes are of; None where no loop moves data.
+    """Return the loop that predictions and slopes are of; None if no loop moves data.
 
     It is the one that the contract names: by a label (labels maps them to addresses), or by its
     number in the order of addresses. Otherwise it is the one that moves most bytes an iteration, as
     large sizes run in it, and the first of several with as many; but a repeated string instruction
-    goes before branch loops that move less than 16 bytes. InputError where the contract names a
+    goes before branch loops that move less than 16 bytes. InputError if the contract names a
     missing loop.
     """
     if contract.loop:

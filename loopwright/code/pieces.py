@@ -144,7 +144,7 @@ def of_file(spec: str) -> list[Piece]:
     """Return the loops of FILE or FILE:SYMBOL, named by symbol and offset in it, by address.
 
     Without a loop each routine is one call, of which no conditional branch is taken. InputError
-    where there is no such file or symbol, and for code of another ISA or of both.
+    if there is no such file or symbol, and for code of another ISA or of both.
     """
     places = _meant(spec)
     found = [piece for _, piece in _loops(places)]

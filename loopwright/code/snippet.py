@@ -152,7 +152,7 @@ _NOTE = re.compile(r"\s+;\s.*$")  # a comment of Intel's syntax
 
 @dataclass(frozen=True)
 class Pasted:
-    """Text for an assembler; isa is None, and intel False, where the text does not show them."""
+    """Text for an assembler; isa is None, and intel False, if the text does not show them."""
 
     text: str
     isa: str | None = None

@@ -73,7 +73,7 @@ def estimate(spec: str, parameter: str, rows: pd.DataFrame | None = None) -> pd.
     high the quartiles. outside counts the calls whose cycles no value of the range explains,
     error_percent is the mean error of the simulated calls at the value, set the option by which
     other verbs take it. Where a call of the same size does not depend on the parameter, its error
-    is subtracted: an error of the simulator in both then cancels. InputError where no call depends
+    is subtracted: an error of the simulator in both then cancels. InputError if no call depends
     on the parameter.
     """
     _, variants = kernels.select(spec)

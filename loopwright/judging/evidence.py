@@ -98,7 +98,7 @@ class Simulations:
     sizes: Histogram | None
 
     def pair(self, core: str, variant: str, against: str) -> Simulated | None:
-        """Return the calls of a variant against another; None where the simulator has no answer."""
+        """Return the calls of a variant against another; None if the simulator has no answer."""
         margins = self.of_core.get(core)
         if margins is None or not margins.answers(variant, against):
             return None

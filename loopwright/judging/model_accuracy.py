@@ -44,7 +44,7 @@ class ModelAccuracy:
     """The accuracy of a model on a core, for one kind of prediction.
 
     error_percent is the mean absolute error over rows that set no parameter of the model, None
-    where there are fewer than LEAST_ROWS. described is the accuracy in words.
+    if there are fewer than LEAST_ROWS. described is the accuracy in words.
     """
 
     model: str
@@ -75,9 +75,9 @@ def records() -> pd.DataFrame:
     what is calls (whole), strings (calls that move their data by string instructions), loops,
     unrolled (blocks), instructions or speed-ups; against is "measurement", or the
     model whose cycles stand for it. mape_percent is the mean absolute error, tau Kendall's tau-b;
-    held_out is False where rows among them set parameters of the model. origin names who measured;
+    held_out is False if rows among them set parameters of the model. origin names who measured;
     rows is missing where the origin gives no count. Cores that `calibrate` learned have a row for
-    the loops of their self-check. Empty where nothing is recorded; InputError where the file is
+    the loops of their self-check. Empty if nothing is recorded; InputError if the file is
     malformed.
     """
     return pd.concat([_recorded(), *_self_checks()], ignore_index=True)
@@ -135,7 +135,7 @@ def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> Mode
 def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
     """Return the mean error of a model in percent on a core's loops, else on its unrolled blocks.
 
-    All records count, also those that set parameters; None where there are fewer than LEAST_ROWS
+    All records count, also those that set parameters; None if there are fewer than LEAST_ROWS
     rows of either kind.
     """
     mine = known[(known["core"] == core) & (known["model"] == model)]
@@ -149,7 +149,7 @@ def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
 def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccuracy | None:
     """Return a bound of the error of a model on a core of which only instructions were measured.
 
-    None where fewer than LEAST_ROWS of those were compared, or the model is not accurate on them.
+    None if fewer than LEAST_ROWS of those were compared, or the model is not accurate on them.
     The error is the largest of these: that of single instructions there; that of whole loops or of
     published speed-ups there, however few; its mean on the loops of the core with the largest one;
     and UNVALIDATED_PERCENT.
@@ -185,7 +185,7 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
 def simulator_accuracy(
     core: str, known: pd.DataFrame, *, strings: bool = False
 ) -> ModelAccuracy | None:
-    """Return the accuracy of the simulator's whole calls on a core; None where it has none.
+    """Return the accuracy of the simulator's whole calls on a core; None if it has none.
 
     strings asks about calls that move their data by string instructions; their error is kept apart.
     """
@@ -255,7 +255,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, predicted: Iterable[float], measured: Iterable[float]) -> Self:
-        """Compare the pairs with both figures known (not NaN); NaN where there are too few.
+        """Compare the pairs with both figures known (not NaN); NaN if there are too few.
 
         tau is NaN as well where all figures of one side are equal: they have no order.
         """

@@ -31,7 +31,7 @@ class PublishedFigure:
     """One published figure: a speed-up of variant over baseline, or a figure of variant alone.
 
     before and after are the figure as it was published, in unit, for baseline and variant; before
-    is None where variant stands alone. percent is the speed-up of variant over baseline in percent,
+    is None if variant stands alone. percent is the speed-up of variant over baseline in percent,
     measured over scope (0: no difference was seen; None: no speed-up). size_bytes is the size of
     one read, write or call, chunk_bytes the largest part that one call of the routine moves,
     dst_align the destination mod 64 (None: aligned, or not stated). microarch is the core of the
@@ -82,7 +82,7 @@ class PublishedFigure:
 
     @property
     def saved_ns_per_line(self) -> float | None:
-        """The time saved for each 64 bytes moved, in ns; None where not published."""
+        """The time saved for each 64 bytes moved, in ns; None if not published."""
         if self.total_bytes is None or self.before is None or self.after is None:
             return None
         return (self.before - self.after) * 1e9 * LINE_BYTES / self.total_bytes
@@ -185,7 +185,7 @@ def routine_cycles(
     """Return the simulator's cycles of the calls by which a variant moves size_bytes of a figure.
 
     On the core of the machine, or the one that stands for it, with aligned data in the L1 cache and
-    without privileged instructions. InputError where it has no answer.
+    without privileged instructions. InputError if it has no answer.
     """
     assert figure.size_bytes is not None
     size, chunk = figure.size_bytes, figure.chunk_bytes or figure.size_bytes

@@ -159,7 +159,7 @@ REFUSED = "refused: "  # begins the reason where every measurement was refused
 class Study:
     """A kernel and the evidence about its variants.
 
-    host is the core of this machine ("" where no core.toml describes it). measurements has the rows
+    host is the core of this machine ("" if no core.toml describes it). measurements has the rows
     of this machine and, of other cores, those of the results store, whose machines and runs sources
     has. unmeasured is the reason why nothing was measured here, or "". calls answers whole calls by
     the simulator. cores are those asked for, all targets where none is named; beside are further
@@ -270,7 +270,7 @@ def gather(
 def compared(kernel: Kernel, against: str | None) -> Kernel:
     """Return a kernel reduced to one routine, with a variant in the place of the baseline.
 
-    InputError where there is no such variant.
+    InputError if there is no such variant.
     """
     if against is None:
         return kernel

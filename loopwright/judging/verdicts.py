@@ -141,7 +141,7 @@ def status(speed: Speed, rank: Rank, doubt: float) -> Status:
 class Verdict:
     """The speed of a variant against the baseline on one core, by evidence of one rank.
 
-    speed is over all sizes, sizes has that of each size in bytes (empty where only models of the
+    speed is over all sizes, sizes has that of each size in bytes (empty if only models of the
     main loop answer). doubt is the relative error of the evidence, sources name it. against holds
     the published figures of the same pair that have the other sign, against_at those of a size.
     opinion is that of models of the main loop; simulated has the whole calls.

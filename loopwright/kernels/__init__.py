@@ -201,7 +201,7 @@ def _given(entry: dict[str, Any], key: str, path: Path) -> str:
 
 
 def _inside(file: object, path: Path) -> str:
-    """Return a path inside the kernel tree; InputError where it leaves the tree."""
+    """Return a path inside the kernel tree; InputError if it leaves the tree."""
     if not isinstance(file, str):
         raise InputError(f"{path}: 'file' is missing or no string")
     if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
@@ -244,7 +244,7 @@ class Variant:
     must be off for it to be chosen (a core may have them); alternatives the feature names of
     ALTERNATIVE() sites that are taken when it is assembled. may_change holds the registers that it
     changes in addition to those of the contract. unpatchable is "", or the reason why no patch can
-    be made from it. subject and why are the texts of its patch; edits is empty where a patch
+    be made from it. subject and why are the texts of its patch; edits is empty if a patch
     replaces the routine's function. loop names its main loop as the contract's does, and goes
     before it. guards names the sides whose address it checks itself. unreached is "", or the reason
     why no call can reach some of its code. steps are the transformations that led to it, if any.
@@ -296,7 +296,7 @@ class Kernel:
 
 
 def ids() -> list[str]:
-    """Return the ids of all kernels, sorted; InputError where there is none."""
+    """Return the ids of all kernels, sorted; InputError if there is none."""
     root = paths.kernels_root()
     found = sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
     if not found:
@@ -305,7 +305,7 @@ def ids() -> list[str]:
 
 
 def load(kernel_id: str) -> Kernel:
-    """Read one kernel; InputError where it is unknown or its kernel.toml is invalid."""
+    """Read one kernel; InputError if it is unknown or its kernel.toml is invalid."""
     wanted = PurePosixPath(kernel_id).as_posix()
     path = paths.kernels_root() / wanted / "kernel.toml"
     # ids() would list folders for every variant of every prediction.

@@ -189,7 +189,7 @@ class Contract:
 
 
 def read(table: Mapping[str, Any], path: Path) -> Contract:
-    """Return the contract of a table of the kernel.toml at path; InputError where invalid."""
+    """Return the contract of a table of the kernel.toml at path; InputError if invalid."""
     effect = get(table, "effect", str, path)
     if effect not in EFFECTS:
         raise InputError(f"{path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
@@ -318,7 +318,7 @@ def loop_name(given: Any, path: Path) -> str | int:
 
 
 def get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
-    """Return a value of the kernel.toml at path; InputError where missing or of another kind."""
+    """Return a value of the kernel.toml at path; InputError if missing or of another kind."""
     if key not in table:
         raise InputError(f"{path}: {key!r} is missing")
     if not isinstance(table[key], kind):

@@ -1,1 +1,1 @@
-"""A Linux tree: what it has itself, patches for it, and whether they hold there."""
+"""Linux trees: their own code of a routine, patches for them, and the patches' verification."""

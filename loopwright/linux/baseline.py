@@ -31,7 +31,7 @@ def own_name(kernel: Kernel, routine: Routine, tree: Tree) -> str:
 def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None:
     """Return the variant with the same code as the tree's own function, or None.
 
-    InputError where the tree lacks the function, or it cannot be assembled outside of the kernel.
+    InputError if the tree lacks the function, or it cannot be assembled outside of the kernel.
     """
     for variant in _candidates(kernel, routine):
         aim = routines.find(variant, tree)
@@ -45,7 +45,7 @@ def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None
 def with_own_code(kernel_id: str, tree: Tree) -> Iterator[Kernel]:
     """Yield a kernel with the tree's own functions as further variants and as baselines.
 
-    Until the context ends, every verb sees this kernel. InputError where the tree has none of its
+    Until the context ends, every verb sees this kernel. InputError if the tree has none of its
     functions, or none that assembles outside of the kernel.
     """
     kernel = kernels.load(kernel_id)
@@ -167,7 +167,7 @@ def run(kernel_id: str, tree: str, *, quick: bool = False) -> Compared:
 
     Their names are tree:VERSION (tree:VERSION:ROUTINE where a kernel has several routines), and
     they are the baselines that vs_baseline refers to. quick leaves the measurement out.
-    InputError where the tree has none of the kernel's functions.
+    InputError if the tree has none of the kernel's functions.
     """
     kernel, _ = kernels.select(kernel_id)
     found = trees.find(tree)

@@ -108,7 +108,7 @@ def qemu_command(machine: Machine, kernel: Path, initrd: Path, words: list[str])
 
 
 def boot(given: list[str], timeout: float = TIMEOUT) -> str:
-    """Run the command of a boot and return its console; CheckError where it takes too long."""
+    """Run the command of a boot and return its console; CheckError if it takes too long."""
     try:
         done = subprocess.run(
             given,
@@ -263,9 +263,9 @@ def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
 
 
 def judge_suite(suite: Suite, config: str, command: list[str], console: str) -> str:
-    """Return the result of a suite on a console; CheckError where it failed or did not run.
+    """Return the result of a suite on a console; CheckError if it failed or did not run.
 
-    NotProven where the configuration (the text of a .config) cannot have it.
+    NotProven if the configuration (the text of a .config) cannot have it.
     """
     if not re.search(rf"(?m)^CONFIG_{suite.option}=y$", config):
         raise NotProven(f"{suite.file} is not part of this kernel: CONFIG_{suite.option}")

@@ -93,7 +93,7 @@ def _files(root: Path) -> Iterator[str]:
 def hold(tree: Tree) -> Iterator[Overlay]:
     """Yield the overlay of a complete tree, waiting while another process holds it.
 
-    Programs that inherit the lock's descriptor hold it until they end, too. InputError where the
+    Programs that inherit the lock's descriptor hold it until they end, too. InputError if the
     tree has only a part of the sources.
     """
     if tree.has(trees.SUBSET) or not tree.has("scripts/Makefile.build"):
@@ -179,7 +179,7 @@ def configured(
 
     options are as for scripts/config: "-e KUNIT", "-d X86_KERNEL_IBT". targets are made once after
     that. A folder with other options is configured again in place: make rebuilds what depends on an
-    option. BuildError where make fails; the folder is then removed.
+    option. BuildError if make fails; the folder is then removed.
     """
     require_tools(isa)
     build = Build(overlay, isa, overlay.folder / name)

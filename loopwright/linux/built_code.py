@@ -69,7 +69,7 @@ _LAYOUT = "SECTIONS { .text 0 : { *(.text .text.* .noinstr.text) } }\n"
 def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
     """Link objects with stubs for code elsewhere in the kernel, and read them.
 
-    NotProven where they call missing functions, or use values known only at boot. Feature names
+    NotProven if they call missing functions, or use values known only at boot. Feature names
     come from the tree's headers, or those generated in its build folder.
     """
     tools = toolchain.find(isa)

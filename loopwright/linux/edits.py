@@ -163,7 +163,7 @@ class Change:
 def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list[str]]:
     """Return the changes that put a variant into a tree, and notes on edits left out.
 
-    Where the tree spells the same code otherwise, its spelling stays. InputError where an edit's
+    Where the tree spells the same code otherwise, its spelling stays. InputError if an edit's
     place is not in the tree.
     """
     editor = _Editor(variant, aim, tree)
@@ -335,7 +335,7 @@ _STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) -> list[Change]:
     """Return changes to the callers' clobber lists, so that they may call the variant.
 
-    InputError where a caller uses another convention, or needs a register that the variant changes,
+    InputError if a caller uses another convention, or needs a register that the variant changes,
     or where kernel.toml does not name a caller that is found: in assembly, or in a macro.
     """
     out = []

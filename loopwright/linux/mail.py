@@ -131,7 +131,7 @@ class PatchError(InputError):
 class Mail:
     """A patch mail: changes, message, and notes below the line at which git cuts.
 
-    author is None where git has no identity. rfc marks a patch for discussion, not for merging.
+    author is None if git has no identity. rfc marks a patch for discussion, not for merging.
     """
 
     changes: tuple[Change, ...]
@@ -144,7 +144,7 @@ class Mail:
         """Test the patch and write it to a folder, whole or not at all.
 
         git am has to accept it on the tree's files, and the tree's checkpatch.pl may have no error
-        except those of the allow-list. Returns the file and all findings. PatchError where it
+        except those of the allow-list. Returns the file and all findings. PatchError if it
         fails; the output is then in a log.
         """
         with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:

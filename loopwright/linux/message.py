@@ -178,7 +178,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> 
 
 
 def checked(variant: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
-    """Return the sentences on the contract check; InputError where the variant breaks it.
+    """Return the sentences on the contract check; InputError if the variant breaks it.
 
     base and ours are rows of check.run.
     """
@@ -359,7 +359,7 @@ class Writer:
     def body(self, also: Sequence[str]) -> str:
         """Return the body: doubts, the reason, and the evidence, without trailers.
 
-        also holds paragraphs about further changes of the patch. InputError where a variant breaks
+        also holds paragraphs about further changes of the patch. InputError if a variant breaks
         its contract.
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."

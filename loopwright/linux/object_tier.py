@@ -31,7 +31,7 @@ from loopwright.linux.verification import (
 def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     """Check a routine under every set of features; return a description of the cases.
 
-    CheckError where it breaks its contract, NotProven where it cannot be run here.
+    CheckError if it breaks its contract, NotProven if it cannot be run here.
     """
     if odd := ", ".join(sorted(image.handled)):
         raise NotProven(f"its exception table has {odd}, which only the kernel handles")
@@ -153,7 +153,7 @@ def object_of(file: str) -> str:
 def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
     """Return the objects of the sources that include a header, and the sources left out.
 
-    The latter are not built in a configuration (the text of a .config). NotProven where there are
+    The latter are not built in a configuration (the text of a .config). NotProven if there are
     too many.
     """
     found = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
@@ -400,7 +400,7 @@ def prepare(overlay: Overlay, isa: str) -> Build:
 def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
     """Build objects again and return the messages of objtool.
 
-    BuildError where make fails, CheckError for any message of the compiler or assembler.
+    BuildError if make fails, CheckError for any message of the compiler or assembler.
     """
     output = _output(build, wanted)
     lines = [x for x in output.splitlines() if x.strip()]

@@ -55,7 +55,7 @@ def make(
     The tree is only read. The patch is kept if git am accepts it on the tree's files and the tree's
     checkpatch.pl has no error except those of the allow-list; a file appears in out whole or not at
     all; out may not be inside the tree. identity is that of its Signed-off-by, else that of git's
-    configuration in the tree; without either it carries none. InputError where the tree or the
+    configuration in the tree; without either it carries none. InputError if the tree or the
     variant does not allow a patch, PatchError with a log where the patch fails its tests.
     """
     source = trees.read(tree)
@@ -266,7 +266,7 @@ def patch(
     status is "written", "already there", or "no winner" (with the reason in notes). Variants whose
     changes are the same patch are one row. tier (apply, object, boot) has each patch verified up to
     that tier, or the tree itself if it has the variant already: checks holds those rows (see
-    verify.run), which are also passed to said one by one. InputError where no patch can be made, or
+    verify.run), which are also passed to said one by one. InputError if no patch can be made, or
     the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)

@@ -392,7 +392,7 @@ def assembled(
 ) -> Code:
     """Assemble the tree's routine, with changed files (path to text) in their place.
 
-    InputError where it cannot be assembled outside of the kernel.
+    InputError if it cannot be assembled outside of the kernel.
     """
     kernel = kernels.load(variant.kernel)
     given = source_texts(variant, aim, tree, changed)

@@ -169,7 +169,7 @@ class Tree:
         return f"{self.root} (Linux {self.version})"
 
     def has(self, file: str) -> bool:
-        """True if the tree has a file; InputError where its path leaves the tree."""
+        """True if the tree has a file; InputError if its path leaves the tree."""
         return self.path(file).is_file()
 
     def path(self, file: str) -> Path:
@@ -203,7 +203,7 @@ class Tree:
 
 
 def read(root: Path) -> Tree:
-    """Open a Linux source tree; InputError where the folder is none."""
+    """Open a Linux source tree; InputError if the folder is none."""
     if not root.is_dir():
         raise InputError(f"no kernel tree at {root}: it is not a folder; give one with --tree")
     makefile = root / "Makefile"
@@ -246,7 +246,7 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
 
     Debian's linux-source package is fetched once into the cache. Without a spec, an unavailable
     package is no error: path is None, and note has the reason and a way to get a tree. InputError
-    where a tree is named and is invalid or unavailable.
+    if a tree is named and is invalid or unavailable.
     """
     if spec and not spec.startswith("debian:"):
         found = read(Path(spec))
@@ -401,7 +401,7 @@ NOBODY = Identity("loopwright", "loopwright@localhost.invalid")
 
 
 def user_identity(tree: Path) -> Identity | None:
-    """Return the user's git identity in a kernel tree, or None where git has none.
+    """Return the user's git identity in a kernel tree, or None if git has none.
 
     It is the tree's own if it is a repository, else the user's; the working directory does not
     matter.

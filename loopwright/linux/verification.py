@@ -104,7 +104,7 @@ class PatchedVariant:
     """A tree with changes: files holds the text (by path) of each file that differs from it.
 
     variants are those whose routines it holds, one a routine. patch is the file that makes the
-    changes, or None where the tree is unchanged.
+    changes, or None if the tree is unchanged.
     """
 
     tree: Tree
@@ -124,7 +124,7 @@ class PatchedVariant:
 
 
 def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
-    """Return the tree with a patch file applied; InputError where git am fails."""
+    """Return the tree with a patch file applied; InputError if git am fails."""
     try:
         changed = applied(tree, patch)
     except GitError as error:

@@ -110,7 +110,7 @@ def run(subject: PatchedVariant, level: str, said: Said | None = None) -> pd.Dat
     """Verify a subject up to the tier `level`; one row a check (see verification.COLUMNS).
 
     Each row is also handed to said as soon as it is there. A tier whose failure makes the next
-    ones meaningless does not keep them from running: each says what it finds. InputError where a
+    ones meaningless does not keep them from running: each says what it finds. InputError if a
     tool or a whole tree is missing.
     """
     rows: list[Row] = []

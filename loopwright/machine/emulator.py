@@ -33,7 +33,7 @@ def unicorn_library() -> Path:
 def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDLL:
     """Return C sources as a library that calls Unicorn, compiled if it does not exist yet.
 
-    headers are the files that they include, for changes to be noticed. InputError where they do not
+    headers are the files that they include, for changes to be noticed. InputError if they do not
     compile.
     """
     gcc, own = toolchain.find(toolchain.host_isa()).gcc, unicorn_library()
@@ -182,7 +182,7 @@ class Recorder:
     """The recorded steps of an emulated core."""
 
     def __init__(self, core: Uc) -> None:
-        """Add hooks to a core; InputError where the hooks cannot be built."""
+        """Add hooks to a core; InputError if the hooks cannot be built."""
         library = ctypes.CDLL(str(unicorn_library()))
         self._room = np.empty(MOST_STEPS, dtype=STEP)  # unused pages take no memory
         stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p)

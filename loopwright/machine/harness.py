@@ -77,7 +77,7 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
 
 
 def emulator(isa: str) -> str:
-    """Return the name of the program that emulates an ISA here, "" where it runs natively."""
+    """Return the name of the program that emulates an ISA here, "" if it runs natively."""
     run_by = toolchain.find(isa).run
     return Path(run_by[0]).name if run_by else ""
 
@@ -85,7 +85,7 @@ def emulator(isa: str) -> str:
 def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
     """Run jobs (see harness/README.md) and yield the harness's answers as they come.
 
-    InputError where the harness does not run or rejects a job.
+    InputError if the harness does not run or rejects a job.
     """
     with tempfile.TemporaryFile("w+") as given:
         given.write(jobs)
@@ -100,7 +100,7 @@ class Kept:
     """A harness process that gets jobs one by one, so that it tests itself only once."""
 
     def __init__(self, isa: str) -> None:
-        """Start it for an ISA; InputError where it does not run."""
+        """Start it for an ISA; InputError if it does not run."""
         self._isa = isa
         resources = ExitStack()
         self._running = resources.enter_context(_started(isa, subprocess.PIPE))
@@ -111,7 +111,7 @@ class Kept:
     def answers(self, jobs: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the answer to each job, in order; all have to be consumed.
 
-        InputError where the process ends or rejects a job.
+        InputError if the process ends or rejects a job.
         """
         waiting: deque[int] = deque()
         left = deque(jobs)
@@ -147,7 +147,7 @@ class _Running:
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Wait for its end; InputError where it failed."""
+        """Wait for its end; InputError if it failed."""
         if self.process.wait():
             self.complaints.seek(0)
             lines = self.complaints.read().strip().splitlines()

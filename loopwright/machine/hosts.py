@@ -69,7 +69,7 @@ class Facts:
 
     identity holds registers that were read on it: CPUID leaves ("cpuid_LEAF_SUBLEAF": eax, ebx,
     ecx, edx in hexadecimal) or "midr_el1". read returns a file's text without the final newline,
-    None where there is none.
+    None if there is none.
     """
 
     isa: str
@@ -199,7 +199,7 @@ _TELLING = frozenset({"erms", "fsrm", "bmi2", "avx2", "adx", "smap"})
 
 @dataclass(frozen=True)
 class Recognition:
-    """The id of a machine's core, None where no core.toml describes it, and a doubt about it."""
+    """The id of a machine's core, None if no core.toml describes it, and a doubt about it."""
 
     core: str | None
     doubt: str = ""
@@ -309,7 +309,7 @@ def lacks(isa: str, needs: Iterable[str]) -> list[str]:
 
 
 def microarch() -> str | None:
-    """Return the id of this host's core, or None where no core.toml describes it."""
+    """Return the id of this host's core, or None if no core.toml describes it."""
     return recognise(here()).core
 
 
@@ -321,7 +321,7 @@ def marked(core: str, mark: str = " (this machine)") -> str:
 def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
     """Resolve "ID[,ID]", "all" or None to cores of the given ISA; "host" is this machine's core.
 
-    "targets" are the targets alone, None the targets and this machine's core. InputError where a
+    "targets" are the targets alone, None the targets and this machine's core. InputError if a
     named core is unknown or of another ISA, and for host where no core.toml describes this machine.
     """
     if spec == TARGETS:
@@ -360,7 +360,7 @@ def slug(machine: str) -> str:
 
 
 def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
-    """Return the machine of a run's banner; ValueError where it is invalid."""
+    """Return the machine of a run's banner; ValueError if it is invalid."""
     try:
         facts = Facts.of(banner)
         texts = {**banner["identity"], **banner["files"]}

@@ -374,7 +374,7 @@ class Caller:
 def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset: int) -> Caller:
     """Return code at an offset from a 64-byte boundary, with a caller that loads these values.
 
-    values are by register. InputError where the contract leaves no register for the counter.
+    values are by register. InputError if the contract leaves no register for the counter.
     """
     # After the code: a line of padding, the caller's prologue on the next line, then its loop.
     at = -(-(offset + len(code.text) + 64) // 64) * 64 + 64 - offset

@@ -165,7 +165,7 @@ class Watch:
     ) -> None:
         """Take code; facts (FACT) has a row a byte of it, patterns what a source may hold.
 
-        InputError where the hooks cannot be compiled or the contract names an unknown register.
+        InputError if the hooks cannot be compiled or the contract names an unknown register.
         """
         self._isa = code.isa
         base, places = _CODE[code.isa], _places(code.isa, contract)
@@ -200,7 +200,7 @@ class Watch:
         del self._core, self._space
 
     def run(self, cases: NDArray[np.void]) -> str:
-        """Run calls (CASE); "" where all were right, else how the first that was not failed."""
+        """Run calls (CASE); "" if all were right, else how the first that was not failed."""
         done = self._library.watch_run(self._watch, cases.ctypes.data, len(cases))
         if done == len(cases):
             return ""
@@ -220,11 +220,11 @@ class Watch:
 
     @property
     def over_report(self) -> int:
-        """Return the most bytes beyond what had to be that a result said were not done."""
+        """Return the largest number of bytes that a result wrongly reported as not done."""
         return int(self._library.watch_over_report(self._watch))
 
     def probed(self) -> tuple[dict[str, int], int] | None:
-        """Return registers and flags at the last case's probe, None where it did not get there."""
+        """Return registers and flags at the last case's probe, None if it did not get there."""
         gprs, flags = (ctypes.c_uint64 * _MOST_GPRS)(), ctypes.c_uint64()
         if not self._library.watch_probed(self._watch, gprs, ctypes.byref(flags)):
             return None
@@ -232,7 +232,7 @@ class Watch:
         return dict(zip(names, gprs, strict=False)), flags.value
 
     def _map(self, address: int, size: int) -> int:
-        """Let memory be accessed; return where it lies here."""
+        """Make memory accessible; return its address in this process."""
         memory = np.zeros(size + PAGE, dtype=np.uint8)
         self._kept.append(memory)
         host = -(-memory.ctypes.data // PAGE) * PAGE
@@ -323,10 +323,11 @@ def _fields(contract: Contract) -> ctypes.Array[_Field]:
 
 
 def _places(isa: str, contract: Contract) -> dict[str, tuple[int, ...]]:
-    """Return the address of each side's memory.
+    """Return the addresses of each side's memory to try.
 
-    They are usual places, low ones, across 4 GiB, at the top of user space, and the kernel's own
-    memory where the side may lie there, else an address with a tag (arm64) or of a program.
+    Each side is tried at usual addresses, low ones, across 4 GiB, and at the top of user space;
+    also in the kernel's own memory if the contract allows it, else with an address tag (arm64) or
+    at a program's address.
     """
     out: dict[str, tuple[int, ...]] = {}
     for n, side in enumerate(SIDES):
@@ -353,10 +354,10 @@ def has_kernel_memory(contract: Contract, side: str) -> bool:
 
 
 class _Space:
-    """A core and its virtual memory: windows of it, each of them physical memory of its own.
+    """A core and its virtual memory: windows, each with its own physical memory.
 
-    Without windows (arm64) both addresses are the same. With them, what lies in none is memory that
-    is not there.
+    Without windows (arm64) virtual and physical addresses are equal. With them, an address outside
+    of all windows is unmapped.
     """
 
     def __init__(self, isa: str, addresses: Iterable[int]) -> None:

@@ -33,7 +33,7 @@ def counted_loop(isa: str, code: bytes) -> CountedLoop:
     """Return a block as a loop with a counter.
 
     A block that ends in `dec` and `jnz` of a register (arm64: `sub` and `cbnz`, or `subs` and
-    `b.ne`) back to its start is one already; such a pair is appended to any other. InputError where
+    `b.ne`) back to its start is one already; such a pair is appended to any other. InputError if
     the block uses every register, or the counter itself, or ends in another branch to its start.
     """
     body = instructions.decode(isa, code)

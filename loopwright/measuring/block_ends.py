@@ -72,7 +72,7 @@ def setter(path: Path, branch: int) -> int | None:
 
 @cache
 def change_of(path: Path, name: str, before: int = -1) -> int | None:
-    """Return the constant change of a register by an iteration; None where it is no constant.
+    """Return the constant change of a register by an iteration; None if it is no constant.
 
     With before it is the change by the steps before that one.
     """

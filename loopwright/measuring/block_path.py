@@ -261,7 +261,7 @@ class Path:
 def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
     """Return the path of an x86-64 loop: all of its code where no stretches are given.
 
-    InputError where no path leads back to the start, and for code that cannot run in user space or
+    InputError if no path leads back to the start, and for code that cannot run in user space or
     does not behave alike each time.
     """
     path = Path(code, tuple(stretches) or ((0, len(code)),))
@@ -380,7 +380,7 @@ class Image:
 def of_path(path: Path, code: bytes, end: int) -> Image:
     """Return the image of a loop that ends by the step end; code has its bytes.
 
-    Only 32-bit branches are retargeted; InputError where that leaves no room.
+    Only 32-bit branches are retargeted; InputError if that leaves no room.
     """
     return _Builder(path, code, end).image()
 

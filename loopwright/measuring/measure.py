@@ -53,7 +53,7 @@ class PlacedVariant:
 class Rounds:
     """The readings of all processes: results of each subject, and each process's self-test.
 
-    self_tests has a list a process, with name, measured and known cycles an instruction (None where
+    self_tests has a list a process, with name, measured and known cycles an instruction (None if
     unknown for this core), tolerance and outcome of each loop.
     """
 
@@ -140,7 +140,7 @@ def self_test(
     the largest deviation of a process from known. basis tells whether known is documented for this
     core, or is the nearest whole number of cycles, or of instructions a cycle. held is True if all
     processes are within the tolerance; reason is the failure. progress is called with the number of
-    processes done and of all. InputError where this machine cannot measure.
+    processes done and of all. InputError if this machine cannot measure.
     """
     tests: dict[str, list[dict[str, Any]]] = {}
     clock = ""
@@ -294,7 +294,7 @@ def measure(
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see run).
 
     against names a variant of the kernel to compare with, which is measured as well. A variant that
-    breaks its contract is never measured; InputError where all do, or the code is of another ISA.
+    breaks its contract is never measured; InputError if all do, or the code is of another ISA.
     Every point is kept in the results store, at store or its default path; resume continues the
     newest run of this machine and measures the points that it lacks.
     """
@@ -328,7 +328,7 @@ def measure(
 
 
 def _assembling(variants: Iterable[Variant]) -> list[Variant]:
-    """Return the variants that assemble; InputError where none of them does."""
+    """Return the variants that assemble; InputError if none of them does."""
     found: list[Variant] = []
     refused: list[InputError] = []
     for variant in variants:

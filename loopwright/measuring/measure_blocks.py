@@ -85,7 +85,7 @@ class BlockReading:
 
     @property
     def quiet(self) -> bool:
-        """True if its samples lie close together."""
+        """True if its samples are close together."""
         return self.p90 - self.p10 <= max(_QUIET[0], _QUIET[1] * self.cycles)
 
 

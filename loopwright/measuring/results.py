@@ -53,7 +53,7 @@ def withdraw(run: str, reason: str = "") -> pd.DataFrame:
     """Mark a run as withdrawn, so that it is not used any more, and return its rows of results.
 
     run is its name in results, or the beginning of it. It is kept and listed; importing its file
-    again does not bring it back. InputError where no run, or several, have that name.
+    again does not bring it back. InputError if no run, or several, have that name.
     """
     with closing(Store.open()) as store:
         matching = [r for r in store.every_run() if run and r.uid.startswith(run)]
@@ -266,7 +266,7 @@ class Results:
 
 
 def read_results(path: Path) -> list[Results]:
-    """Return the runs of a file, in order; InputError where it is no file of results.
+    """Return the runs of a file, in order; InputError if it is no file of results.
 
     InputError also where a run ends before it names its machine, or names two.
     """
@@ -377,7 +377,7 @@ def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
 
 
 def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
-    """Add a process and its clock; InputError where it ran on another machine."""
+    """Add a process and its clock; InputError if it ran on another machine."""
     run = results.run
     fingerprint = line.get(
         "fingerprint", run.machine if run.protocol < _FINGERPRINT_SINCE else None
@@ -405,7 +405,7 @@ def _is_test(test: object) -> bool:
 
 
 def _record(results: Results, line: Mapping[str, Any]) -> Record:
-    """Return the record of a line; ValueError where it is invalid."""
+    """Return the record of a line; ValueError if it is invalid."""
     process = len(results.processes)
     kernel, slash, variant = str(line["id"]).rpartition("/")
     for key, (least, most) in _INTEGERS.items():
@@ -506,7 +506,7 @@ def import_results(files: Sequence[Path]) -> pd.DataFrame:
     new and there count readings: importing a file again adds none, even under another name of the
     run. missing are the readings that the run planned and the file lacks, damaged the lines that
     are cut, invalid, or contradict the run so far. All files are read before anything is written;
-    InputError where one is no file of results, and where its head contradicts the store.
+    InputError if one is no file of results, or if its head contradicts the store.
     """
     runs = [results for path in files for results in read_results(path)]
     with closing(Store.open()) as store:

@@ -92,7 +92,7 @@ PRAGMA user_version = 2;
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store at path, or create it; one that is not writable is opened for reading.
 
-    InputError where it is another file, or of a newer loopwright.
+    InputError if it is another file, or of a newer loopwright.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +252,7 @@ class Store:
     def open(cls, path: Path | None = None) -> Self:
         """Open the store at path ($LOOPWRIGHT_RESULTS, or below the XDG data folder), or create it.
 
-        One that is not writable is opened for reading. InputError where it is another file, or of a
+        One that is not writable is opened for reading. InputError if it is another file, or of a
         newer loopwright.
         """
         place = path or default_path()
@@ -300,7 +300,7 @@ class Store:
         ]
 
     def agree(self, run: Run) -> None:
-        """Raise InputError where the store has other facts of a run or its machine."""
+        """Raise InputError if the store has other facts of a run or its machine."""
         with database_faults(self.path):
             stored = self._database.execute(
                 "SELECT fingerprint, started, protocol FROM run "

@@ -70,7 +70,7 @@ class Sweep:
         """Return alignments of destination and source with skews.
 
         A side that the routine lacks has alignment 0; alignments that its contract forbids are left
-        out: InputError where none remains. A requested skew moves the source, whose alignment
+        out: InputError if none remains. A requested skew moves the source, whose alignment
         follows from it where none is requested.
         """
         if self.skews and both_sides(contract):
@@ -113,7 +113,7 @@ class Goal:
 def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tuple[Goal, ...]:
     """Return the points to measure of a variant.
 
-    Loops are measured hot, at the first alignment of each skew. InputError where its contract
+    Loops are measured hot, at the first alignment of each skew. InputError if its contract
     counts iterations and it has no loop.
     """
     choice = loops.choose(code.loops, contract, code.symbols)

@@ -33,7 +33,7 @@ def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[st
     """Return the jobs of a round for each ISA, and the number of their trials.
 
     Without answers it is a first round, for machines of both ISAs; else the trials that the
-    answers' machine has not answered yet. InputError where none are left.
+    answers' machine has not answered yet. InputError if none are left.
     """
     port_classes.solver()
 
@@ -77,7 +77,7 @@ def kit(
     calibrate adds the trials that a core is learned from, of the forms with these mnemonics where
     any are given: a first round for any machine, or with answers, a file that `import` made of an
     earlier round, those which that machine still lacks. Returns a row: the file, its bytes, the
-    kit's hash and the numbers of variants, points and trials. InputError where a compiler is
+    kit's hash and the numbers of variants, points and trials. InputError if a compiler is
     missing, the name ends otherwise, or no trial is left.
     """
     target = Path(output)

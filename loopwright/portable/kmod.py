@@ -467,7 +467,7 @@ def build(
 ) -> Built:
     """Write the sources to folder and build them against headers, e.g. /lib/modules/.../build.
 
-    InputError where modules cannot be built in headers, or the module does not compile.
+    InputError if modules cannot be built in headers, or the module does not compile.
     """
     isa, release = _kernel(headers)
     parts = write(folder, isa, specs, offsets)

@@ -286,7 +286,7 @@ def of_variants(
 ) -> list[list[CallCost | InputError]]:
     """Return for each question a cost, or the reason for none, for each of its places.
 
-    progress is called with the number of calls done and of all calls. InputError where the
+    progress is called with the number of calls done and of all calls. InputError if the
     simulator is missing or does not know an overridden parameter.
     """
     total, done = sum(len(q.places) for q in questions), 0

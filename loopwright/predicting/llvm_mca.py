@@ -34,7 +34,7 @@ class LlvmMca:
     iterations = 1000  # ramp-up then adds less than 0.1 % to a block of 10 cycles
 
     def version(self) -> str:
-        """Return the version; InputError where llvm-mca 19 is missing."""
+        """Return the version; InputError if llvm-mca 19 is missing."""
         return _version()
 
     def lacks(self, core: Microarch) -> str:

@@ -46,10 +46,10 @@ class Block:
 class Answer:
     """A model's answer: cycles an iteration, or None and the error with the reason.
 
-    startup is the cycles once before the first iteration (of a string instruction); None where
+    startup is the cycles once before the first iteration (of a string instruction); None if
     unknown. cheap and dear are the cycles at both ends of the ranges of unmeasured parameters, None
-    where the block depends on none. low and high contain 95 % of the measurements of similar code,
-    both None where the errors of the model on the core are not recorded. note names the part of the
+    if the block depends on none. low and high contain 95 % of the measurements of similar code,
+    both None if the errors of the model on the core are not recorded. note names the part of the
     block that the model leaves out. limits are all limits that the model sees, each with its
     figure; bound is the largest of ports, dispatch and dependencies alone: no other order,
     alignment or window makes these instructions faster.

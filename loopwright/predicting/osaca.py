@@ -21,7 +21,7 @@ class Osaca:
     corrects = ""
 
     def version(self) -> str:
-        """Return the version; InputError where OSACA is not installed."""
+        """Return the version; InputError if OSACA is not installed."""
         from importlib import metadata
 
         try:

@@ -28,7 +28,7 @@ _SHOWN = 4  # instructions of a chain that a text names
 class Limit:
     """One limit of a block.
 
-    cycles are those of an iteration as if the core had no other limit; None where unknown. binds is
+    cycles are those of an iteration as if the core had no other limit; None if unknown. binds is
     True if the block is faster without it, or without all that bind together. ports are letters;
     taken is the cycles of these ports that an iteration needs. instructions are those of a chain in
     the order of their dependencies, or those that need the ports.
@@ -185,7 +185,7 @@ class Pipeline:
         self.overrides = dict(overrides or {})
 
     def version(self) -> str:
-        """Return the version; InputError where the simulator has not been built."""
+        """Return the version; InputError if the simulator has not been built."""
         return f"loopwright pipeline {binding.version()}"
 
     def lacks(self, core: Microarch) -> str:
@@ -290,7 +290,7 @@ class Pipeline:
     ) -> tuple[bytes, dict[int, str]]:
         """Simulate loops at every code offset: see Core.places of loopwright_pipeline.pyi.
 
-        InputError where the simulator has no figures for the core.
+        InputError if the simulator has no figures for the core.
         """
         if lacking := self.lacks(core):
             raise InputError(lacking)

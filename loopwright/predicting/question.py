@@ -37,7 +37,7 @@ class Subject:
 
     key holds its identifying columns; natural is its own code offset; moved the bytes that one
     iteration (or call, or 64 bytes of a string instruction) copies, clears or reads, and
-    least_cycles the lower bound by its loads and stores, None where unknown; needs the CPU features
+    least_cycles the lower bound by its loads and stores, None if unknown; needs the CPU features
     of its instructions; error is the reason why no model is asked.
     """
 
@@ -69,7 +69,7 @@ def variant_subjects(
 ) -> list[Subject]:
     """Return variants as the core would run them; one that does not assemble has an error.
 
-    InputError where none of them assembles.
+    InputError if none of them assembles.
     """
     subjects: list[Subject] = []
     refused: list[InputError] = []
@@ -274,7 +274,7 @@ Alignments = Sequence[tuple[int, int]] | str
 class Calls:
     """The calls to predict of every routine.
 
-    weights is the share of a histogram's calls for each size; None where sizes were listed.
+    weights is the share of a histogram's calls for each size; None if sizes were listed.
     open_from is the beginning of the histogram's bucket without an end, if any.
     """
 
@@ -309,7 +309,7 @@ class Calls:
     def places(self, contract: Contract) -> list[Place]:
         """Return the calls of a routine that its contract allows; one of fixed size has one size.
 
-        A missing side has alignment 0. InputError where no alignment is left.
+        A missing side has alignment 0. InputError if no alignment is left.
         """
         sides = ["dst" in contract.inputs, "src" in contract.inputs]
         pairs = [tuple(a * has for a, has in zip(p, sides, strict=True)) for p in self.alignments]
@@ -343,7 +343,7 @@ def shares(found: Histogram) -> dict[int, float]:
 
 
 def _listed(sizes: Sizes) -> list[int] | None:
-    """Return listed sizes; None where a file is named."""
+    """Return listed sizes; None if a file is named."""
     if not isinstance(sizes, str):
         return list(sizes)
     parts = [part.strip() for part in sizes.split(",") if part.strip()]
@@ -426,7 +426,7 @@ class Question:
 
     @property
     def calls(self) -> Calls | None:
-        """The whole calls, None where loops are predicted; InputError for a mixture."""
+        """The whole calls, None if loops are predicted; InputError for a mixture."""
         if self.sizes is None:
             if self.align is not None:
                 raise InputError("--align is of whole calls: give it with --sizes")

@@ -32,7 +32,7 @@ class Uica:
     corrects = ""
 
     def version(self) -> str:
-        """Return the commit of the checkout; InputError where it does not run."""
+        """Return the commit of the checkout; InputError if it does not run."""
         home = _home()
         _crew(home, 1)
         # The repository of the checkout itself, not one around it.
@@ -91,7 +91,7 @@ def _pythons(home: Path) -> list[str]:
 
 
 def _crew(home: Path, size: int) -> list[Worker]:
-    """Return up to size workers of a checkout; InputError where it does not run."""
+    """Return up to size workers of a checkout; InputError if it does not run."""
     for python in _pythons(home):
         if crew := _CREWS.get((home, python)):
             break

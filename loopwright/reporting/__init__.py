@@ -99,7 +99,7 @@ def _selected(kernel_ids: Sequence[str], microarch: str | None) -> list[Kernel]:
 def _beside_tree(
     kernel: Kernel, linux: trees.Found | None
 ) -> AbstractContextManager[tuple[Kernel, dict[str, str]]]:
-    """Return a kernel with the tree's own functions, and by routine what they are."""
+    """Return a kernel with the tree's own functions, and a sentence on them by routine."""
     if linux is None or linux.path is None:
         return nullcontext((kernel, {}))
     return against(kernel, trees.read(linux.path))

@@ -32,7 +32,7 @@ def loops_here() -> pd.DataFrame:
     """Measure and predict the loops of every kernel that this machine can run.
 
     The rows are those of compare, of loops alone, which is faster than to compare every kernel.
-    InputError where no core.toml describes this machine.
+    InputError if no core.toml describes this machine.
     """
     core, runnable = _here()
     parts = []
@@ -133,7 +133,7 @@ def calls_here(
     """Measure whole calls of every variant that this machine can run: rows of measure.
 
     sizes are bytes, records the counts for variants that count records. Refused calls are left out.
-    InputError where no core.toml describes this machine.
+    InputError if no core.toml describes this machine.
     """
     parts = [
         measure(k.id, sizes=sizes_of(k.id, sizes, records), alignments=alignments)

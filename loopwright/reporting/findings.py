@@ -126,7 +126,7 @@ class ThreadAnswer:
     """A question with its answer: yes, no, open or contested.
 
     verdict is that on the pair (None: no evidence), decided_by the parameter of the core whose
-    unmeasured value decides ("" where none does), figures the published figures of the pair.
+    unmeasured value decides ("" if none does), figures the published figures of the pair.
     """
 
     thread: Thread
@@ -393,7 +393,7 @@ def cores_of(kernel: Kernel, microarch: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of loopwright report. linux describes the tree ("" where there is none)."""
+    """The arguments of loopwright report. linux describes the tree ("" if there is none)."""
 
     kernels: tuple[str, ...]
     sizes: str | None

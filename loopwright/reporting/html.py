@@ -134,7 +134,7 @@ def check(out: Path) -> None:
 
 
 def write(page: str, out: Path) -> None:
-    """Write a page, whole or not at all; InputError where it cannot be written."""
+    """Write a page, whole or not at all; InputError if it cannot be written."""
     check(out)
     files.written(out, page)
 
@@ -236,7 +236,7 @@ def again_column(command: Callable[[Row], str]) -> Column:
 
 
 def text(value: Any) -> Cell:
-    """Return a cell of text, empty where the value is missing."""
+    """Return a cell of text, empty if the value is missing."""
     return Cell("" if value is None or value is pd.NA or value != value else str(value))
 
 

@@ -110,7 +110,7 @@ def _verdict(finding: Finding, row: dict[str, object]) -> RoutineVerdict:
 def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     """Return cores with the wins and contested wins on them by size, then those where it is open.
 
-    The list is empty where it is open on all of them. Cores with the same bands share an entry, and
+    The list is empty if it is open on all of them. Cores with the same bands share an entry, and
     a condition that changes nothing has none. HERE marks this machine's core.
     """
     text_of: dict[tuple[str, str], str] = {}
@@ -152,7 +152,7 @@ _KEYS = ["kernel", "variant", "baseline", "machine", "scope"]
 class Pair:
     """A pair of variants on a machine: texts, and marks as positions in percent of the axis.
 
-    predicted_at has the ends of the predicted range, None where there is no prediction. cut is True
+    predicted_at has the ends of the predicted range, None if there is no prediction. cut is True
     if a mark lies beyond the axis and is drawn at its end.
     """
 

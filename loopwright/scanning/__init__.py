@@ -1,1 +1,1 @@
-"""A whole binary: its loops, what each costs where it lies, and which of them their place hurts."""
+"""Scan a whole binary: its loops, their cycles at their code offsets, and loops slowed by these."""

@@ -264,7 +264,7 @@ _PROOF = ("same instructions", "other loops")  # checks whose results the messag
 
 @dataclass(frozen=True)
 class LoopPatch:
-    """The result of making a patch: its file, or None where a check failed.
+    """The result of making a patch: its file, or None if a check failed.
 
     checks are rows of verify.run, notes lines for the user.
     """
@@ -291,9 +291,9 @@ def patch(
     fast as before. With tier "boot" a small kernel of the tree is then built with it and booted
     under QEMU, which has to execute the loops. Each check is reported to said. The patch is written
     to the folder out if none of them fails and git am and the tree's checkpatch.pl accept it;
-    points that a boot leaves unproven are listed below its message. InputError where there is
+    points that a boot leaves unproven are listed below its message. InputError if there is
     nothing to align (no such function, no hurt loop, no alignment that helps, no assembly in the
-    tree), for an unknown tier, and where a tool is missing.
+    tree), for an unknown tier, or if a tool is missing.
     """
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)

@@ -38,7 +38,7 @@ class ScannedLoop:
     path, which is at the offset first of text, bytes that many loops share. path are the stretches
     that an iteration executes, in order, as (start, end) in code: the first begins at 0, the last
     ends in the branch back there; a loop without jumps has one, all of code. function is its
-    routine ("" where unknown), into the offset in that routine. line is "file:line" of its first
+    routine ("" if unknown), into the offset in that routine. line is "file:line" of its first
     byte, or "". exits are the addresses of the conditional branches on the path, except the last,
     that leave it when they go the other way: forward ones are assumed to fall through. kind is
     "block" (no other branch), "exits" (one stretch with exits) or "path" (several stretches).
@@ -294,7 +294,7 @@ class ListingLine:
 def listing(loop: ScannedLoop) -> list[ListingLine]:
     """Return the instructions of an iteration, in the order of their execution.
 
-    Branch targets are addresses; InputError where bytes are no instruction.
+    Branch targets are addresses; InputError if bytes are no instruction.
     """
     lines = []
     code = loop.code
@@ -312,7 +312,7 @@ def timelines(
     """Return the events of every uop of the first iterations of loops at code offsets.
 
     Rows are those of Core.predict's timeline (models/pipeline/README.md), with the instructions of
-    listing; empty where the simulator has no answer. InputError where the core has no figures.
+    listing; empty if the simulator has no answer. InputError if the core has no figures.
     """
     loops = [(loop.code, offset, loop.path) for loop, offset in asked]
     return [
@@ -342,11 +342,11 @@ class SourceLines:
             self._dwarf = None
 
     def of(self, loop: ScannedLoop) -> str:
-        """Return "file:line" of a loop's first byte, "" where unknown."""
+        """Return "file:line" of a loop's first byte, "" if unknown."""
         return self.at(loop, loop.address)
 
     def at(self, loop: ScannedLoop, address: int) -> str:
-        """Return "file:line" of one of a loop's bytes, "" where unknown."""
+        """Return "file:line" of one of a loop's bytes, "" if unknown."""
         return next(self._within(loop, address, address + 1), "")
 
     def all_of(self, loop: ScannedLoop) -> set[str]:

@@ -33,7 +33,7 @@ _SAME = 1.0  # largest difference, in percent, that counts as none
 
 @dataclass(frozen=True)
 class Pair:
-    """A loop of A and its counterpart in B, by their numbers; None where one is missing."""
+    """A loop of A and its counterpart in B, by their numbers; None if one is missing."""
 
     a: int | None
     b: int | None
@@ -86,7 +86,7 @@ def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float |
 def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:
     """Return a loop's change on a core, one of CHANGES, and its slowdown in percent.
 
-    The percentage is None where a build lacks the loop or a figure for it.
+    The percentage is None if a build lacks the loop or a figure for it.
     """
     if pair.a is None:
         return NEW, None
@@ -189,7 +189,7 @@ _UNCHANGED = (SAME, UNKNOWN)
 
 
 def scan_both(asked_a: Question, asked_b: Question) -> Between:
-    """Scan two files; InputError where they are of different ISAs."""
+    """Scan two files; InputError if they are of different ISAs."""
     a, b = scanned(asked_a), scanned(asked_b)
     if a.image.isa != b.image.isa:
         raise InputError(

@@ -27,8 +27,8 @@ def cycles_by_offset(
 ) -> tuple[list[Row], dict[int, str]]:
     """Return the cycles an iteration of each loop (code and path) at each code offset.
 
-    One row a loop, one figure a code offset: NaN where no code can be placed, and where the
-    simulator has no answer; the dict has the reasons by the loop's number. InputError where the
+    One row a loop, one figure a code offset: NaN if no code can be placed, or if the
+    simulator has no answer; the dict has the reasons by the loop's number. InputError if the
     core has no figures.
     """
     cycles, errors = Pipeline().places([(code, list(path)) for code, path in loops], core)

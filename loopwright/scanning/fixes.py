@@ -116,7 +116,7 @@ def _signed(ins: iced.Instruction) -> int:
 
 
 def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool = False) -> bytes:
-    """Return an instruction's bytes, b"" where it has no such encoding.
+    """Return an instruction's bytes, b"" if it has no such encoding.
 
     displacement is its least number of bytes, None for as few as possible.
     """
@@ -135,7 +135,7 @@ def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool =
 
 
 def _short_immediate(ins: iced.Instruction) -> bytes:
-    """Return an instruction with a one-byte immediate, b"" where it has none."""
+    """Return an instruction with a one-byte immediate, b"" if it has none."""
     last = ins.op_count - 1
     width = _LONG_IMMEDIATES.get(ins.op_kind(last)) if last > 0 else None
     if width is None:
@@ -182,7 +182,7 @@ def _how(word: str, ins: iced.Instruction) -> str:
 def _moved_branches(
     code: bytes, instructions: list[iced.Instruction], changed: iced.Instruction, new: bytes
 ) -> bytes | None:
-    """Return the code with an instruction replaced; None where a branch cannot reach."""
+    """Return the code with an instruction replaced; None if a branch cannot reach."""
     at, longer = changed.ip, len(new) - changed.len
     out = bytearray()
     for ins in instructions:
@@ -346,7 +346,7 @@ class Effect:
 class Fix:
     """A fix of a loop, its cost and its gain.
 
-    candidate is None where a fix is "not needed", where none helps ("none"), or no core has a
+    candidate is None if a fix is "not needed", if none helps ("none"), or no core has a
     figure (""). effects are by core; note names the remaining loss, or the core that prevents a
     fix. aligned is the known alignment of the routine.
     """

@@ -38,7 +38,7 @@ _ARRIVE = 30  # s to wait for the first worker
 def connected(where: str) -> Iterator["Client"]:
     """Yield a client of the Dask scheduler at HOST:PORT, or of workers here where it is "local".
 
-    InputError where Dask is not installed, no scheduler answers or has a worker, and where a worker
+    InputError if Dask is not installed, no scheduler answers or has a worker, or if a worker
     lacks loopwright, or has another version or other cores.
     """
     try:
@@ -208,7 +208,7 @@ def written_table(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
     """Yield a writer of rows for a file of these columns; the file appears when it is complete.
 
     path ends in .csv or .parquet; columns have their Arrow types, "string", "int64", "uint64" or
-    "float64". InputError where it ends otherwise, cannot be written, or pyarrow is missing.
+    "float64". InputError if it ends otherwise, cannot be written, or pyarrow is missing.
     """
     formats = {".csv": _csv, ".parquet": _parquet}
     if path.suffix not in formats:
@@ -282,7 +282,7 @@ def scan_folder(
     order of paths; microarch left out are the targets, which are the same on every worker. A file
     that cannot be scanned has no rows, and one with the content of another is not scanned again.
     With dask, HOST:PORT or "local", workers scan; the folder has to have the same name there.
-    progress is called with the number of files done and of all. InputError where the folder holds
+    progress is called with the number of files done and of all. InputError if the folder holds
     no code or out cannot be written.
     """
     scan = partial(_scan, microarch or hosts.TARGETS, features)

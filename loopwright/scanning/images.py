@@ -44,7 +44,7 @@ def format_of(content: bytes) -> str:
 def unpack(content: bytes, name: str) -> bytes:
     """Return the unpacked content, without any data after it; name is the file's name in errors.
 
-    InputError where the format is unknown, or the content is damaged or too large.
+    InputError if the format is unknown, or the content is damaged or too large.
     """
     format_ = format_of(content)
     if format_ in _UNKNOWN:
@@ -170,7 +170,7 @@ def is_image(content: bytes) -> bool:
 
 
 def payload(content: bytes, name: str) -> bytes:
-    """Return the ELF file that a bzImage contains; InputError where there is none."""
+    """Return the ELF file that a bzImage contains; InputError if there is none."""
     protocol = _number(content, 0x206, 2)
     if protocol < _PAYLOAD_SINCE:
         raise InputError(
@@ -227,7 +227,7 @@ class Image:
     """The code of a file by sections, all of one ISA.
 
     content is the ELF file (or archive, or arm64 Image) in the file; named is the origin of its
-    symbols: "the file", "the file's kallsyms", a path, or "" where there are none. alternatives has
+    symbols: "the file", "the file's kallsyms", a path, or "" if there are none. alternatives has
     the treatment of text that a kernel patches at boot.
     """
 
@@ -242,7 +242,7 @@ class Image:
 def read_image(
     path: Path, symbols: Path | None = None, features: frozenset[str] | None = None
 ) -> Image:
-    """Return the code of a file; InputError where it has none that can be read.
+    """Return the code of a file; InputError if it has none that can be read.
 
     symbols is a System.map, or the text of /proc/kallsyms, of the same kernel. features have their
     alternatives applied, by their names in /proc/cpuinfo, or in arm64_features; without them text
@@ -311,7 +311,7 @@ def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
     """Return the files to scan, by path, and those with the same content as one of them.
 
     They are objects, archives, libraries, programs, kernels and modules, also packed, recognised by
-    their first bytes; links are not followed. InputError where the folder has none.
+    their first bytes; links are not followed. InputError if the folder has none.
     """
     found = sorted(path for path in _files(folder) if _holds_code(path))
     if not found:

@@ -36,7 +36,7 @@ def measure_loops(
     uncertainty; a row with status "refused" has a reason instead, such as an exit that is taken
     whatever the initial registers and memory. note names the instructions replaced to end the loop,
     and other caveats of the figure. progress is called with the number of measurements done and of
-    all. InputError where there is not a list of places for each loop, or a place is no offset.
+    all. InputError if there is not a list of places for each loop, or a place is no offset.
     """
     if len(loops) != len(places):
         raise InputError(
@@ -77,7 +77,7 @@ def measure_suspects(scan: Scan, count: int, *, progress: Progress | None = None
     A row each, in the order of the rank: cycles, best and times as predicted for this host's core;
     measured and measured_best (cycles an iteration), measured_times with its uncertainty; status
     "ok", "bimodal" or "refused" with a reason; note names the instructions replaced to end the
-    loop. InputError where this host cannot run the code, or its core is unknown.
+    loop. InputError if this host cannot run the code, or its core is unknown.
     """
     if scan.image.isa != toolchain.host_isa():
         host = toolchain.host_isa()

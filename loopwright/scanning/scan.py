@@ -202,7 +202,7 @@ class Weights:
     whole: frozenset[int]
 
     def of(self, number: int) -> str:
-        """Return the scope of a loop's share: "loop", "routine", or "" where it is 0."""
+        """Return the scope of a loop's share: "loop", "routine", or "" if it is 0."""
         if number in self.whole:
             return "routine"
         return "loop" if self.shares[number] else ""
@@ -412,7 +412,7 @@ class Scan:
         return self._fixes
 
     def how(self, number: int, fix: Fix) -> str:
-        """Return a description of a loop's fix, "" where it needs none."""
+        """Return a description of a loop's fix, "" if it needs none."""
         loop = self.found.loops[number]
         if fix.words in ("", NEVER_MIND):
             return ""

@@ -312,7 +312,7 @@ def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
 
 
 def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
-    """Return the replacement, adjusted to its new address, or None where it is not applied."""
+    """Return the replacement, adjusted to its new address, or None if it is not applied."""
     known = entry.feature in X86_FEATURES.values()
     if (entry.feature in taken) == entry.inverse or (entry.inverse and not known):
         return None
@@ -414,7 +414,7 @@ ARM64_MOST_FEATURES = 1024  # numbers of features, at most
 def arm64_features(content: bytes) -> dict[str, int]:
     """Return the numbers of features in the memory of a linked kernel, by their names.
 
-    content begins at the kernel's base. Empty where it has no such table.
+    content begins at the kernel's base. Empty if it has no such table.
     """
     import numpy as np
 
@@ -531,7 +531,7 @@ class Alternatives:
                 raise unknown("feature", name, [*X86_FEATURES, *ARM64_FEATURES])
 
     def check(self, name: str) -> None:
-        """Raise InputError where features are given and the file has no alternatives."""
+        """Raise InputError if features are given and the file has no alternatives."""
         if self.features is not None and not self.total:
             raise InputError(
                 f"{name} has no alternatives of a kernel that --features could choose by: "
