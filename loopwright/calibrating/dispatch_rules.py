@@ -40,7 +40,7 @@ TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 _LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4)  # the middle one comes first, as it wins ties
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
 _LESS = 0.7  # share of the error without rotated binding that is left, at most
-_LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
+LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of each kind of access
 _SLOTS = (1, 2, 3)
@@ -240,7 +240,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
         return [*core.iterations(counted), *core.tested_iterations(tested)]
 
     figures = [*figures, *laboratory.iterations(branches), *laboratory.tested_iterations(tested)]
-    codes = _codes(laboratory, counted, tested)
+    codes = loop_codes(laboratory, counted, tested)
     tried = [Hypothesis(learned), *_in_turn(learned)]
     found = fit.fit(laboratory, codes, time, tried, figures)
     if found is None or not found.explained or found.error > _LESS * found.error_of(0):
@@ -305,16 +305,16 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
     Registers are random, so that many instances depend on each other.
     """
     usage = kits.per_million()
-    cheap = [form for form in forms if _cheap(learned, form)]
+    cheap = [form for form in forms if is_cheap(learned, form)]
     weights = [max(usage.get(form.name, 0.0), 1.0) for form in cheap]
     draw = random.Random(_SEED)
     for number in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
-        body = b"".join(_random_instance(form, draw) for form in some)
+        body = b"".join(random_instance(form, draw) for form in some)
         yield f"{_DRAWN} {number} of {len(some)} cheap instructions", body
 
 
-def _cheap(learned: CoreModel, form: Form) -> bool:
+def is_cheap(learned: CoreModel, form: Form) -> bool:
     """Return whether a form has freely chosen general registers and a high throughput."""
     rate = learned.throughputs[form.name]
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
@@ -322,12 +322,16 @@ def _cheap(learned: CoreModel, form: Form) -> bool:
     return memory and gpr and rate.clean and rate.cycles <= _CHEAP
 
 
-def _random_instance(form: Form, draw: random.Random) -> bytes:
+def random_instance(
+    form: Form,
+    draw: random.Random,
+    written: Sequence[int] = (),
+    read: Sequence[int] = (),
+) -> bytes:
+    """Return an instance of a form on random general registers, of those given if any are."""
     pool = form.kit.POOLS["gpr"]
-    given = {
-        one.label: draw.choice(pool.others if one.written else (*pool.others, *pool.constant))
-        for one in form.chosen
-    }
+    written, read = written or pool.others, read or (*pool.others, *pool.constant)
+    given = {one.label: draw.choice(written if one.written else read) for one in form.chosen}
     if form.memory:
         given[BASE] = pool.constant[0]
         given |= {INDEX: pool.constant[1]} if INDEX in given else {}
@@ -397,11 +401,11 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         return [*core.iterations(bodies), *core.tested_iterations(bodies)]
 
     tried = [Hypothesis(learned, one) for one in _choices(learned)]
-    found = fit.fit(laboratory, _codes(laboratory, bodies, bodies), time, tried)
+    found = fit.fit(laboratory, loop_codes(laboratory, bodies, bodies), time, tried)
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
     plain = found.error_of(0)
-    if found.error > _LEFT * plain:
+    if found.error > LEFT * plain:
         return learned
     said = f"{2 * len(bodies)} loops of what keeps a class of ports busy, mean error "
     said += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
@@ -432,7 +436,7 @@ def _choices(learned: CoreModel) -> Iterator[Rules]:
         yield {RESULTS: core_files.letters(ports)}
 
 
-def _codes(
+def loop_codes(
     laboratory: Laboratory, counted: Sequence[bytes], tested: Sequence[bytes]
 ) -> list[bytes]:
     """Return the code of loops, some of which count first and test the count last."""

@@ -22,6 +22,7 @@ from loopwright.microbench.oracle import COUNTER, Oracle
 from loopwright.microbench.simulated import CandidateCore
 
 EXPLAINED = 0.08  # mean relative error up to which a hypothesis explains microbenchmarks
+_APART = 0.01  # relative difference of predictions from which measurements tell them apart
 TIE = 0.002  # of the mean error: the effect of noise on it where measurements are precise
 
 Rules = Mapping[str, object]
@@ -92,20 +93,23 @@ def fit(
     time: Time,
     hypotheses: Sequence[Hypothesis],
     figures: Sequence[Figure] | None = None,
+    *,
+    apart: bool = False,
 ) -> Fit | None:
     """Fit hypotheses, the plainest first, to microbenchmarks made of these codes.
 
     figures are the machine's measurements, if they exist already. None where the machine refused
-    all. Microbenchmarks that no hypothesis answers do not count.
+    all. Microbenchmarks that no hypothesis answers do not count. With apart, nor do those that all
+    hypotheses predict alike, so that many of them do not hide the few that decide.
     """
     measured = time(laboratory) if figures is None else figures
     answered = [n for n, one in enumerate(measured) if one]
     if not answered or not hypotheses:
         return None
     predictions = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
-    informative = [
-        n for n in answered if any(predicted[n] for predicted in predictions)
-    ] or answered
+    informative = [n for n in answered if any(predicted[n] for predicted in predictions)]
+    deciding = [n for n in informative if apart and _differ([one[n] for one in predictions])]
+    informative = deciding or informative or answered
     kept = [measured[n] for n in informative]
     errors_ = [errors([predicted[n] for n in informative], kept) for predicted in predictions]
     overestimates = [
@@ -117,6 +121,12 @@ def fit(
     best = next(n for n, error in enumerate(means) if error <= tolerance)
     rivals = [n for n, error in enumerate(means) if n != best and error <= means[best] + TIE]
     return Fit(hypotheses, errors_, best, rivals, overestimates)
+
+
+def _differ(predictions: Sequence[Figure]) -> bool:
+    """Return whether predictions of a microbenchmark can be told apart by measuring it."""
+    cycles = [one.cycles for one in predictions if one]
+    return max(cycles) > (1 + _APART) * min(cycles)
 
 
 def _overestimate(predicted: Figure, measured: Figure) -> float:

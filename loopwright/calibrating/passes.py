@@ -22,6 +22,7 @@ from loopwright.calibrating import (
     latency_fit,
     memory_rules,
     mispredictions,
+    port_choice,
     port_classes,
     port_usage,
     serialising,
@@ -295,6 +296,12 @@ PASSES: Sequence[Pass] = (
         dispatch_rules.choose_turns,
         "uops branches throughputs windows rules assigned front_end",
         "rules branches figures",
+    ),
+    _pass(
+        port_choice.choose_port_choice,
+        "uops branches throughputs windows rules assigned front_end",
+        "rules",
+        "ports that rename gives",
     ),
     _pass(
         latency_fit.refine_latencies,

@@ -1,0 +1,168 @@
+"""Port choice at rename: what a core knows of a uop that waits, where rename gives it its port.
+
+Chains: instructions that share two ports, each waiting for the one before, among cheap instructions
+that do not wait for them. They show whether rename begins with whole groups only, and whether
+shifts of what rename added to, and picks by flags of logic, start later.
+
+Meeting loads: a pointer that is followed, and loads by the same pointer, which can start with it.
+Where the slot of a load chooses its port two of them may meet at one; on some cores loads take
+turns.
+
+Neighbours: loops of instructions half of which share two ports, and of nops. The slots before one
+that hold no uop for its ports move it on to the next choice on some cores, and what rename knows
+of ports may be a cycle old. The branches that close the loops show whether taken ones have but one
+of the ports of all branches.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from loopwright.calibrating import core_files, fit
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.dispatch_rules import LEFT, TAKEN, is_cheap, loop_codes, random_instance
+from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.microbench import kits
+from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
+from loopwright.microbench.laboratory import Figure, Laboratory
+
+GROUPS = "rename.whole_groups"
+PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
+LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
+NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
+_SEED = 71
+_CHAINS, _MEETINGS, _MIXTURES = 300, 120, 400  # loops
+_LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and of those beside it
+_LOADS, _BETWEEN = (1, 4), (0, 7)  # loads that meet the one of the chain, and others among them
+_LENGTHS = (3, 4, 5, 6, 8, 10, 12)
+_SHARED, _NOPS = 0.45, 0.15  # shares of a mixture
+_WORD = 8  # bytes: loads of one word would meet by its bank
+_LATER = (0, 1, 2)  # cycles
+_SLOTS, _AGES = range(4), range(3)
+
+
+def choose_port_choice(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
+    """Return what was learned with the rules by which rename gives ports, where it does.
+
+    What delivers the loops has to be known: it binds some of them.
+    """
+    rule, _ = learned.assigned
+    kit = laboratory.kit
+    named = {form.name: form for form in forms if learned.has_ports(form.name)}
+    cheap = [form for form in named.values() if is_cheap(learned, form)]
+    pairs = {ports for ports in learned.core.integer_classes if len(ports) == 2}
+    shared = [one for one in cheap if one.memory is None and _of(learned, one) in pairs]
+    if rule.get("assign") == "at_issue" or kit.BYTES or not shared or kit.LOAD not in named:
+        return learned
+    late = [_without_zeros({PICKS: p, SHIFTS: s}) for p, s in product(_LATER, _LATER)]
+    groups: list[Rules] = [{}, {GROUPS: True}] if learned.windows.whole_groups is None else [{}]
+    tried = sorted(({**one, **other} for one, other in product(late, groups)), key=len)
+    added = [one for one in cheap if one.name in learned.core.renamed_additions]
+    learned = _chosen(laboratory, learned, dict(_chains(cheap, [*shared, *added])), tried)
+    if rule.get("assign") != "dispatch_slots":
+        return learned
+    meeting = dict(_meeting(named[kit.LOAD]))
+    learned = _chosen(laboratory, learned, meeting, [{}, {LOADS: True}, {TURNS: True}])
+    mixtures = dict(_mixtures(cheap, shared))
+    if TAKEN not in learned.rules:
+        own = frozenset().union(*learned.branches.ports.values())
+        ports: list[Rules] = [
+            {TAKEN: core_files.letters(frozenset({port}))} for port in sorted(own)
+        ]
+        learned = _chosen(laboratory, learned, mixtures, [{}, *ports], LEFT)
+    known = [_without_zeros({AGE: age, NEIGHBOURS: slots}) for age, slots in product(_AGES, _SLOTS)]
+    return _chosen(laboratory, learned, mixtures, sorted(known, key=len))
+
+
+def _without_zeros(rules: Mapping[str, int]) -> Rules:
+    return {name: value for name, value in rules.items() if value}
+
+
+def _of(learned: CoreModel, form: Form) -> frozenset[int]:
+    """Return the ports of a form of one uop, no ports of another one."""
+    ports = learned.uops[form.name].ports or ()
+    return ports[0] if len(ports) == 1 else frozenset()
+
+
+def _chosen(
+    laboratory: Laboratory,
+    learned: CoreModel,
+    bodies: Mapping[str, bytes],
+    tried: Sequence[Rules],
+    most: float = 1.0,
+) -> CoreModel:
+    """Return what was learned with those rules that explain loops, counted in front and behind.
+
+    most: of the error without any, what they may leave.
+    """
+    loops = list(bodies.values())
+
+    def time(core: Laboratory) -> list[Figure]:
+        return [*core.iterations(loops), *core.tested_iterations(loops)]
+
+    codes = loop_codes(laboratory, loops, loops)
+    hypotheses = [Hypothesis(learned, one) for one in tried]
+    found = fit.fit(laboratory, codes, time, hypotheses, apart=True)
+    if found is None or not found.hypothesis.rules or found.error > most * found.error_of(0):
+        return learned
+    said = f"{len(found.errors[0])} loops such as {next(iter(bodies))}, mean error "
+    said += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
+    return fit.settled(learned, found, said)
+
+
+def _weights(forms: Sequence[Form]) -> list[float]:
+    usage = kits.per_million()
+    return [max(usage.get(form.name, 0.0), 1.0) for form in forms]
+
+
+def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
+    """Yield chains of instructions, among others that do not wait for them."""
+    draw = random.Random(_SEED)
+    links = [form for form in linked if any(one.read and one.written for one in form.chosen)]
+    pool = cheap[0].kit.POOLS["gpr"]
+    chain, *others = pool.others
+    for number in range(_CHAINS if links else 0):
+        some = draw.choices(links, k=draw.randint(*_LINKS))
+        parts = [random_instance(form, draw, [chain], pool.constant) for form in some]
+        free = draw.choices(cheap, _weights(cheap), k=draw.randint(*_FREE))
+        for form in free:
+            one = random_instance(form, draw, others, [*others, *pool.constant])
+            parts.insert(draw.randint(0, len(parts)), one)
+        yield f"chain {number} of {len(some)} links beside {len(free)} others", b"".join(parts)
+
+
+def _meeting(load: Form) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of a pointer that is followed, and of loads and others that read it."""
+    draw = random.Random(_SEED + 1)
+    kit, pool = load.kit, load.kit.POOLS["gpr"]
+    (result,) = (one for one in load.chosen if one.written)
+    pointer = pool.back[0]
+    free = [one for one in pool.others if one != pointer]
+    for number in range(_MEETINGS):
+        parts = [load.encode({result.label: pointer, BASE: pointer})]
+        loads, others = draw.randint(*_LOADS), draw.randint(*_BETWEEN)
+        for word in range(1, loads + 1):
+            given = {result.label: draw.choice(free), BASE: pointer, DISPLACEMENT: _WORD * word}
+            parts.insert(draw.randint(0, len(parts)), load.encode(given))
+        for _ in range(others):
+            one = draw.choice([kit.SHORT, kit.transfer("gpr", "gpr", pointer, draw.choice(free))])
+            parts.insert(draw.randint(0, len(parts)), one)
+        yield f"pointer {number}, {loads} loads and {others} others by it", b"".join(parts)
+
+
+def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of nops and random instructions, half of which share two ports."""
+    draw = random.Random(_SEED + 2)
+    for number in range(_MIXTURES):
+        parts = []
+        for _ in range(draw.choice(_LENGTHS)):
+            kind = draw.random()
+            if kind < _NOPS:
+                parts.append(cheap[0].kit.SHORT)
+                continue
+            some = shared if kind < _NOPS + _SHARED else cheap
+            (form,) = draw.choices(some, _weights(some))
+            parts.append(random_instance(form, draw))
+        yield f"mixture {number} of {len(parts)} instructions", b"".join(parts)
