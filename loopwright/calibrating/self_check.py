@@ -255,11 +255,21 @@ def span(found: Sequence[HeldOut]) -> Span:
     return Span(min(least, 1 - _NOISE), max(most, 1 + _NOISE))
 
 
+def widest(found: Sequence[HeldOut]) -> Span:
+    """Return the range that holds as many measurements of every kind, relative to predictions.
+
+    A pool of all kinds would have the range of those that are many and predicted well.
+    """
+    kinds = dict.fromkeys(one.kind for one in found)
+    spans = [span([one for one in found if one.kind == kind]) for kind in kinds] or [span(found)]
+    return Span(min(one.least for one in spans), max(one.most for one in spans))
+
+
 def judged(found: Sequence[HeldOut]) -> list[Judgement]:
     """Return the judgement of each kind of held-out loops."""
     # The range of each half is set by the other one, which has every other loop of each kind.
     halves = found[::2], found[1::2]
-    spans = {id(one): span(halves[1 - n]) for n, half in enumerate(halves) for one in half}
+    spans = {id(one): widest(halves[1 - n]) for n, half in enumerate(halves) for one in half}
     out = []
     for kind in dict.fromkeys(one.kind for one in found):
         mine = [one for one in found if one.kind == kind]
@@ -289,7 +299,7 @@ def texts(found: Sequence[HeldOut], core: str) -> dict[str, str]:
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(error_ranges.COLUMNS)
     kinds = [(kind, memory) for kind in ("loop", "unrolled") for memory in error_ranges.MEMORY]
-    least, most = span(found)
+    least, most = widest(found)
     for kind in (*kinds, (error_ranges.CALL, error_ranges.WHOLE_CALLS)):
         shown = f"{least:.3f}", f"{most:.3f}"
         rows.writerow((core, *kind, *shown, len(found), core_files.HELD_OUT))

@@ -67,6 +67,13 @@ def test_a_range_holds_the_next_measurement_as_often_as_it_says():
     assert sure == (0.98, 1.02)
 
 
+def test_a_range_holds_measurements_of_each_kind():
+    many = [HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 2.0)] * 200
+    few = [HeldOut("loops with calls", b"\x90", 0, 3.0, 0.001, 2.0)] * 4
+    assert self_check.span([*many, *few]).most == 1.02
+    assert self_check.widest([*many, *few]) == (0.98, 1.5)
+
+
 def test_a_learned_core_has_its_own_ranges_by_any_name(monkeypatch, tmp_path):
     loops = [HeldOut("blocks", b"\x90", 0, cycles, 0.001, 2.0) for cycles in (1.8, 2.0, 2.6)]
     for name, text in self_check.texts(loops, "host").items():
