@@ -301,7 +301,7 @@ PASSES: Sequence[Pass] = (
         port_choice.choose_port_choice,
         "uops branches throughputs windows rules assigned front_end",
         "rules",
-        "ports that rename gives",
+        "rules of rename",
     ),
     _pass(
         latency_fit.refine_latencies,

@@ -20,6 +20,7 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
     ("serialising", 0.0, 610, 0.0),
     ("windows", 0.0, 950, 0.0),
     ("front end that", 0.0, 230, 0.0120),
+    ("rules of rename", 0.0, 1640, 0.0040),
     ("mixtures", 1.2, 0, 0.0029),
     ("forms whose", 1.0, 0, 0.0057),
     ("calls", 0.0, 30, 0.0023),
