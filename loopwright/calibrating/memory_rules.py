@@ -96,15 +96,25 @@ def _commits() -> Iterator[Rules]:
 def _partial_forwards(figures: Mapping[str, Figure]) -> Iterator[Rules]:
     """Yield the possible costs of loads of a part of a store, or of more than one has."""
     upper, more = (figures[name] for name in (memory_timing.UPPER, memory_timing.MORE))
+    halves = figures[memory_timing.HALVES]
     part_cycles = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
     failed_cycles = [0, *(n for n in (round(more.cycles) - s for s in _SOONER) if n >= _LEAST)]
-    for parts, part, fail, waits in product(
-        (False, True), part_cycles, failed_cycles, (False, True)
-    ):
-        if waits and not fail:
-            continue
-        rule = {"memory.forward_parts": parts, "memory.forward_part_cycles": part}
-        rule |= {"memory.failed_forward_cycles": fail, "memory.failed_forward_waits": waits}
+    wait_cycles = [0, *(n for n in (round(halves.cycles) - s for s in _SOONER) if n >= _LEAST)]
+    plain = [
+        {"memory.forward_parts": parts, "memory.forward_part_cycles": part}
+        | {"memory.failed_forward_cycles": fail, "memory.failed_forward_waits": waits}
+        for parts, part, fail, waits in product(
+            (False, True), part_cycles, failed_cycles, (False, True)
+        )
+        if fail or not waits
+    ]
+    waiting = [
+        {**rule, "memory.merges_lower": merges, "memory.failed_forward_wait_cycles": wait}
+        for rule in plain
+        for merges, wait in product((False, True), wait_cycles)
+        if rule["memory.failed_forward_waits"] and (merges or wait)
+    ]
+    for rule in (*plain, *waiting):
         yield {name: value for name, value in rule.items() if value}
 
 

@@ -357,6 +357,7 @@ def _aliasing_kernels(store: Form, load: Form, place: int) -> Sequence[list[byte
 BOUNDARIES = (16, 32, 64)  # bytes
 VECTOR = "a chain by vectors"
 UPPER, MORE = "a chain by the upper half", "a chain by more than was stored"
+HALVES = "what was stored as halves"
 _HALF = 4  # bytes of an access before the boundary that it crosses
 _ACCESSES = 6  # accesses of a kernel
 
@@ -413,7 +414,7 @@ def partial_forwards(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[byte
         MORE: forward_pair(short, load),
         "a half of what was stored": _free_of_chain([store], half),
         "more than was stored": _free_of_chain([short], load),
-        "what was stored as halves": _free_of_chain([short, short], load),
+        HALVES: _free_of_chain([short, short], load),
     }
 
 

@@ -75,6 +75,8 @@ def test_rules_of_memory_are_those_of_the_core(learned):
             "split_store_bytes": 64,
             "split_store_cycles": 4,
             "failed_forward_cycles": 19,
+            "failed_forward_wait_cycles": 16,
+            "merges_lower": True,
             "renamed_reach": 1016,
             "renamed_step": 1,
         },
