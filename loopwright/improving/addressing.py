@@ -1,4 +1,4 @@
-"""Addressing: the registers of a loop's memory operands and of its counter."""
+"""Addressing: the registers in the addresses and the counter of a loop."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from loopwright.improving.listing import Line, Listing, address, code, label
 
 
 class PointersForIndex(OfLoop):
-    """Replace an index that several bases share by incremented pointers."""
+    """Stepped pointers instead of an index that several bases share."""
 
     name = "pointers for the index"
     condition = (
@@ -58,7 +58,7 @@ class PointersForIndex(OfLoop):
 
 
 class FuseUpdate(OfLoop):
-    """Move the update that sets the flags of a loop's branch beside it, for macro-fusion."""
+    """The flag-setting update moved next to the loop's branch, so that the two macro-fuse."""
 
     name = "update beside its branch"
     condition = (
@@ -99,10 +99,10 @@ def _with_fixups(
     repair: Sequence[Line],
     step: str,
 ) -> Listing | None:
-    """Return the listing of lines, in which faults of these accesses first reach repair.
+    """Return the listing of lines with repair code before the fixups of some accesses.
 
-    Each of their fixups gets a label of its own, out of the way, where registers get the values
-    that the fixup expects. None where a fixup needs flags, which repair changes.
+    Each fixup gets an out-of-line label, at which the registers are restored to the values that the
+    fixup expects. None where a fixup needs flags, which the repair changes.
     """
     listing = loop.listing
     entries = [entry for n in accesses for entry in listing.entries_at(n)]
@@ -111,21 +111,23 @@ def _with_fixups(
     if any(EVERY_FLAG & listing.live[listing.position[fixup]] for fixup in fixups):
         return None
     names = {old: listing.fresh(f"{stem}_for_{old.removeprefix('.L')}") for old in fixups}
-    moved = [
+    redirected = [
         replace(line, target=names[line.target])
         if line.kind == "entry" and line.text in texts
         else line
         for line in lines
     ]
-    made = listing.with_lines(moved, step)
-    branch = next(n for n, line in enumerate(moved) if line is listing.lines[loop.last])
-    quiet = behind_transfer(made, branch, len(moved))
-    apart = [one for old, new in names.items() for one in (label(new), *repair, code(f"jmp {old}"))]
-    return replace(made, lines=(*moved[:quiet], *apart, *moved[quiet:]))
+    changed = listing.with_lines(redirected, step)
+    branch = next(n for n, line in enumerate(redirected) if line is listing.lines[loop.last])
+    out_of_line = behind_transfer(changed, branch, len(redirected))
+    repairs = [
+        line for old, new in names.items() for line in (label(new), *repair, code(f"jmp {old}"))
+    ]
+    return replace(changed, lines=(*redirected[:out_of_line], *repairs, *redirected[out_of_line:]))
 
 
 def _indexed(loop: Counted, index: str) -> list[str]:
-    """Return the bases that an index is added to; none where it has another use."""
+    """Return the bases that an index is added to, [] where the index has another use."""
     bases: list[str] = []
     for at in loop.body:
         line = loop.listing.lines[at]
@@ -140,7 +142,7 @@ def _indexed(loop: Counted, index: str) -> list[str]:
     changed = loop.written() | loop.updates.keys()
     if any(whole(base) in changed for base in bases):
         return []
-    for at in loop.body:  # a base without an index needs its old value
+    for at in loop.body:  # an address without the index would need the old base
         for operand in loop.listing.lines[at].operands:
             place = address(operand)
             used = {whole(b) for b in bases}.intersection(named(operand))

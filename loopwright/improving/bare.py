@@ -1,4 +1,4 @@
-"""Bare loops, without a contract: their listing, and the facts about the code around them."""
+"""Loops without a contract: their listing, and what is live in the code around them."""
 
 import bisect
 import re
@@ -34,15 +34,14 @@ from loopwright.improving.listing import (
 )
 
 HEAD, BEHIND, START = ".Lloop", ".Lbehind", ".Lstart"
-_NEAR = 16  # instructions before a jump through a table, with the load from it among them
-# instructions behind a loop that are followed; later ones count as reading everything
-_MOST_FOLLOWED = 3000
+_NEAR = 16  # instructions before an indirect jump that are searched for the load of its target
+_MOST_FOLLOWED = 3000  # instructions after a loop; code beyond counts as reading everything
 _VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
 EVERYTHING = {
     "x86_64": GENERAL["x86_64"] | _VECTORS | {CARRY, FLAGS},
     "arm64": GENERAL["arm64"] | {FLAGS, *(f"v{n}" for n in range(32))},
 }
-# What a caller may read behind a routine (System V ABI for AMD64, 3.2.1 and 3.2.3).
+# Registers that a caller may read after a routine (System V ABI for AMD64, 3.2.1 and 3.2.3).
 _RETURNED = frozenset(
     ["rax", "rdx", "rsp", "rbx", "rbp", "zmm0", "zmm1", *(f"r{n}" for n in range(12, 16))]
 )
@@ -52,7 +51,7 @@ _TARGET = re.compile(r"(#?(?:0x)?[0-9a-f]+)$")
 
 @dataclass(frozen=True)
 class Place:
-    """An address outside of a loop, in bytes behind its start or its end."""
+    """An address outside a loop: its distance in bytes from the loop's start, or from its end."""
 
     distance: int
     behind: bool
@@ -60,11 +59,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Bare:
-    """A loop with its code and the facts about its surroundings.
+    """A loop, its code, and its interface to the code around it.
 
-    offset is its code offset. entries has the byte positions of its labels that outside code
-    enters, besides its start. places has outside addresses by label: where the loop continues, and
-    PC-relative memory. around describes how much of the code behind it was read.
+    offset is its code offset. entries has, by label, the byte offset of each entry other than the
+    start. places has, by label, the addresses outside: exits, and memory that the loop addresses
+    relative to itself. around says in words to which extent the code after it was analysed.
     """
 
     id: str
@@ -77,13 +76,13 @@ class Bare:
 
     @property
     def isa(self) -> str:
-        """Return the ISA of its code."""
+        """The ISA of its code."""
         return self.listing.isa
 
     def source(self, listing: Listing) -> str:
-        """Return assembly that places a listing's code where this loop lies, mod 64.
+        """Return assembly text that places a listing's code at this loop's code offset.
 
-        Its start is the label .Lstart, its end .Lbehind. What lies outside keeps its distance.
+        Its start is the label .Lstart, its end .Lbehind. Addresses outside keep their distance.
         """
         lines = list(listing.lines)
         if lines and lines[-1].text == _leave(self.isa):
@@ -99,14 +98,14 @@ class Bare:
 
 
 def _leave(isa: str) -> str:
-    """Return the jump to the code behind a loop, with which its listing ends."""
+    """Return the jump to the code after a loop, with which its listing ends."""
     return f"{'jmp' if isa == 'x86_64' else 'b'} {BEHIND}"
 
 
 def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
-    """Return a loop of a section; free are registers and flags that are dead behind it.
+    """Return a loop of a section; free are registers and flags that no code after it reads.
 
-    InputError for other code than a contiguous loop, and where its entries are not known.
+    InputError for code that is not one contiguous loop, and for unknown entries.
     """
     if piece.error:
         raise InputError(f"{piece.id}: {piece.error}")
@@ -152,20 +151,20 @@ _LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
 
 
 def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the registers and flags that a user declares free; InputError for other names."""
+    """Return the registers and flags that a user declares free; InputError for an unknown name."""
     out: set[str] = set()
     for name in names:
-        found = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
-        if not found <= EVERYTHING[isa]:
+        named = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
+        if not named <= EVERYTHING[isa]:
             raise InputError(
                 f"--free {name!r} is no register of {isa}; give names as rax, or flags"
             )
-        out |= found
+        out |= named
     return frozenset(out)
 
 
 def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
-    """Return labels of the outside addresses that a loop refers to, with their places."""
+    """Return labels of the outside addresses that a loop uses, and their places."""
     names: dict[int, str] = {}
     places: dict[str, Place] = {}
 
@@ -189,15 +188,15 @@ def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
 
 
 def _relative(piece: Piece, ins: Instruction) -> int | None:
-    """Return the PC-relative address of an instruction, None if it has none."""
-    found = _RELATIVE.search(ins.text) if piece.isa == "x86_64" else None
+    """Return the target of an instruction's RIP-relative operand, None without one."""
+    match = _RELATIVE.search(ins.text) if piece.isa == "x86_64" else None
     if piece.isa == "arm64" and ins.mnemonic in ("adr", "adrp"):
         raise InputError(f"{piece.id}: {ins.text} in it cannot be moved")
-    return ins.end + int(found[1] or "0", 0) if found else None
+    return ins.end + int(match[1] or "0", 0) if match else None
 
 
 def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
-    """Return an instruction with labels for the addresses in it."""
+    """Return an instruction's text with labels in place of addresses."""
     text = " ".join(ins.text.split())
     if (target := ins.target) is not None:
         return _TARGET.sub(lambda _: names[target], text)
@@ -225,14 +224,14 @@ class _Around:
         )
 
     def entries(self) -> set[int]:
-        """Return the entries of a loop from code of its section, besides its first instruction.
+        """Return the addresses, except its start, at which code of the section enters a loop.
 
-        InputError where that is not known, and for an entry that is no instruction of it.
+        InputError where they cannot be known, or where one is within an instruction.
         """
         piece = self._piece
         inside = range(piece.address + 1, piece.instructions[-1].end)
         own = range(piece.address, piece.instructions[-1].end)
-        found: set[int] = set()
+        entries: set[int] = set()
         tables = False
         if piece.isa != "x86_64":
             return _arm64_jumps(piece, self._section, own, self._routine)
@@ -241,28 +240,30 @@ class _Around:
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
                 if not any(map(_loads_distance, routine[max(0, n - _NEAR) : n])):
-                    by = " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split()[1:])
-                    said = f"its routine jumps by {by}, which may lead into the loop"
-                    raise InputError(f"{piece.id}: {said}")
+                    operand = " ".join(
+                        iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split()[1:]
+                    )
+                    reason = f"its routine jumps by {operand}, which may lead into the loop"
+                    raise InputError(f"{piece.id}: {reason}")
                 tables = True
             if ins.ip in own:
                 continue
             if (target := near_target(ins)) is not None and target in inside:
-                found.add(target)
-        # An apparent branch inside of an instruction is none.
-        may = _jumps(self._section, inside, self._routine)
-        may |= self._of_tables(routine) & set(inside) if tables else set()
+                entries.add(target)
+        # Of the possible jumps, those into the middle of an instruction are no jumps.
+        candidates = _jumps(self._section, inside, self._routine)
+        candidates |= self._of_tables(routine) & set(inside) if tables else set()
         starts = {i.address for i in piece.instructions}
-        found |= may & starts
-        if wrong := found - starts:
+        entries |= candidates & starts
+        if wrong := entries - starts:
             raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
-        return found
+        return entries
 
     def _of_tables(self, routine: Sequence[iced.Instruction]) -> set[int]:
-        """Return the targets of the tables that a routine uses, and possibly more.
+        """Return a superset of the targets of the jump tables that a routine uses.
 
-        An entry is a distance in 4 bytes, from the table or from code that the routine refers to. A
-        table ends at the latest where an entry leads out of the section.
+        An entry is a 4-byte distance from the table, or from code whose address the routine takes.
+        A table ends at the latest at an entry that leads out of the section.
         """
         section = self._section
         named = {
@@ -270,28 +271,28 @@ class _Around:
             and i.is_ip_rel_memory_operand
         }  # fmt: skip
         labels = {at for at in named if section.address <= at < section.end}
-        found: set[int] = set()
+        targets: set[int] = set()
         for at in named - labels:
             for start, content in section.constants:
                 if not start <= at < start + len(content):
                     continue
                 rest = content[at - start :]
                 for (distance,) in struct.iter_unpack("<i", rest[: len(rest) // 4 * 4]):
-                    leads = {base + distance for base in (at, *labels)}
-                    leads = {to for to in leads if section.address <= to < section.end}
-                    if not leads:
+                    reached = {base + distance for base in (at, *labels)}
+                    reached = {to for to in reached if section.address <= to < section.end}
+                    if not reached:
                         break
-                    found |= leads
-        return found
+                    targets |= reached
+        return targets
 
     def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
         text = self._section.bytes_of(start, stop)
         return (ins for ins in iced.Decoder(64, text, ip=start) if not ins.is_invalid)
 
     def written(self) -> frozenset[str]:
-        """Return the registers that the routine writes, which no caller relies on.
+        """Return the registers that the routine writes and a caller therefore cannot rely on.
 
-        A compiler may know of its own routines which registers they keep.
+        A compiler may know the registers that its own routines preserve.
         """
         if self._piece.isa != "x86_64":
             return frozenset()
@@ -302,29 +303,29 @@ class _Around:
         return out
 
     def live(self, targets: set[int]) -> dict[int, frozenset[str]]:
-        """Return the live registers at some addresses behind the loop."""
+        """Return the registers and flags that are live at some addresses after the loop."""
         if self._piece.isa != "x86_64":
             return dict.fromkeys(targets, EVERYTHING[self._piece.isa])
         nodes = self._followed(targets)
-        found: dict[int, frozenset[str]] = dict.fromkeys(nodes, frozenset())
+        live: dict[int, frozenset[str]] = dict.fromkeys(nodes, frozenset())
         everything = EVERYTHING["x86_64"]
         changed = True
         while changed:
             changed = False
             for at in sorted(nodes, reverse=True):
                 effects, after, end = nodes[at]
-                out = end.union(*(found.get(to, everything) for to in after))
+                out = end.union(*(live.get(to, everything) for to in after))
                 new = (out - effects.writes | effects.reads) - {MEMORY}
-                if new != found[at]:
-                    found[at], changed = new, True
-        return {at: found.get(at, everything) for at in targets}
+                if new != live[at]:
+                    live[at], changed = new, True
+        return {at: live.get(at, everything) for at in targets}
 
     def _followed(
         self, targets: set[int]
     ) -> dict[int, tuple[Effects, Sequence[int], frozenset[str]]]:
-        """Return instructions by address: effects, successors, and what is live behind an exit.
+        """Return the reachable instructions by address: effects, successors, reads by an exit.
 
-        Anything beyond counts as reading everything.
+        An address that is missing counts as reading everything.
         """
         section = self._section
         nodes: dict[int, tuple[Effects, Sequence[int], frozenset[str]]] = {}
@@ -357,11 +358,11 @@ class _Around:
 
 
 def _jumps(section: Section, inside: range, routine: range) -> set[int]:
-    """Return the targets in a range of possible jumps or calls outside of a routine.
+    """Return the targets in a range of all bytes outside a routine that may be jumps or calls.
 
-    They need not be instructions: all bytes count that have an opcode before such a distance.
+    Each opcode byte before a matching distance counts, whether it begins an instruction or not.
     """
-    found: set[int] = set()
+    entries: set[int] = set()
     content = np.frombuffer(section.code, np.uint8)
     for width, opcodes in ((4, _LONG_JUMPS), (1, _SHORT_JUMPS)):
         for first in range(width):
@@ -373,17 +374,17 @@ def _jumps(section: Section, inside: range, routine: range) -> set[int]:
             for at, target in zip(behind[hits].tolist(), targets[hits].tolist(), strict=True):
                 before = section.bytes_of(max(section.address, at - width - 2), at - width)
                 if at - width - 1 not in routine and opcodes.search(before):
-                    found.add(target)
-    return found
+                    entries.add(target)
+    return entries
 
 
 _ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
 
 
 def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> set[int]:
-    """Return the entries of a loop from outside AArch64 code, behind its first instruction.
+    """Return the addresses after its start at which outside AArch64 code enters a loop.
 
-    InputError where its routine jumps by a register.
+    InputError where its routine has an indirect jump.
     """
     words = np.frombuffer(section.code, "<u4", len(section.code) // 4).astype(np.int64)
     at = section.address + 4 * np.arange(len(words))
@@ -392,13 +393,13 @@ def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> 
         raise InputError(
             f"{piece.id}: its routine jumps by a register, which may lead into the loop"
         )
-    found: set[int] = set()
+    entries: set[int] = set()
     for mask, value, low, width in ARM64_BRANCHES:
         target = at + 4 * signed_field(words, low, width)
         enters = ((words & mask) == value) & (target > own.start) & (target < own.stop)
         outside = (at < own.start) | (at >= own.stop)
-        found |= set(target[enters & outside].tolist())
-    return found
+        entries |= set(target[enters & outside].tolist())
+    return entries
 
 
 _LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
@@ -406,10 +407,10 @@ _SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
 
 
 def _loads_distance(ins: iced.Instruction) -> bool:
-    """Return whether an instruction loads an entry of a table of distances."""
+    """True for a load of an entry of a jump table."""
     return bool(ins.mnemonic == iced.Mnemonic.MOVSXD and ins.memory_index_scale == 4)
 
 
 def _unknown(ins: iced.Instruction) -> bool:
-    """Return whether an instruction enters the kernel, or something that is not followed."""
+    """True for an instruction whose continuation is unknown, such as a system call."""
     return ins.mnemonic in (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)

@@ -1,4 +1,4 @@
-"""Carry chains: sums of many words an iteration, in chains independent of each other."""
+"""Carry chains: sums of several words an iteration, in independent chains."""
 
 import re
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ _SCRATCH = ("%r8", "%r9", "%r10", "%r11", "%rax", "%rcx", "%rdx", "%rsi", "%rdi"
 
 @dataclass(frozen=True)
 class CarryLoop:
-    """A loop of adc with one carry from word to word, counted up to zero by lea and jrcxz.
+    """A loop of adc with one carry from word to word, which counts up to zero by lea and jrcxz.
 
     clear is the position of the clc before it, head that of its label. base and index address the
-    words, the first of which lies at disp; total is the register of the sum.
+    words, with the first at disp; total is the register of the sum.
     """
 
     listing: Listing
@@ -30,13 +30,13 @@ class CarryLoop:
 
 
 def carry_loops(listing: Listing) -> Iterator[CarryLoop]:
-    """Yield the loops of a listing that are such chains."""
+    """Yield the carry-chain loops of a listing."""
     contract = listing.contract
     if listing.isa != "x86_64" or contract is None or contract.effect != "checksum":
         return
     for head, line in enumerate(listing.lines):
-        if line.kind == "label" and (found := _loop(listing, head)):
-            yield found
+        if line.kind == "label" and (loop := _loop(listing, head)):
+            yield loop
 
 
 def _loop(listing: Listing, head: int) -> CarryLoop | None:
@@ -48,13 +48,13 @@ def _loop(listing: Listing, head: int) -> CarryLoop | None:
     update = None
     while (at := next_code(listing, at)) is not None:
         line = lines[at]
-        found = update_of(line, at)
+        candidate = update_of(line, at)
         if line.mnemonic in ("adcq", "adc") and (place := address(line.operands[0])):
             if update or place.indexed != "%rcx" or place.scale != 1:
                 return None
             words.append((place.disp, place.base, line.operands[1]))
-        elif found and found.register == "rcx" and line.mnemonic.startswith("lea"):
-            update = found
+        elif candidate and candidate.register == "rcx" and line.mnemonic.startswith("lea"):
+            update = candidate
         elif line.text == f"jmp {lines[head].text}":
             break
         else:
@@ -65,32 +65,32 @@ def _loop(listing: Listing, head: int) -> CarryLoop | None:
     if not update or not words or lines[clear].text != "clc" or _jumps(listing, head) != [at]:
         return None
     first = words[0]
-    wanted = [(first[0] + 8 * n, first[1], first[2]) for n in range(len(words))]
-    if words != wanted or update.step != 8 * len(words) or whole(first[1]) == "rcx":
+    expected = [(first[0] + 8 * n, first[1], first[2]) for n in range(len(words))]
+    if words != expected or update.step != 8 * len(words) or whole(first[1]) == "rcx":
         return None
     return CarryLoop(listing, clear, head, first[1], first[0], first[2], len(words), update)
 
 
 def _jumps(listing: Listing, head: int) -> list[int]:
-    """Return the instructions that refer to a label."""
+    """Return the positions of the instructions that name a label."""
     name = listing.lines[head].text
     return [
         n
-        for n, one in enumerate(listing.lines)
-        if one.kind == "code" and name in re.findall(r"[.\w$]+", one.text)
+        for n, line in enumerate(listing.lines)
+        if line.kind == "code" and name in re.findall(r"[.\w$]+", line.text)
     ]
 
 
 @dataclass(frozen=True)
 class CarryChains:
-    """Put a loop of several words an iteration before the loop, which folds its carry each time."""
+    """A loop of several words an iteration before the original, with the carry added each time."""
 
     words: int
     chains: int
 
     @property
     def name(self) -> str:
-        """Return the name of the transformation, with its words and chains."""
+        """The name with the words and the chains."""
         count = f"{self.chains} chains of " if self.chains > 1 else ""
         return f"carry folded each iteration, {count}{self.words // self.chains} words"
 
@@ -100,10 +100,10 @@ class CarryChains:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each such chain changed."""
+        """Yield one listing for each carry-chain loop that can be changed."""
         for loop in carry_loops(listing):
-            if made := self._changed(loop):
-                yield made
+            if changed := self._changed(loop):
+                yield changed
 
     def _changed(self, loop: CarryLoop) -> Listing | None:
         listing = loop.listing
@@ -116,11 +116,11 @@ class CarryChains:
         bytes_ = 8 * self.words
         head, rest = listing.fresh(f"sum{self.words}"), listing.fresh(f"sum{self.words}_rest")
         totals = [loop.total, *sums]
-        each = self.words // self.chains
+        words_per_chain = self.words // self.chains
         body = []
         for n, total in enumerate(totals):
-            for word in range(each):
-                disp = loop.disp + 8 * (n * each + word)
+            for word in range(words_per_chain):
+                disp = loop.disp + 8 * (n * words_per_chain + word)
                 kind = "adcq" if word else "addq"
                 body.append(code(f"{kind} {disp or ''}({pointer}),{total}"))
             body.append(code(f"adcq $0,{total}"))
@@ -138,15 +138,15 @@ class CarryChains:
             code(f"leaq {bytes_}({pointer}),{pointer}"),
             code(f"addq ${bytes_},%rcx"),
             code(f"jle {head}"),
-            *(one for total in sums for one in _folded(total, loop.total)),
+            *(line for total in sums for line in _folded(total, loop.total)),
             label(rest),
             code(f"subq ${bytes_},%rcx"),
         ]
-        made = [*listing.lines[: loop.clear], *lines, *listing.lines[loop.clear :]]
-        return listing.with_lines(made, self.name)
+        changed = [*listing.lines[: loop.clear], *lines, *listing.lines[loop.clear :]]
+        return listing.with_lines(changed, self.name)
 
     def _free(self, loop: CarryLoop) -> list[str]:
-        """Return registers that the contract lets change and that are not live."""
+        """Return registers that the contract lets change and that are dead before the loop."""
         listing = loop.listing
         contract = listing.contract
         if contract is None:

@@ -1,4 +1,4 @@
-"""Costs of candidates: cycles of their calls on each core, at each possible code offset."""
+"""Costs of candidates: cycles of their calls on each core, over possible code offsets."""
 
 import hashlib
 import math
@@ -28,9 +28,9 @@ from loopwright.predicting.calls import CallQuestion, of_variants
 class Cost:
     """Cycles of a candidate's calls on one core.
 
-    mean and worst are over the code offsets that a linker may choose. Each offset counts with the
-    mean over the histogram, or without one the geometric mean over sizes. sizes has the mean over
-    offsets and alignments by size in bytes.
+    mean and worst are over the code offsets that a linker may choose; each is the mean over the
+    histogram, or without one the geometric mean over sizes. sizes has the mean over code offsets
+    and data alignments by size in bytes.
     """
 
     mean: float
@@ -40,7 +40,7 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A listing with its variant, and its costs by core."""
+    """A listing with the variant of its text, and its costs by core id."""
 
     listing: Listing
     variant: Variant
@@ -49,46 +49,46 @@ class Candidate:
 
     @property
     def bytes(self) -> int:
-        """Return the length of its code."""
+        """The length of its code in bytes."""
         return self.code.size
 
     @property
     def digest(self) -> str:
-        """Return a digest of its code."""
+        """A hash of its code."""
         return self.code.sha256
 
 
 M = TypeVar("M")
 C = TypeVar("C")
 Known = Mapping[str, Cost] | InputError
-"""Costs by the id of a core, or why there are none."""
+"""Costs by core id, or the error."""
 
 
 def merged(
     texts: Sequence[str],
-    made: Sequence[M | InputError],
+    assembled: Sequence[M | InputError],
     known: Mapping[str, Known],
     costed: Callable[[Sequence[M | InputError]], Sequence[C | InputError]],
     with_costs: Callable[[M, Mapping[str, Cost]], C],
 ) -> list[C | InputError]:
-    """Return the candidates of texts, with costs that are known or have just been simulated."""
-    new = [one for text, one in zip(texts, made, strict=True) if text not in known]
+    """Return candidates from assembled texts, with known costs or with newly simulated ones."""
+    new = [item for text, item in zip(texts, assembled, strict=True) if text not in known]
     answers = iter(costed(new))
-    out: list[C | InputError] = []
-    for text, one in zip(texts, made, strict=True):
+    results: list[C | InputError] = []
+    for text, item in zip(texts, assembled, strict=True):
         costs = known.get(text)
         if costs is None:
-            out.append(next(answers))
-        elif isinstance(costs, InputError) or isinstance(one, InputError):
-            out.append(costs if isinstance(costs, InputError) else InputError(str(one)))
+            results.append(next(answers))
+        elif isinstance(costs, InputError) or isinstance(item, InputError):
+            results.append(costs if isinstance(costs, InputError) else InputError(str(item)))
         else:
-            out.append(with_costs(one, costs))
-    return out
+            results.append(with_costs(item, costs))
+    return results
 
 
 @dataclass(frozen=True)
 class Question:
-    """The comparison of candidates: cores, sizes, parameters, and the variant to replace."""
+    """The comparison of candidates: cores, sizes, parameters, and the variant that they replace."""
 
     variant: Variant
     cores: Sequence[Microarch]
@@ -98,40 +98,40 @@ class Question:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """Return the calls to simulate."""
+        """The calls that are simulated."""
         contract = kernels.contract_of(self.variant)
         return call_costs.judged_places(contract, self.histogram)
 
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
     ) -> list[Candidate | InputError]:
-        """Return the candidate of each listing, or the refusal; known has costs by text."""
+        """Return the candidate of each listing, or the error; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
-            made = list(pool.map(self._assembled, listings))
+            assembled = list(pool.map(self._assembled, listings))
         return merged(
-            [one.render() for one in listings],
-            made,
+            [listing.render() for listing in listings],
+            assembled,
             known or {},
             self._costed,
-            lambda one, costs: Candidate(*one, costs),
+            lambda code, costs: Candidate(*code, costs),
         )
 
     def of_variants(self, variants: Iterable[Variant]) -> dict[str, Candidate | InputError]:
-        """Return the costs of variants of kernel.toml by name."""
+        """Return the given variants of kernel.toml with their costs, or the error, by name."""
         contract = kernels.contract_of(self.variant)
         empty = Listing((), contract)
-        made: list[tuple[Listing, Variant, Code] | InputError] = []
+        assembled: list[tuple[Listing, Variant, Code] | InputError] = []
         names = []
         for variant in variants:
             names.append(variant.name)
             try:
-                made.append((empty, variant, assemble.variant_code(variant)))
+                assembled.append((empty, variant, assemble.variant_code(variant)))
             except InputError as error:
-                made.append(error)
-        return dict(zip(names, self._costed(made), strict=True))
+                assembled.append(error)
+        return dict(zip(names, self._costed(assembled), strict=True))
 
     def _assembled(self, listing: Listing) -> tuple[Listing, Variant, Code] | InputError:
-        """Return a listing with its variant and code; the source stays in the folder."""
+        """Return a listing with its variant and code, or the error; the source is kept."""
         text = listing.render()
         source = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.S"
         source.write_text(text)
@@ -142,39 +142,39 @@ class Question:
             return error
 
     def _costed(
-        self, made: Sequence[tuple[Listing, Variant, Code] | InputError]
+        self, assembled: Sequence[tuple[Listing, Variant, Code] | InputError]
     ) -> list[Candidate | InputError]:
-        asked: list[tuple[int, Microarch, CallQuestion]] = []
+        questions: list[tuple[int, Microarch, CallQuestion]] = []
         record = kernels.contract_of(self.variant).count_bytes
-        spots = tuple((p.size // record, p.dst, p.src) for p in self.places)
-        for n, one in enumerate(made):
-            if isinstance(one, InputError):
+        places = tuple((p.size // record, p.dst, p.src) for p in self.places)
+        for n, item in enumerate(assembled):
+            if isinstance(item, InputError):
                 continue
             for core in self.cores:
                 try:
-                    offsets = call_costs.code_offsets(one[1], core)
+                    offsets = call_costs.code_offsets(item[1], core)
                 except InputError:
                     offsets = (None,)
                 for offset in _few(offsets):
-                    question = CallQuestion(one[1], core, spots, self.settings, offset)
-                    asked.append((n, core, question))
-        answers = of_variants([question for _, _, question in asked])
-        found: dict[int, dict[str, list[Mapping[int, float]] | InputError]] = {}
-        for (n, core, _), answer in zip(asked, answers, strict=True):
-            mine = found.setdefault(n, {}).setdefault(core.id, [])
-            wrong = next((a for a in answer if isinstance(a, InputError)), None)
-            if wrong is not None:
-                found[n][core.id] = InputError(f"{core.id}: {wrong}")
-            elif isinstance(mine, list):
+                    question = CallQuestion(item[1], core, places, self.settings, offset)
+                    questions.append((n, core, question))
+        answers = of_variants([question for _, _, question in questions])
+        costs: dict[int, dict[str, list[Mapping[int, float]] | InputError]] = {}
+        for (n, core, _), answer in zip(questions, answers, strict=True):
+            of_offsets = costs.setdefault(n, {}).setdefault(core.id, [])
+            error = next((a for a in answer if isinstance(a, InputError)), None)
+            if error is not None:
+                costs[n][core.id] = InputError(f"{core.id}: {error}")
+            elif isinstance(of_offsets, list):
                 cycles = {
                     p: a.cycles
                     for p, a in zip(self.places, answer, strict=True)
                     if not isinstance(a, InputError)
                 }
-                mine.append(call_costs.mean(cycles, ALIGNMENTS))
+                of_offsets.append(call_costs.mean(cycles, ALIGNMENTS))
         return [
-            one if isinstance(one, InputError) else self._candidate(*one, found[n])
-            for n, one in enumerate(made)
+            item if isinstance(item, InputError) else self._candidate(*item, costs[n])
+            for n, item in enumerate(assembled)
         ]
 
     def _candidate(
@@ -182,19 +182,19 @@ class Question:
         listing: Listing,
         variant: Variant,
         code: Code,
-        found: Mapping[str, list[Mapping[int, float]] | InputError],
+        by_core: Mapping[str, list[Mapping[int, float]] | InputError],
     ) -> Candidate | InputError:
-        costs = {}
-        for core, by_offset in found.items():
+        candidate_costs = {}
+        for core, by_offset in by_core.items():
             if isinstance(by_offset, InputError):
                 return by_offset
-            every = [self._over_sizes(sizes) for sizes in by_offset]
+            all_offsets = [self._over_sizes(sizes) for sizes in by_offset]
             mean = {s: float(np.mean([o[s] for o in by_offset])) for s in by_offset[0]}
-            costs[core] = Cost(float(np.mean(every)), max(every), mean)
-        return Candidate(listing, variant, code, costs)
+            candidate_costs[core] = Cost(float(np.mean(all_offsets)), max(all_offsets), mean)
+        return Candidate(listing, variant, code, candidate_costs)
 
     def _over_sizes(self, cycles: Mapping[int, float]) -> float:
-        """Return the mean cost of a call."""
+        """Return the mean cycles of a call over sizes."""
         order = sorted(cycles)
         if self.histogram:
             shares = call_costs.weights(order, self.histogram)
@@ -205,7 +205,7 @@ class Question:
 
     @property
     def said(self) -> str:
-        """Describe the unit of a cost."""
+        """Return the meaning of a cost in words."""
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"
         low, high = UNWEIGHTED
@@ -218,14 +218,14 @@ _MOST_OFFSETS = 4
 
 
 def _few(offsets: Sequence[int | None]) -> Sequence[int | None]:
-    """Return offsets spread over all, where there are many, as inlined code begins anywhere."""
+    """Return _MOST_OFFSETS or a few more of many offsets, evenly spread."""
     if len(offsets) <= _MOST_OFFSETS:
         return offsets
     return offsets[:: len(offsets) // _MOST_OFFSETS]
 
 
 def cores(ids: str | None, isa: str) -> list[Microarch]:
-    """Return the given cores, or the target cores of an ISA."""
+    """Return the cores of a comma-separated list, or without one the targets of an ISA."""
     if ids:
         chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
     else:
@@ -238,8 +238,8 @@ def cores(ids: str | None, isa: str) -> list[Microarch]:
     return chosen
 
 
-def usable(question: Question, found: Candidate | InputError) -> Candidate:
-    """Return a candidate; InputError if it has no cost."""
-    if isinstance(found, InputError):
-        raise InputError(f"{question.variant.id} has no cost: {found}")
-    return found
+def usable(question: Question, candidate: Candidate | InputError) -> Candidate:
+    """Return a candidate; InputError where it has no cost."""
+    if isinstance(candidate, InputError):
+        raise InputError(f"{question.variant.id} has no cost: {candidate}")
+    return candidate

@@ -1,4 +1,4 @@
-"""Counted loops of a listing: their end, and the updates of an iteration."""
+"""Counted loops of a listing: their exit test, and the constant steps of their registers."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _NOT_ZERO = frozenset({"jnz", "jne"})
 
 
 class Update(NamedTuple):
-    """An instruction that adds a constant to a register, with its position."""
+    """An instruction that adds a constant to a register, and its position."""
 
     at: int
     register: str
@@ -26,13 +26,13 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True)
 class Counted:
-    """A loop of one block that a counter ends.
+    """A single-block loop that ends by a counter.
 
-    first and last are the positions of its first statement and of the branch back to its head. form
-    is the branch's condition: "borrow" (the counter went below zero), "zero" (it is zero), "limit"
-    (it is below one iteration's step, by a cmp) or "index" (it counted up to zero). updates has
-    each register's increment an iteration, the counter's included. test is the position of the
-    instruction that sets the flags of the branch.
+    first and last are the positions of its first statement and of the branch back to its head.
+    form is the exit condition: "borrow" (the counter went below zero), "zero" (it is zero),
+    "limit" (a cmp finds it below one iteration's step) or "index" (it counted up to zero).
+    updates has the constant that an iteration adds to each register, the counter among them. test
+    is the position of the instruction that sets the flags of the branch.
     """
 
     listing: Listing
@@ -46,17 +46,17 @@ class Counted:
 
     @property
     def exit(self) -> int:
-        """Return the position of the statement behind the loop."""
+        """The position of the statement after the loop."""
         return self.last + 1
 
     @property
     def step(self) -> int:
-        """Return the amount that an iteration takes from the counter, above zero."""
+        """The decrement of the counter in an iteration, above zero."""
         return abs(self.counter.step)
 
     @property
     def body(self) -> Sequence[int]:
-        """Return the positions of statements that are neither update nor part of the test."""
+        """The positions of the instructions that are neither updates nor part of the test."""
         apart = {u.at for u in self.updates.values()} | {self.test, self.last}
         listing = self.listing
         return [
@@ -67,16 +67,16 @@ class Counted:
 
     @property
     def accesses(self) -> list[int]:
-        """Return the positions of the body's loads and stores."""
+        """The positions of the loads and stores of the body."""
         return [n for n in self.body if MEMORY in self.touched(n)]
 
     def touched(self, at: int) -> frozenset[str]:
-        """Return everything that a statement reads or writes."""
+        """Return the registers, flags and memory that a statement reads or writes."""
         effects = self.listing.effects[at]
         return effects.reads | effects.writes if effects else frozenset()
 
     def written(self) -> frozenset[str]:
-        """Return everything that the body writes besides its updates."""
+        """Return the registers, flags and memory that the body writes, without its updates."""
         out: frozenset[str] = frozenset()
         for n in self.body:
             effects = self.listing.effects[n]
@@ -84,17 +84,17 @@ class Counted:
         return out
 
     def moved(self, at: int, register: str) -> int:
-        """Return the sum of an iteration's additions to a register before a statement."""
+        """Return the constant that an iteration has added to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0
 
 
 def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
-    """Return the constant addition of an instruction, None for other instructions."""
-    found = _SUFFIX.match(line.mnemonic)
-    if not found or found[1] == "cmp":
+    """Return an instruction's addition of a constant, None for another instruction."""
+    match = _SUFFIX.match(line.mnemonic)
+    if not match or match[1] == "cmp":
         return None
-    kind, suffix, operands = found[1], found[2], line.operands
+    kind, suffix, operands = match[1], match[2], line.operands
     if kind in ("inc", "dec") and len(operands) == 1 and operands[0].startswith("%"):
         register = operands[0]
         return Update(at, full(isa, register), register, 1 if kind == "inc" else -1, suffix)
@@ -116,8 +116,8 @@ def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
 
 def immediate(operand: str) -> int | None:
     """Return the value of an immediate operand of x86-64."""
-    found = _IMMEDIATE.match(operand)
-    return int(found[1], 0) if found else None
+    match = _IMMEDIATE.match(operand)
+    return int(match[1], 0) if match else None
 
 
 def counted_loops(listing: Listing) -> Iterator[Counted]:
@@ -128,9 +128,9 @@ def counted_loops(listing: Listing) -> Iterator[Counted]:
         effects = listing.effects[last]
         if line.kind == "code" and effects and effects.flow is Flow.BRANCH:
             target = listing.position.get(line.operands[-1] if line.operands else "", last)
-            found = _loop(listing, target, last) if target < last else None
-            if found:
-                yield found
+            loop = _loop(listing, target, last) if target < last else None
+            if loop:
+                yield loop
 
 
 def _loop(listing: Listing, head: int, last: int) -> Counted | None:
@@ -172,12 +172,12 @@ _NOTHING = _Nothing()
 def _test(
     lines: Sequence[Line], test: int, branch: str, steps: Mapping[str, Update]
 ) -> tuple[str, Update | None]:
-    """Return the form of a loop's end, and its counter."""
-    mine = next((u for u in steps.values() if u.at == test), None)
-    if mine and branch in _ABOVE and mine.step < 0 and lines[test].mnemonic.startswith("sub"):
-        return "borrow", mine
-    if mine and branch in _NOT_ZERO and mine.step:
-        return ("zero" if mine.step < 0 else "index"), mine
+    """Return the form of a loop's exit condition, and its counter."""
+    tested = next((u for u in steps.values() if u.at == test), None)
+    if tested and branch in _ABOVE and tested.step < 0 and lines[test].mnemonic.startswith("sub"):
+        return "borrow", tested
+    if tested and branch in _NOT_ZERO and tested.step:
+        return ("zero" if tested.step < 0 else "index"), tested
     if lines[test].mnemonic.startswith("cmp") and branch in _ABOVE:
         limit, *rest = lines[test].operands
         counter = steps.get(full("x86_64", rest[0])) if rest else None
@@ -190,26 +190,25 @@ _BELOW = frozenset({"jb", "jnae", "jc"})
 
 
 def least_before(listing: Listing, at: int, register: str, *, negated: bool = False) -> int:
-    """Return the known lower bound of a register where control falls to a statement.
+    """Return the least possible value of a register at a statement that control falls into.
 
-    It follows from comparisons with constants on the only way there. It is 0 where there are
-    several ways, or where anything writes the register but a subtraction of a constant, or an `and`
-    that rounds down to a power of two. If negated, it is the least amount by which the register is
-    below zero.
+    It follows from comparisons with constants on the single path there. It is 0 where there are
+    several paths, or where the register is written other than by a subtraction of a constant or an
+    `and` that rounds down to a power of two. If negated, it is the least value of the negation.
     """
     taken = False
-    later: list[tuple[str, int]] = []  # operations on the value along the way, the last one first
+    later: list[tuple[str, int]] = []  # changes of the value on the path, the last one first
     for _ in range(len(listing.lines)):
         at -= 1
         if at < 0:
             return 0
         line, effects = listing.lines[at], listing.effects[at]
         if line.kind == "label" and line.text in listing.jumped_to:
-            ways = _ways(listing, at)
-            if len(ways) != 1:
+            sources = _ways(listing, at)
+            if len(sources) != 1:
                 return 0
-            jump = listing.lines[ways[0]]
-            at, taken = ways[0] + 1, line.text in _words(jump)
+            jump = listing.lines[sources[0]]
+            at, taken = sources[0] + 1, line.text in _words(jump)
             continue
         if effects is None:
             continue
@@ -234,7 +233,7 @@ def least_before(listing: Listing, at: int, register: str, *, negated: bool = Fa
 
 
 def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
-    """Return the way in which an instruction lowers a whole register by a bounded amount."""
+    """Return the largest decrease of a 64-bit register by an instruction, None if not known."""
     if not line.operands or line.operands[-1] != f"%{register}":  # a part of it may wrap
         return None
     if (update := update_of(line, at)) is not None:
@@ -246,7 +245,7 @@ def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
 
 
 def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
-    """Return the least value after operations on one that is at least limit; it may wrap to 0."""
+    """Return the least value after changes of a value of at least limit; 0 where it may wrap."""
     for kind, amount in changes:
         limit = limit - limit % amount if kind == "round" else limit - amount
         if limit < 0:
@@ -255,16 +254,18 @@ def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
 
 
 def _ways(listing: Listing, at: int) -> list[int]:
-    """Return the instructions from which control reaches a label, without faults."""
+    """Return the instructions from which control comes to a label, other than by a fault."""
     name = listing.lines[at].text
     if name in listing.fixups_targets():
         return []
-    ways = [n for n, one in enumerate(listing.lines) if one.kind == "code" and name in _words(one)]
+    sources = [
+        n for n, line in enumerate(listing.lines) if line.kind == "code" and name in _words(line)
+    ]
     above = next((n for n in range(at - 1, -1, -1) if listing.effects[n]), None)
     effects = listing.effects[above] if above is not None else None
     if above is not None and effects and effects.flow in (Flow.NEXT, Flow.BRANCH):
-        ways.append(above)
-    return ways
+        sources.append(above)
+    return sources
 
 
 def _words(line: Line) -> list[str]:
@@ -272,7 +273,7 @@ def _words(line: Line) -> list[str]:
 
 
 def _compared(listing: Listing, branch: int, register: str) -> int | None:
-    """Return the constant that a branch's cmp compares a whole register with."""
+    """Return the constant that a branch's cmp compares all of a register with."""
     at = next((n for n in range(branch - 1, -1, -1) if listing.lines[n].kind != "text"), -1)
     line = listing.lines[at]
     if line.kind != "code" or line.mnemonic not in ("cmpq", "cmp") or len(line.operands) != 2:

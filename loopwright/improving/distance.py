@@ -19,7 +19,7 @@ from loopwright.improving.listing import Line, Listing, address, code, label
 from loopwright.improving.rewriting import free_register
 from loopwright.improving.turning import MOST_CODE, OfTurning, Turning, opposite
 
-# Relation of P to E for each branch on "cmp E,P" that is taken, and whether it is signed.
+# The relation of P to E for which a branch after "cmp E,P" is taken, and whether it is signed.
 _RELATIONS = {
     "jne": ("!=", False), "jnz": ("!=", False),
     "jb": ("<", False), "jc": ("<", False), "jnae": ("<", False),
@@ -29,7 +29,7 @@ _RELATIONS = {
     "jl": ("<", True), "jnge": ("<", True), "jg": (">", True), "jnle": (">", True),
     "jle": ("<=", True), "jng": ("<=", True), "jge": (">=", True), "jnl": (">=", True),
 }  # fmt: skip
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 _WIDE = frozenset(
     {"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16))}
 )
@@ -39,9 +39,9 @@ _WIDE = frozenset(
 class _Loop:
     """A loop that continues while a moving register has a relation to its end.
 
-    test is the position of the comparison; end is the operand it is compared with; wide says that
-    all 64 bits are compared. joined are the updates that several iterations may do by one; updates
-    has these and all others.
+    test is the position of the comparison; end is the operand that the register is compared with;
+    wide means that all 64 bits are compared. joined are the updates that one instruction can do for
+    all unrolled iterations; updates has these and all others.
     """
 
     turning: Turning
@@ -56,34 +56,34 @@ class _Loop:
 
     @property
     def listing(self) -> Listing:
-        """Return the listing of the loop."""
+        """The listing that has the loop."""
         return self.turning.listing
 
     @property
     def head(self) -> str:
-        """Return its label."""
+        """The label of its head."""
         return self.turning.head
 
     @property
     def exit(self) -> int:
-        """Return the position of the statement behind it."""
+        """The position of the statement after it."""
         return self.turning.exit
 
     def moved(self, at: int, register: str) -> int:
-        """Return the sum of an iteration's additions to a register before a statement."""
+        """Return the constant that an iteration has added to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0
 
 
 @dataclass(frozen=True)
 class UnrollByDistance(OfTurning):
-    """Do several iterations at once while the end is far enough; the loop does the rest."""
+    """Unrolling while enough distance to the end is left; the original loop does the remainder."""
 
     factor: int
 
     @property
     def name(self) -> str:
-        """Return its name with its factor."""
+        """The name with the factor."""
         return f"unroll by {self.factor} by the distance to the end"
 
     condition = (
@@ -112,8 +112,8 @@ class UnrollByDistance(OfTurning):
         width = "q" if loop.wide else "l"
         distance = f"%{scratch}" if loop.wide else half(scratch)
         step = abs(loop.moving.step)
-        near = (self.factor - 1) * step  # the distance that the last of these iterations needs
-        at_least = loop.relation in ("<=", ">=")  # the loop continues at the end itself
+        near = (self.factor - 1) * step  # distance that has to be left before the last iteration
+        at_least = loop.relation in ("<=", ">=")  # the loop also continues at the end itself
         exact = loop.relation == "!="
         moving = _sized(loop.moving.register, loop.wide)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
@@ -141,16 +141,18 @@ class UnrollByDistance(OfTurning):
         back = opposite(listing.lines[turning.last].text, behind.name)
         if back is None:
             return None
-        made = spliced(loop, [*before, code(back)], behind, stubs, self.name)
-        mine = listing.head == turning.head
+        changed = spliced(loop, [*before, code(back)], behind, stubs, self.name)
+        main = listing.head == turning.head
         return replace(
-            made, head=head if mine else made.head, turns=self.factor if mine else made.turns
+            changed,
+            head=head if main else changed.head,
+            turns=self.factor if main else changed.turns,
         )
 
     def _copies(
         self, loop: _Loop, kept: Sequence[int], head: str
     ) -> tuple[list[Line] | None, list[Line]]:
-        """Return the body of each iteration, and the repairs of its exits, out of the way."""
+        """Return the unrolled body, and stubs that update registers before the body's exits."""
         listing = loop.listing
         lines: list[Line] = []
         stubs: list[Line] = []
@@ -159,34 +161,34 @@ class UnrollByDistance(OfTurning):
             for at in kept:
                 ahead = {r: copy * u.step + loop.moved(at, r) for r, u in loop.joined.items()}
                 if at in exits:
-                    late = {r: n for r, n in ahead.items() if n}
+                    pending = {r: n for r, n in ahead.items() if n}
                     line = listing.lines[at]
-                    if late:
+                    if pending:
                         name = f"{head}_leaves{copy}_{at}"
                         *operands, target = line.operands
-                        text = f"{line.mnemonic} {','.join([*operands, name])}"
-                        lines.append(code(text))
+                        branch = f"{line.mnemonic} {','.join([*operands, name])}"
+                        lines.append(code(branch))
                         stubs += [
                             label(name),
-                            *(code(_added(loop.joined[r], n)) for r, n in late.items()),
+                            *(code(_added(loop.joined[r], n)) for r, n in pending.items()),
                             code(f"jmp {target}"),
                         ]
                     else:
                         lines.append(line)
                     continue
-                moved = shifted(loop, at, ahead)
-                if moved is None:
+                text = shifted(loop, at, ahead)
+                if text is None:
                     return None, []
-                lines.append(code(moved))
+                lines.append(code(text))
         return lines, stubs
 
 
 def _read(turning: Turning) -> _Loop | None:
-    """Return a loop that ends by a comparison, None for other loops."""
+    """Return a loop whose last test is a comparison of two registers, None for another loop."""
     listing = turning.listing
     lines, live = listing.lines, listing.live
-    relation = _RELATIONS.get(lines[turning.last].mnemonic)
-    if listing.isa != "x86_64" or relation is None or EVERY_FLAG & live[turning.first]:
+    when_taken = _RELATIONS.get(lines[turning.last].mnemonic)
+    if listing.isa != "x86_64" or when_taken is None or EVERY_FLAG & live[turning.first]:
         return None
     if any(listing.entries_at(n) for n in turning.inside):
         return None
@@ -204,19 +206,19 @@ def _read(turning: Turning) -> _Loop | None:
         for n in turning.inside
         if (u := update_of(lines[n], n)) and writers.count(u.register) == 1 and u.step
     }
-    found = _compared(lines[test], updates, set(writers))
-    if found is None:
+    comparison = _compared(lines[test], updates, set(writers))
+    if comparison is None:
         return None
-    moving, end, first, wide = found
+    moving, end, first, wide = comparison
     if moving.at > test or (wide and _narrow(moving)):
         return None
     if any(whole(r) in effects[n].writes for n in behind for r in (moving.written, end)):
         return None
-    said, signed = relation
-    said = said if first else _TURNED[said]
-    if (said[0] == "<" and moving.step < 0) or (said[0] == ">" and moving.step > 0):
+    relation, signed = when_taken
+    relation = relation if first else _MIRRORED[relation]
+    if (relation[0] == "<" and moving.step < 0) or (relation[0] == ">" and moving.step > 0):
         return None  # it moves away from its end
-    loop = _Loop(turning, test, moving, end, said, signed, wide, updates)
+    loop = _Loop(turning, test, moving, end, relation, signed, wide, updates)
     joined = {
         r: u
         for r, u in updates.items()
@@ -228,11 +230,11 @@ def _read(turning: Turning) -> _Loop | None:
 def _compared(
     test: Line, updates: Mapping[str, Update], written: set[str]
 ) -> tuple[Update, str, bool, bool] | None:
-    """Return the moving register, its end, whether it is the first operand, and the width."""
+    """Return the moving register's update, its end, whether it is operand P, whether 64-bit."""
     if len(test.operands) != 2:
         return None
-    one, two = test.operands  # flags of two - one
-    for moving, end, first in ((two, one, True), (one, two, False)):
+    source, destination = test.operands  # the flags are those of destination - source
+    for moving, end, first in ((destination, source, True), (source, destination, False)):
         update = updates.get(whole(moving)) if moving.startswith("%") else None
         constant = immediate(end)
         stays = end.startswith("%") and whole(end) not in written
@@ -246,12 +248,12 @@ def _compared(
 
 
 def _narrow(update: Update) -> bool:
-    """Return whether an update writes 32 bits, and clears the others."""
+    """True if an update writes 32 bits, which clears the upper half."""
     return update.written == half(update.register)
 
 
 def _only_addresses(loop: _Loop, update: Update) -> bool:
-    """Return whether an update's register is used in addresses and the comparison alone."""
+    """True if an update's register is used in addresses only, apart from the comparison."""
     if update.register not in _WIDE or update.written != f"%{update.register}":
         return False
     listing, register = loop.listing, update.register
@@ -271,5 +273,5 @@ def _sized(register: str, wide: bool) -> str:
 
 
 def _added(update: Update, amount: int) -> str:
-    """Return an addition that keeps the flags."""
+    """Return an addition that preserves the flags."""
     return f"leaq {amount}({update.written}),{update.written}"

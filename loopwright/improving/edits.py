@@ -1,4 +1,4 @@
-"""Shared parts of transformations: conditions, and edits of a listing."""
+"""Common parts of the transformations: conditions, labels, and edits of a listing."""
 
 import re
 from abc import ABC, abstractmethod
@@ -24,52 +24,52 @@ from loopwright.improving.listing import (
 RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
 
 
-PREHEADER = ".Lpreheader"  # entry of a bare loop from code outside of it
+PREHEADER = ".Lpreheader"  # the label at which outside code enters a bare loop
 EVERY_FLAG = frozenset({CARRY, FLAGS})
 
 
 class Transformation(Protocol):
-    """A change of a listing that keeps its contract.
+    """A change of a listing that preserves its contract.
 
-    name is its name in tables and comments; condition says where it applies.
+    name appears in tables and comments; condition describes in words where it applies.
     """
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """The name in tables and comments."""
 
     @property
     def condition(self) -> str:
-        """Return its condition in words."""
+        """The condition for its use, in words."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield each listing that one use of it makes."""
+        """Yield one changed listing for each possible use."""
 
 
 class Stretch(Protocol):
-    """A loop of a listing: its label, and the position of the statement behind it."""
+    """A loop of a listing: the label of its head, and the position of the statement after it."""
 
     @property
     def listing(self) -> Listing:
-        """Return the listing of the loop."""
+        """The listing that has the loop."""
 
     @property
     def head(self) -> str:
-        """Return its label."""
+        """The label of its head."""
 
     @property
     def exit(self) -> int:
-        """Return the position of the statement behind it."""
+        """The position of the statement after it."""
 
 
 class OfLoop(ABC):
     """A transformation of one counted loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each possible loop changed."""
+        """Yield one listing for each loop that can be changed."""
         for loop in counted_loops(listing):
-            if made := self.changed(loop):
-                yield made
+            if changed := self.changed(loop):
+                yield changed
 
     @abstractmethod
     def changed(self, loop: Counted) -> Listing | None:
@@ -77,7 +77,7 @@ class OfLoop(ABC):
 
 
 def behind_transfer(listing: Listing, at: int, count: int) -> int:
-    """Return the first position from `at` on that control does not fall through to."""
+    """Return the first position from `at` on that control cannot fall into, count if none."""
     for n in range(at, count):
         effects = listing.effects[n]
         if effects and effects.flow in (Flow.JUMP, Flow.RETURN):
@@ -86,13 +86,13 @@ def behind_transfer(listing: Listing, at: int, count: int) -> int:
 
 
 def operation(kind: str, amount: int, update: Update) -> str:
-    """Return a `sub` or `add` of a constant to a counter, in the counter's width."""
+    """Return an add or sub of a constant to a counter, at the width of its own update."""
     return f"{kind}{update.suffix} ${amount},{update.written}"
 
 
 @dataclass(frozen=True)
 class Exit:
-    """The label behind a loop, and its line if the loop had none."""
+    """The label after a loop, and the line to insert if the loop had none."""
 
     name: str
     new: tuple[Line, ...]
@@ -102,7 +102,7 @@ _JUMP = re.compile(r"(?:jmp|b) (\.L\S+)")
 
 
 def exit_label(loop: Stretch, stem: str) -> Exit:
-    """Return the label behind a loop, a new one named after stem if it has none."""
+    """Return the label after a loop, a new one from a stem where it has none."""
     listing = loop.listing
     at = loop.exit
     while at < len(listing.lines) and listing.lines[at].kind == "text":
@@ -116,21 +116,23 @@ def exit_label(loop: Stretch, stem: str) -> Exit:
 
 
 def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
-    """Return a statement with its addresses adjusted for missing updates, None if impossible.
+    """Return a statement whose addresses allow for registers that were not yet updated.
 
-    ahead is, by register, what has to be added to its value.
+    ahead is the missing amount by register. None where another use of such a register remains.
     """
     line = loop.listing.lines[at]
     operands = []
     direct: set[str] = set()
     for operand in line.operands:
-        place = address(operand)
-        if place is None:
+        memory = address(operand)
+        if memory is None:
             direct.update(named(operand))
             operands.append(operand)
             continue
-        more = ahead.get(whole(place.base), 0) + place.scale * ahead.get(whole(place.indexed), 0)
-        operands.append(str(place._replace(disp=place.disp + more)))
+        missing = ahead.get(whole(memory.base), 0) + memory.scale * ahead.get(
+            whole(memory.indexed), 0
+        )
+        operands.append(str(memory._replace(disp=memory.disp + missing)))
     if any(ahead.get(register) for register in direct):
         return None
     if any(ahead.get(register) for register in implicit(loop.listing, at)):
@@ -145,24 +147,24 @@ def implicit(listing: Listing, at: int) -> frozenset[str]:
 
 
 def named(text: str) -> list[str]:
-    """Return the whole registers that a text names, with repetitions."""
+    """Return the full register of each register name in a text, with repetitions."""
     return [whole(r) for r in re.findall(r"%\w+", text)]
 
 
 def whole(register: str) -> str:
-    """Return the name of an operand's whole register, "" for other operands."""
+    """Return the full register of an operand, "" for no register."""
     return full("x86_64", register) if register else ""
 
 
 def half(register: str) -> str:
-    """Return the operand of the lower half of a register."""
+    """Return the operand for the lower half of a register."""
     return part(register, 4)
 
 
 def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
-    """Return the position of the next instruction, None behind a label that is jumped to.
+    """Return the position of the next instruction, None if a jump target comes before it.
 
-    With labels such labels are passed.
+    With labels, jump targets are passed over.
     """
     for n in range(at + 1, len(listing.lines)):
         line = listing.lines[n]
@@ -174,16 +176,16 @@ def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
 
 
 def flags_pass(loop: Counted) -> bool:
-    """Return whether flags are live at a loop's head, or behind it."""
+    """True if flags are live at a loop's head or after the loop."""
     live = loop.listing.live
     return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
 
 
 def restartable(loop: Counted) -> bool:
-    """Return whether an iteration may restart after some of its accesses are done.
+    """True if an iteration can be repeated after a part of its accesses.
 
-    Nothing that the body writes may be needed by the next iteration, no access may both load and
-    store, and the contract's effect has to allow repeated stores.
+    That requires that the next iteration needs no result of the body, that no access both loads and
+    stores, and that the contract's effect is one whose stores may be repeated.
     """
     listing = loop.listing
     carried = loop.written() & listing.live[loop.first] - {MEMORY}
@@ -196,12 +198,12 @@ def restartable(loop: Counted) -> bool:
 
 
 def may_fault(loop: Counted) -> bool:
-    """Return whether accesses of a loop have entries in the exception table."""
+    """True if accesses of a loop have entries in the exception table."""
     return any(loop.listing.entries_at(n) for n in loop.accesses)
 
 
 def access_label(listing: Listing, stem: str) -> str:
-    """Return a label of an access, which is printed as a number."""
+    """Return a new label for an access; it is printed as a numeric label."""
     name, n = f".Lnumber_u{stem}", 1
     while name in listing.position:
         n += 1
@@ -210,7 +212,7 @@ def access_label(listing: Listing, stem: str) -> str:
 
 
 def stepped(line: Line, update: Update, factor: int) -> str:
-    """Return an update that steps factor times as far."""
+    """Return an update with its step multiplied by a factor."""
     amount = update.step * factor
     if line.mnemonic.startswith("lea"):
         return f"{line.mnemonic} {amount}({update.written}),{update.written}"
@@ -227,25 +229,25 @@ def spliced(
     *,
     moved: bool = False,
 ) -> Listing:
-    """Return the listing with lines before a loop, a label behind it, and lines out of the way.
+    """Return a listing with code before a loop, a label after it, and code out of line.
 
-    With moved the loop itself is out of the way as well, and continues at the label behind it.
+    With moved the loop itself moves out of line, too, and continues at the label after it.
     """
     listing = loop.listing
     start = before_directives(listing.lines[: listing.position[loop.head]])
-    quiet = behind_transfer(listing, loop.exit, len(listing.lines))
-    while quiet < len(listing.lines) and listing.lines[quiet].kind == "entry":
-        quiet += 1
+    out_of_line = behind_transfer(listing, loop.exit, len(listing.lines))
+    while out_of_line < len(listing.lines) and listing.lines[out_of_line].kind == "entry":
+        out_of_line += 1
     own = listing.lines[start : loop.exit]
     lines = [
         *listing.lines[:start],
         *before,
         *(() if moved else own),
         *behind.new,
-        *listing.lines[loop.exit : quiet],
+        *listing.lines[loop.exit : out_of_line],
         *((*own, code(f"jmp {behind.name}")) if moved else ()),
         *apart,
-        *listing.lines[quiet:],
+        *listing.lines[out_of_line:],
     ]
     return listing.with_lines(lines, step)
 
@@ -253,7 +255,7 @@ def spliced(
 def before_directives(lines: Sequence[Line]) -> int:
     """Return the position before the labels and alignment directives at the end of lines.
 
-    A label of what enters at a loop's head stays before it.
+    PREHEADER, the label for entries at a loop's head, stays before it.
     """
     at = len(lines)
     while at > 0 and (
@@ -264,12 +266,12 @@ def before_directives(lines: Sequence[Line]) -> int:
 
 
 def aligns(line: Line) -> bool:
-    """Return whether a line is an alignment directive."""
+    """True for a directive that aligns the following code."""
     return line.kind == "text" and line.text.strip().startswith((".p2align", ".balign"))
 
 
 def entered(loop: Counted) -> bool:
-    """Return whether anything but its own branch goes to the head of a loop."""
+    """True if a loop's head is reached other than by its own branch and by falling into it."""
     listing = loop.listing
     if loop.head in listing.fixups_targets():
         return True

@@ -1,4 +1,4 @@
-"""Equality of two loops, by emulating both from the same registers and memory."""
+"""Equality test of two loops: runs of both in an emulated core from equal registers and memory."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ _APART = 0x10_0000
 _NO_AVX = "an instruction that the emulator does not know (it has no AVX)"
 _HALT = 0xF4
 _MOST_STEPS = 4000
-_PROBED = 26  # iterations whose compared values are inspected
+_PROBED = 26  # iterations in which the operands of a comparison are recorded
 _ENDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 24, 25)
 _RANDOM = 160
 _MOST_PAGES = 24
@@ -38,7 +38,7 @@ _STYLES = ("random", "few", "zeros", "pointers", "one", "mixed")
 
 @dataclass(frozen=True)
 class _Registers:
-    """Registers of an ISA by name and by Unicorn's numbers; bits are those of flags by kind."""
+    """An ISA's registers: names, Unicorn's numbers, and the mask of each kind of flags in bits."""
 
     names: tuple[str, ...]
     vectors: tuple[str, ...]
@@ -72,10 +72,11 @@ _M64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Proof:
-    """Result of comparing two loops: equal after so many runs, or the first difference.
+    """The result of a comparison of two loops by emulated runs and by an SMT solver.
 
-    missing names code that no run reached. unproven is the reason why an SMT solver did not show
-    equality, "" if it did. Without full coverage or a proof the loops count as not proven.
+    cases is the number of runs, failure the first difference. missing names the code that no run
+    reached, unproven the reason that the solver gave no proof ("" where it did). Without full
+    coverage by runs and without a proof the loops count as not proven equal.
     """
 
     cases: int
@@ -85,11 +86,11 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Return whether the loops are equal, by a proof or as far as runs can tell."""
+        """True if the loops are equal, by a proof or by runs that reached all of the code."""
         return not self.failure and not (self.missing and self.unproven)
 
     def __str__(self) -> str:
-        """Describe it in words."""
+        """Return the result in words."""
         if self.failure:
             return f"not equal: {self.failure}"
         if not self.unproven:
@@ -116,7 +117,7 @@ class Case:
 
 @dataclass(frozen=True)
 class _End:
-    """The exit of a run ("" where it continues), with the state to compare."""
+    """The state at the end of a run; label is the exit, "" where the loop had not ended."""
 
     label: str
     registers: Mapping[str, int]
@@ -131,38 +132,38 @@ def compare(
 ) -> Proof:
     """Run a loop and its new code side by side, from each of its entries.
 
-    entries has the positions of these in the new code, if they differ. Both have to exit at the
-    same place, with the same memory and the same live registers and flags, and the new code may
-    access no byte that the loop does not. The runs have to reach every instruction of both, and
-    both directions of every branch.
+    entries has the offsets in the new code of the entries within the loop; left out, they are the
+    loop's own. Both have to leave by the same exit, with equal memory and equal live registers and
+    flags, and the new code may access no byte that the loop does not access. The runs have to
+    reach every instruction and both directions of every branch of either.
     """
     if why := _unfit(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
         return Proof(0, missing=why)
-    old, other = _Side(bare, bare.code), _Side(bare, new)
+    old, new_side = _Side(bare, bare.code), _Side(bare, new)
     count = 0
     ended: set[str] = set()
     starts = [(0, 0), *((at, (entries or bare.entries)[n]) for n, at in bare.entries.items())]
     cases = ((case, start) for case in _cases(old, random.Random(seed)) for start in starts)
     for case, (at, new_at) in cases:
-        mine = old.run(case, _MOST_STEPS, at)
-        if mine.error:
-            if mine.error.startswith("an instruction"):
-                return Proof(count, missing=mine.error)
+        old_end = old.run(case, _MOST_STEPS, at)
+        if old_end.error:
+            if old_end.error.startswith("an instruction"):
+                return Proof(count, missing=old_end.error)
             continue
-        # Copies may need more or fewer steps. If the loop exits, its new code may take four times
-        # the limit; if it does not, its new code must not exit within a quarter of the limit.
-        its = other.run(case, 4 * _MOST_STEPS if mine.label else _MOST_STEPS // 4, new_at)
+        # Unrolled code takes more or fewer steps. It gets four times the limit where the loop
+        # ended, and a quarter where it did not: then it should not end either.
+        new_end = new_side.run(case, 4 * _MOST_STEPS if old_end.label else _MOST_STEPS // 4, new_at)
         count += 1
-        why = _difference(bare, old, other, mine, its)
-        if why and not _of_no_program(mine):
+        why = _difference(bare, old, new_side, old_end, new_end)
+        if why and not _of_no_program(old_end):
             return Proof(count, f"{why} (run {count})")
-        if mine.label:
-            ended.add(mine.label)
-    return Proof(count, missing=_missing(bare, old, other, ended))
+        if old_end.label:
+            ended.add(old_end.label)
+    return Proof(count, missing=_missing(bare, old, new_side, ended))
 
 
 def _of_no_program(end: _End) -> bool:
-    """Return whether a loop accessed memory outside of a program's address space."""
+    """True if a loop accessed addresses beyond user space, which the emulator lacks in part."""
     return any(at >= 1 << 47 for k in ("load", "store") for at, _ in _accesses(end.steps, k))
 
 
@@ -174,7 +175,7 @@ def _unfit(bare: Bare) -> str:
     for ins in iced.Decoder(64, bare.code):
         vector = any(iced.RegisterExt.is_vector_register(ins.op_register(n)) for n in range(3))
         if vector and ins.encoding != iced.EncodingKind.LEGACY:
-            return _NO_AVX  # Unicorn executes some as the instruction of two operands
+            return _NO_AVX  # Unicorn executes some, as the instruction of two operands
         for used in info.info(ins).used_registers():
             whole = iced.RegisterExt.full_register(used.register)
             if not (
@@ -192,8 +193,10 @@ _NOT_ALONE = re.compile(r"(ld|st)l?a?x[rp]|cas|swp|ld(add|clr|eor|set|[su]m)|m[r
 
 
 def _unfit_arm64(bare: Bare) -> str:
-    texts = [one.text for one in bare.listing.lines if one.kind == "code"]
-    wrong = next((t for t in texts if _NOT_ALONE.match(t) or re.search(r"\b[zp]\d+\b", t)), "")
+    texts = [line.text for line in bare.listing.lines if line.kind == "code"]
+    wrong = next(
+        (text for text in texts if _NOT_ALONE.match(text) or re.search(r"\b[zp]\d+\b", text)), ""
+    )
     return wrong and f"{wrong.split()[0]} is not run side by side"
 
 
@@ -207,32 +210,35 @@ def _missing(bare: Bare, old: "_Side", new: "_Side", ended: set[str]) -> str:
     return ""
 
 
-def _difference(bare: Bare, old: "_Side", new: "_Side", mine: _End, its: _End) -> str:
-    """Describe the first difference of two exits; empty without any."""
-    if its.error:
-        return its.error if mine.label else ""
-    if mine.label != its.label:
-        return f"it ends at {its.label or 'no place'} and not at {mine.label or 'none'}"
-    if not mine.label:
-        a, b = (_accesses(one.steps, "store", whole=False) for one in (mine, its))
-        most = min(len(a), len(b))
-        return "" if a[:most] == b[:most] else "a loop that does not end stores elsewhere"
-    live = bare.listing.leaving[mine.label]
+def _difference(bare: Bare, old: "_Side", new: "_Side", old_end: _End, new_end: _End) -> str:
+    """Return the first difference between the ends of two runs in words, "" where there is none."""
+    if new_end.error:
+        return new_end.error if old_end.label else ""
+    if old_end.label != new_end.label:
+        return f"it ends at {new_end.label or 'no place'} and not at {old_end.label or 'none'}"
+    if not old_end.label:
+        old_stores, new_stores = (
+            _accesses(end.steps, "store", whole=False) for end in (old_end, new_end)
+        )
+        common = min(len(old_stores), len(new_stores))
+        alike = old_stores[:common] == new_stores[:common]
+        return "" if alike else "a loop that does not end stores elsewhere"
+    live = bare.listing.leaving[old_end.label]
     registers = _OF[bare.isa]
     for name in registers.names:
-        if name in live and mine.registers[name] != its.registers[name]:
-            return f"{name} is {its.registers[name]:#x} and not {mine.registers[name]:#x}"
+        if name in live and old_end.registers[name] != new_end.registers[name]:
+            return f"{name} is {new_end.registers[name]:#x} and not {old_end.registers[name]:#x}"
     for n, name in enumerate(registers.vectors):
-        if name in live and mine.vectors[n] != its.vectors[n]:
+        if name in live and old_end.vectors[n] != new_end.vectors[n]:
             return f"{name.replace('zmm', 'xmm')} differs"
     for kind, bits in registers.bits.items():
-        if kind in live and (mine.flags ^ its.flags) & bits:
-            return f"flags are {its.flags & bits:#x} and not {mine.flags & bits:#x}"
-    loads, stores = (_bytes(mine.steps, kind) for kind in ("load", "store"))
-    if more := _bytes(its.steps, "load") - loads - stores:
-        return f"it loads from {min(more):#x}, which the loop does not touch"
-    if (others := _bytes(its.steps, "store")) != stores:
-        return f"it stores to other places, such as {min(others ^ stores):#x}"
+        if kind in live and (old_end.flags ^ new_end.flags) & bits:
+            return f"flags are {new_end.flags & bits:#x} and not {old_end.flags & bits:#x}"
+    loads, stores = (_bytes(old_end.steps, kind) for kind in ("load", "store"))
+    if extra := _bytes(new_end.steps, "load") - loads - stores:
+        return f"it loads from {min(extra):#x}, which the loop does not touch"
+    if (differing := _bytes(new_end.steps, "store")) != stores:
+        return f"it stores to other places, such as {min(differing ^ stores):#x}"
     for page in sorted({at // PAGE for at in stores}):
         if old.page(page) != new.page(page):
             return f"memory differs in the page of {page * PAGE:#x}"
@@ -250,7 +256,7 @@ def _bytes(steps: NDArray[np.void], kind: str) -> set[int]:
 
 
 class _Side:
-    """A loop's code in an emulated core; memory appears when it is accessed."""
+    """A loop's code in an emulated core, which maps a page at its first access."""
 
     def __init__(self, bare: Bare, text: bytes) -> None:
         self.start = _START + bare.offset
@@ -277,10 +283,10 @@ class _Side:
         untouched = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
         self._core.hook_add(untouched, self._on_page)
         self._reached: set[int] = set()
-        self._ways: set[tuple[int, bool]] = set()
+        self._directions: set[tuple[int, bool]] = set()
 
     def prepare(self, case: Case) -> None:
-        """Start from a case."""
+        """Write a case's registers and memory into the core."""
         self._case = case
         if len(self._pages) > _MOST_PAGES:
             for page in self._pages:
@@ -295,14 +301,14 @@ class _Side:
         self._recorder.clear()
 
     def run(self, case: Case, most: int, at: int = 0) -> _End:
-        """Run from a byte of the code until it leaves the loop, or for so many steps at most."""
+        """Run from a byte offset of the code to an exit, for at most so many steps."""
         self.prepare(case)
         error = ""
         try:
             self._core.emu_start(self.start + at, 0, count=most)
-        except UcError as found:
-            error = f"it stops: {found}"
-            if found.errno == unicorn.UC_ERR_INSN_INVALID:
+        except UcError as caught:
+            error = f"it stops: {caught}"
+            if caught.errno == unicorn.UC_ERR_INSN_INVALID:
                 error = _NO_AVX
         steps = self._recorder.steps.copy()
         last = int(steps["address"][-1]) if len(steps) else 0
@@ -314,46 +320,46 @@ class _Side:
             error = f"it goes to {last:#x}"
         if outside:
             steps = steps[:-1]
-        self._saw([*steps["address"].tolist(), *([last] if outside else [])])
+        self._record_coverage([*steps["address"].tolist(), *([last] if outside else [])])
         values = list(map(int, self._core.reg_read_batch(self.registers.every)))
         names = self.registers.names
         registers = dict(zip(names, values, strict=False))
         return _End(label, registers, values[-1], values[len(names) : -1], steps, error)
 
-    def _saw(self, chain: Sequence[int]) -> None:
+    def _record_coverage(self, chain: Sequence[int]) -> None:
         self._reached |= set(chain)
         pairs = set(itertools.pairwise(chain))
         branches = {i.at: i.end for i in self.body if i.conditional}
-        self._ways |= {(at, to == branches[at]) for at, to in pairs if at in branches}
+        self._directions |= {(at, to == branches[at]) for at, to in pairs if at in branches}
 
     def unreached(self) -> str:
-        """Return the first instruction, or direction of a branch, that no run reached."""
-        # Fewer iterations than the main loop does at once may never be two.
+        """Return the first instruction, or branch direction, that no run reached; "" if none."""
+        # After unrolling by two the remainder loop runs once at most: it never branches back.
         turned = any(
-            i.conditional and (i.target or 0) <= i.at and (i.at, False) in self._ways
+            i.conditional and (i.target or 0) <= i.at and (i.at, False) in self._directions
             for i in self.body
         )
         for ins in self.body:
             text = ins.text
-            if ins.target is not None:  # it contains an address of the emulated core
+            if ins.target is not None:  # it names an address of the emulated core
                 text = f"{text.split()[0]} at byte {ins.at - self.start}"
             if ins.at not in self._reached:
                 return text
             if ins.conditional:
                 for through in (False, True):
                     back = not through and (ins.target or 0) <= ins.at
-                    if (ins.at, through) not in self._ways and not (back and turned):
+                    if (ins.at, through) not in self._directions and not (back and turned):
                         return f"{text} {'not taken' if through else 'taken'}"
         return ""
 
     def page(self, number: int) -> bytes:
-        """Return the bytes of a page."""
+        """Return a page's bytes."""
         if number in self._pages:
             return bytes(self._core.mem_read(number * PAGE, PAGE))
         return _content(self._case, number) if self._case else b""
 
     def read(self, address: int, size: int) -> int:
-        """Return the contents of memory."""
+        """Return an integer from memory, little-endian."""
         out = bytearray()
         for at in range(address, address + size):
             at &= _M64
@@ -365,10 +371,10 @@ class _Side:
         return int(self._core.reg_read(self.registers.numbers[name]))
 
     def iterations(self, case: Case) -> Iterator["_Instruction"]:
-        """Yield each instruction before it is executed, on the path of the loop."""
+        """Yield each instruction before it is executed, on the path that stays in the loop."""
         self.prepare(case)
-        n, turns = 0, 0
-        while turns < _PROBED:
+        n, iterations = 0, 0
+        while iterations < _PROBED:
             ins = self.body[n]
             yield ins
             try:
@@ -377,7 +383,7 @@ class _Side:
                 return
             n += 1
             if n == len(self.body):
-                n, turns = 0, turns + 1
+                n, iterations = 0, iterations + 1
 
     def _on_page(
         self, core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
@@ -395,16 +401,16 @@ class _Side:
 
 
 def _content(case: Case, page: int) -> bytes:
-    """Return the initial contents of a page."""
-    made = _unpatched(case.seed, case.style, page)
-    here = [one for one in case.patches if -8 < page * PAGE - one < PAGE + 8 or one // PAGE == page]
-    if not here:
-        return made
-    out = bytearray(made)
-    for at in here:
-        for n, byte in enumerate(case.patches[at]):
-            if (at + n) // PAGE == page:
-                out[(at + n) % PAGE] = byte
+    """Return a page's initial contents."""
+    content = _unpatched(case.seed, case.style, page)
+    patches = [at for at in case.patches if -8 < page * PAGE - at < PAGE + 8 or at // PAGE == page]
+    if not patches:
+        return content
+    out = bytearray(content)
+    for start in patches:
+        for n, byte in enumerate(case.patches[start]):
+            if (start + n) // PAGE == page:
+                out[(start + n) % PAGE] = byte
     return bytes(out)
 
 
@@ -414,21 +420,21 @@ def _unpatched(seed: int, style: str, page: int) -> bytes:
     if style == "mixed":
         style = _STYLES[int(draw.integers(4))]
     if style == "few":
-        made = draw.choice(np.array([0, 1, 0x2F, 0x41, 0xFF], dtype=np.uint8), PAGE)
+        content = draw.choice(np.array([0, 1, 0x2F, 0x41, 0xFF], dtype=np.uint8), PAGE)
     elif style == "zeros":
-        made = (draw.random(PAGE) < 0.02).astype(np.uint8)
+        content = (draw.random(PAGE) < 0.02).astype(np.uint8)
     elif style == "one":
-        made = np.where(draw.random(PAGE) < 0.05, 0, 0x41).astype(np.uint8)
+        content = np.where(draw.random(PAGE) < 0.05, 0, 0x41).astype(np.uint8)
     elif style == "pointers":
         words = _BUFFERS + draw.integers(0, 1 << 12, PAGE // 8) * 8
-        made = words.astype("<u8").view(np.uint8)
+        content = words.astype("<u8").view(np.uint8)
     else:
-        made = draw.integers(0, 256, PAGE, dtype=np.uint8)
-    return made.tobytes()
+        content = draw.integers(0, 256, PAGE, dtype=np.uint8)
+    return content.tobytes()
 
 
 def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
-    """Yield cases that leave the loop by each of its branches, after few and many iterations."""
+    """Yield random cases, and cases that end the loop by each branch after some iterations."""
     bases = list(
         dict.fromkeys([side.registers.stack, *(b for i in side.body for b, _ in i.places)])
     )
@@ -448,29 +454,29 @@ def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
 
 
 def _drawn(
-    of: _Registers,
+    isa_registers: _Registers,
     bases: Sequence[str],
     indices: Sequence[str],
     draw: random.Random,
     number: int,
 ) -> Case:
-    """Return a random case: buffers apart or close, and numbers of all sizes."""
-    registers = {name: _number(draw) for name in of.names}
+    """Return a random case: buffers far apart or close together, and numbers of all sizes."""
+    registers = {name: _number(draw) for name in isa_registers.names}
     near = draw.random() < 0.4
     common = _BUFFERS + draw.randrange(0x1000)
     for n, name in enumerate(bases):
-        place = _BUFFERS + (n + 1) * _APART + draw.randrange(2 * PAGE)
-        if near and name != of.stack:
-            place = common + draw.randrange(-72, 72)
-        registers[name] = place & ~7 if draw.random() < 0.3 else place
+        address = _BUFFERS + (n + 1) * _APART + draw.randrange(2 * PAGE)
+        if near and name != isa_registers.stack:
+            address = common + draw.randrange(-72, 72)
+        registers[name] = address & ~7 if draw.random() < 0.3 else address
         if name == "sp":
             registers[name] &= ~15
     for name in indices:
         registers[name] = draw.choice((0, 1, 2, 8, 64, draw.randrange(512), -draw.randrange(512)))
         registers[name] &= _M64
-    vectors = [draw.getrandbits(128) for _ in of.vectors]
+    vectors = [draw.getrandbits(128) for _ in isa_registers.vectors]
     flags = draw.getrandbits(12) & (_CARRY_BIT | _OTHER_BITS | 0x10)
-    if CARRY not in of.bits:
+    if CARRY not in isa_registers.bits:
         flags = draw.getrandbits(4) << 28
     return Case(registers, vectors, flags, draw.getrandbits(32), _STYLES[number % len(_STYLES)])
 
@@ -489,7 +495,7 @@ def _number(draw: random.Random) -> int:
 
 
 class _Operand(NamedTuple):
-    """A register, a constant, or memory with base, index, scale and constant of its address."""
+    """A register, a constant, or memory: base, index, scale and constant of its address."""
 
     register: str = ""
     constant: int = 0
@@ -497,11 +503,11 @@ class _Operand(NamedTuple):
 
 
 class _Instruction(NamedTuple):
-    """An instruction, as far as cases depend on it.
+    """The properties of an instruction that the choice of cases depends on.
 
-    places are base and index of what it accesses; load is the register that it loads, from where,
-    and how many bytes. test is what its flags, or its branch, are about: two operands of size bytes
-    where it compares them, else one, which is compared with ended.
+    places are base and index of its memory accesses; load is the loaded register, the memory
+    operand and the size in bytes. test has the operands that decide its flags or its branch: two
+    operands of size bytes if compares, else one, whose value ended makes the result zero.
     """
 
     at: int
@@ -519,7 +525,7 @@ class _Instruction(NamedTuple):
 
 
 def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
-    """Return the instruction that sets the flags of each branch, or a branch with its own test."""
+    """Return the instructions that set the flags of each branch, and compare-and-branch ones."""
     out: dict[int, _Instruction] = {}
     setter: _Instruction | None = None
     for ins in (*body, *body):
@@ -595,17 +601,17 @@ _COMPARED = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
 _LOADED = re.compile(r"ldu?r(b|h|)$")
 
 
-def _arm64(text: bytes, start: int) -> Iterator[_Instruction]:
+def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
     """Yield instructions of AArch64."""
-    for ins in decode("arm64", text, start):
-        known = arm64_effects(ins.code)
-        said = " ".join(ins.text.split())
-        place = _PLACE.search(said)
+    for ins in decode("arm64", code, start):
+        effects = arm64_effects(ins.code)
+        text = " ".join(ins.text.split())
+        place = _PLACE.search(text)
         memory = None
         if place:
             shift, index = int(place[4] or 0), full("arm64", place[3] or "")
             memory = _Operand(memory=(place[1], index, 1 << shift, int(place[2] or "0", 0)))
-        operands = re.split(r",\s*", said.partition(" ")[2].partition("[")[0])
+        operands = re.split(r",\s*", text.partition(" ")[2].partition("[")[0])
         loaded = _LOADED.match(ins.mnemonic)
         narrow = 4 if operands[0].startswith("w") else 8
         load = None
@@ -613,12 +619,12 @@ def _arm64(text: bytes, start: int) -> Iterator[_Instruction]:
             load = (full("arm64", operands[0]), memory, {"b": 1, "h": 2}.get(loaded[1], narrow))
         test = None
         if (skipped := _COMPARED.get(ins.mnemonic)) is not None:
-            test = [_arm64_operand(one) for one in operands[skipped : skipped + 2]]
+            test = [_arm64_operand(operand) for operand in operands[skipped : skipped + 2]]
             test = test[:1] if ins.mnemonic[0] in "ct" and ins.mnemonic[1] == "b" else test
         ended = -test[1].constant if ins.mnemonic in ("cmn", "adds") and test else 0
         yield _Instruction(
-            ins.address, ins.end, said, ins.target, known.flow is Flow.BRANCH,
-            frozenset(r for r in known.writes if r[0] in "xs"),
+            ins.address, ins.end, text, ins.target, effects.flow is Flow.BRANCH,
+            frozenset(r for r in effects.writes if r[0] in "xs"),
             [(place[1], full("arm64", place[3] or ""))] if place else [],
             load, test, narrow, ins.mnemonic in ("cmp", "subs"), ended,
         )  # fmt: skip
@@ -631,8 +637,8 @@ def _arm64_operand(text: str) -> _Operand:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """Both operands of a comparison in one iteration; places are where they were loaded from."""
+class _Compared:
+    """The values of both operands in one iteration, and the memory they were loaded from."""
 
     values: tuple[int, int]
     places: tuple["_Place | None", "_Place | None"]
@@ -640,7 +646,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Place:
-    """Bytes of memory."""
+    """A memory location: address and size in bytes."""
 
     address: int
     size: int
@@ -649,10 +655,10 @@ class _Place:
 def _directed(
     side: _Side, case: Case, test: _Instruction, moving: Mapping[str, bool], draw: random.Random
 ) -> Iterator[Case]:
-    """Yield a case changed so that a comparison is of nearly equal values in some iteration.
+    """Yield changed cases in which a comparison's operands are equal, or nearly, in some iteration.
 
-    moving are the registers that the loop writes, and whether they address memory: such a register
-    is kept if the other side can be changed.
+    moving are the registers that the loop writes, True for those that address memory. Such a
+    register keeps its value where the other operand can be changed.
     """
     bits = 8 * test.size
     mask = (1 << bits) - 1
@@ -667,7 +673,7 @@ def _directed(
             into, source, size = ins.load
             loaded[into] = _Place(_address(side, source), size)
     operands = [*(test.test or ()), _Operand(), _Operand()]
-    registers = [one.register or None for one in operands[:2]]
+    registers = [operand.register or None for operand in operands[:2]]
     deltas = (1, -1, 3, -5, 200, -200, 1 << (bits - 1))
     for n in (n for n in _ENDS if n <= len(seen)):
         at = seen[n - 1]
@@ -678,7 +684,7 @@ def _directed(
                 other = registers[1 - mine]
                 free = at.places[1 - mine] is not None or (other and other not in moving)
                 if register is not None and not (moving.get(register) and free):
-                    # the value of an invariant, or the start of a moving register
+                    # The value of an invariant register, or the initial value of one that moves.
                     old = case.registers[register]
                     value = wanted if register not in moving else (old + wanted - this) & mask
                     changed = {**case.registers, register: (old & ~mask | value) & _M64}
@@ -688,8 +694,8 @@ def _directed(
                     yield replace(case, patches={**case.patches, place.address: content})
 
 
-def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Seen:
-    """Return the values of a comparison; for other instructions, those that give zero."""
+def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Compared:
+    """Return the operands about to be compared; without a compare the value for a zero result."""
     mask = (1 << 8 * test.size) - 1
     values: list[int] = []
     places: list[_Place | None] = []
@@ -704,8 +710,8 @@ def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Se
             values.append(operand.constant & mask)
         places.append(place)
     if test.compares:
-        return _Seen((values[0], values[1]), (places[0], places[1]))
-    return _Seen(
+        return _Compared((values[0], values[1]), (places[0], places[1]))
+    return _Compared(
         (values[0] if values else 0, test.ended & mask), (places[0] if places else None, None)
     )
 

@@ -1,4 +1,4 @@
-"""Candidates as variants of a kernel folder, which every other verb accepts."""
+"""Candidates as variants of a kernel folder, for use by every other verb."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from loopwright.improving.costs import Candidate
 from loopwright.improving.listing import Line, Listing
 from loopwright.kernels import Variant
 
-# Keys of a variant that hold for another text of it, too.
+# Keys of a variant that also hold for another text of it.
 _KEPT = ("routine", "needs", "switched_off", "alternatives", "may_change", "guards", "unreached")
 _PATCHED = ("requires", "edits")
 _MOST_SUBJECT = 50  # characters; the patch's prefix comes before them
@@ -25,7 +25,7 @@ def with_origin(listing: Listing, variant: Variant) -> Listing:
     steps = "".join(f"\n *   {step}" for step in listing.steps)
     text = f"/*\n * Found by `loopwright improve {variant.id}`:{steps}\n */"
     at = next(
-        (n for n, one in enumerate(listing.lines) if one.text.startswith("SYM_FUNC_START")), 0
+        (n for n, line in enumerate(listing.lines) if line.text.startswith("SYM_FUNC_START")), 0
     )
     lines = (*listing.lines[:at], Line("text", text), *listing.lines[at:])
     return replace(listing, lines=lines)
@@ -34,34 +34,34 @@ def with_origin(listing: Listing, variant: Variant) -> Listing:
 def write(
     out: Path, variant: Variant, paths: Mapping[str, Sequence[Candidate]], found: Mapping[str, str]
 ) -> list[Path]:
-    """Write a kernel folder with the family's variants and the candidates; return the new files.
+    """Write a kernel folder with the family's variants and the candidates; return its new files.
 
-    The folder lies below out as it does below a folder of kernels, so LOOPWRIGHT_KERNELS may name
-    out. paths has the candidates from the variant to each written one, found says how it was found.
-    An existing folder of the kernel in out is replaced.
+    It has the same place below out as below a folder of kernels: LOOPWRIGHT_KERNELS may name out.
+    paths has, by name, the candidates from the variant to the one to write, found the origin in
+    words. The folder of the same kernel in out is replaced.
     """
     kernel = kernels.load(variant.kernel)
     isa, family = kernel.id.split("/")
     raw = tomllib.loads((kernel.folder / "kernel.toml").read_text())
-    mine = next(v for v in raw["variant"] if v["name"] == variant.name)
+    row = next(v for v in raw["variant"] if v["name"] == variant.name)
     text = (kernel.folder / "kernel.toml").read_text().rstrip() + "\n"
-    made = []
+    written = []
     with files.staged(out / isa) as scratch:
         folder = scratch / family
         shutil.copytree(kernel.folder, folder)
         for name, path in paths.items():
             source = with_origin(path[-1].listing, variant).render()
             (folder / f"{name}.S").write_text(source)
-            text += "\n[[variant]]\n" + _table(_row(name, path, mine, variant, found[name]))
-            made.append(out / isa / family / f"{name}.S")
+            text += "\n[[variant]]\n" + _table(_row(name, path, row, variant, found[name]))
+            written.append(out / isa / family / f"{name}.S")
         (folder / "kernel.toml").write_text(text)
-    return [*made, out / isa / family / "kernel.toml"]
+    return [*written, out / isa / family / "kernel.toml"]
 
 
 def new_steps(path: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
-    """Yield the transformations that each candidate of a path adds to its predecessor's.
+    """Yield the transformations that each candidate of a path adds to its predecessor.
 
-    Steps of reading the source, such as inlining, belong to the first transformation.
+    Steps of the reader, such as inlining, count with the first transformation.
     """
     for number, stage in enumerate(path):
         yield stage.listing.steps[len(path[number - 1].listing.steps) if number > 1 else 0 :]
@@ -95,11 +95,11 @@ def _row(
 
 
 def _subject(listing: Listing, symbol: str) -> str:
-    """Return the subject of a patch: the first transformation, if it fits into the line."""
-    where = f"{symbol}()"
+    """Return the subject of a patch: the first transformation, if it fits into a line."""
+    function = f"{symbol}()"
     first = listing.steps[0] if listing.steps else ""
-    said = f"{first[:1].upper()}{first[1:]} in {where}"
-    return said if first and len(said) <= _MOST_SUBJECT else f"Speed up {where}"
+    subject = f"{first[:1].upper()}{first[1:]} in {function}"
+    return subject if first and len(subject) <= _MOST_SUBJECT else f"Speed up {function}"
 
 
 def _table(row: Mapping[str, Any]) -> str:
@@ -107,7 +107,7 @@ def _table(row: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value in TOML, whose basic strings escape like those of JSON."""
+    """Return a value in TOML; JSON strings are valid basic strings of TOML."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_value(v)}" for key, v in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):

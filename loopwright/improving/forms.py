@@ -1,4 +1,4 @@
-"""Forms of an operation: destructive with two operands, and with three."""
+"""Two-operand, destructive forms of an operation, and three-operand forms."""
 
 import re
 
@@ -15,13 +15,13 @@ _BMI1, _BMI2 = "bmi1", "bmi2"
 
 
 def _flags_die(listing: Listing, at: int) -> bool:
-    """Return whether nothing reads the flags that an instruction sets."""
+    """True if the flags that an instruction sets are dead."""
     effects = listing.effects[at]
     return effects is not None and not EVERY_FLAG & effects.writes & listing.live[at + 1]
 
 
 class ThreeOperands(Rewrite):
-    """Replace a copy and a destructive operation on it by one operation of three operands."""
+    """A three-operand operation instead of a copy and an operation that overwrites the copy."""
 
     name = "copies within operations"
     condition = (
@@ -47,21 +47,21 @@ class ThreeOperands(Rewrite):
             new = self._sum(operation, source, copy)
             if not new and _BMI2 in listing.features:
                 new = _shifted(operation, source, copy)
-        found = known(new) if new else None
-        if found is None or whole(copy) not in found.writes - found.reads:
+        effects = known(new) if new else None
+        if effects is None or whole(copy) not in effects.writes - effects.reads:
             return None
         return {at: [], n: [new]}
 
     def _three(self, line: Line, source: str, copy: str) -> str:
-        """Return an operation of three operands with the original in the place of its copy."""
+        """Return a three-operand operation with the original instead of its copy, "" if none."""
         *operands, target = line.operands
         if not _THREE.fullmatch(line.mnemonic):
             return ""
-        exact = [source if one == copy else one for one in operands]
+        exact = [source if operand == copy else operand for operand in operands]
         return "" if exact == operands else f"{line.mnemonic} {','.join([*exact, target])}"
 
     def _sum(self, line: Line, source: str, copy: str) -> str:
-        """Return the lea that adds to the original, or shifts it by up to three."""
+        """Return a lea that computes an addition or a left shift by up to three, "" if none."""
         base, size = part(whole(source), 8), size_of(copy)
         update, shift = update_of(line, 0), _SHIFT.fullmatch(line.mnemonic)
         place = None
@@ -79,21 +79,21 @@ class ThreeOperands(Rewrite):
 
 
 def _shifted(line: Line, source: str, target: str) -> str:
-    """Return the BMI2 form of a shift or rotation of two operands, empty for other operations."""
+    """Return the BMI2 form of a two-operand shift or rotation, "" for another operation."""
     size = size_of(target)
     count, shift = line.operands[0], _SHIFT.fullmatch(line.mnemonic)
     if shift and count == "%cl" and len(line.operands) == 2:
         kind = shift[1].replace("sal", "shl")
         return f"{kind}x{LETTERS[size]} {part('rcx', size)},{source},{target}"
-    turned, by = _ROTATION.fullmatch(line.mnemonic), immediate(count)
-    if turned and by is not None and len(line.operands) == 2:
-        right = by if turned[1] == "ror" else -by
+    rotation, count_ = _ROTATION.fullmatch(line.mnemonic), immediate(count)
+    if rotation and count_ is not None and len(line.operands) == 2:
+        right = count_ if rotation[1] == "ror" else -count_
         return f"rorx{LETTERS[size]} ${right % (8 * size)},{source},{target}"
     return ""
 
 
 class NewerForms(Rewrite):
-    """Use shlx and its relatives for shifts by a register, andn for a complement and an and."""
+    """Shifts by a register as shlx and its kin; a not and an and as andn."""
 
     name = "shifts and complements of BMI"
     condition = (
@@ -102,7 +102,7 @@ class NewerForms(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return a shift of three operands, or one instruction for two."""
+        """Return a three-operand shift, or one instruction for two."""
         line = listing.lines[at]
         target = line.operands[-1] if line.operands else ""
         if listing.contract is not None or size_of(target) not in (4, 8):
@@ -123,7 +123,7 @@ class NewerForms(Rewrite):
 
 
 class TwoOperands(Rewrite):
-    """Additions in the place of lea, whose three parts take cores longer."""
+    """Additions instead of lea, as three-part addresses are slow on some cores."""
 
     name = "lea as additions"
     condition = "no flags are live behind it"
@@ -137,16 +137,16 @@ class TwoOperands(Rewrite):
         size = size_of(target)
         if place is None or size not in (4, 8) or not place.base:
             return None
-        letter, mine = LETTERS[size], part(whole(target), 8)
+        letter, base_ = LETTERS[size], part(whole(target), 8)
         more = [f"add{letter} ${place.disp},{target}"] if place.disp else []
         if not place.indexed:
             base = part(whole(place.base), size)
-            move = [] if place.base == mine else [f"mov{letter} {base},{target}"]
+            move = [] if place.base == base_ else [f"mov{letter} {base},{target}"]
             return {at: [*move, *more]} if more else None
         if more:
             return {at: [f"{line.mnemonic} {place._replace(disp=0)},{target}", *more]}
         registers = [place.base, place.indexed]
-        if place.scale > 1 or mine not in registers:
+        if place.scale > 1 or base_ not in registers:
             return None
-        registers.remove(mine)
+        registers.remove(base_)
         return {at: [f"add{letter} {part(whole(registers[0]), size)},{target}"]}

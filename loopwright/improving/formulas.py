@@ -1,4 +1,4 @@
-"""Code as formulas of an SMT solver: effects of instructions on registers, flags and memory."""
+"""Code as formulas of an SMT solver: the effects of instructions on registers and memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +13,7 @@ from loopwright.improving.listing import GENERAL
 
 BITS = ("CF", "PF", "ZF", "SF", "OF")
 VECTORS = tuple(f"zmm{n}" for n in range(16))
-# modelled bits of a vector; the latter if no VEX instruction changes more
-_VEX_BITS, _LEGACY_BITS = 256, 128
+_VEX_BITS, _LEGACY_BITS = 256, 128  # modelled bits of a vector register, with and without VEX code
 NAMES = (*sorted(GENERAL["x86_64"]), *VECTORS, *BITS)
 _MOST_STEPS, _MOST_PATHS = 400, 64
 _FULL = {getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)}
@@ -34,14 +33,14 @@ _ARITHMETIC = frozenset({"ADD", "SUB", "CMP", "ADC", "SBB"})
 _LOGIC = frozenset({"AND", "OR", "XOR", "TEST"})
 _SHIFTS = frozenset({"SHL", "SAL", "SHR", "SAR"})
 _ROTATIONS = frozenset({"ROL", "ROR"})
-# Instructions that are functions of their operands, besides those of vector registers.
+# Modelled as functions of their inputs, in addition to vector instructions.
 _FUNCTIONS = frozenset(
     {"ADCX", "ADOX", "ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BSF", "BSR", "BSWAP", "BT", "BZHI",
      "CBW", "CDQ", "CDQE", "CLC", "CMC", "CQO", "CRC32", "CWDE", "DIV", "IDIV", "IMUL", "LZCNT",
      "MUL", "MULX", "PDEP", "PEXT", "POPCNT", "RCL", "RCR", "ROL", "ROR", "RORX", "SAL", "SAR",
      "SARX", "SHL", "SHLD", "SHLX", "SHR", "SHRD", "SHRX", "STC", "TZCNT", "XCHG"}
 )  # fmt: skip
-# Instructions whose flags do not depend on earlier flags.
+# Instructions whose flags do not depend on the flags before.
 _NEW_FLAGS = frozenset(
     {"ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BZHI", "LZCNT", "POPCNT", "TZCNT"}
 )
@@ -59,16 +58,16 @@ def _whole(register: "iced.Register_") -> "iced.Register_":
 
 
 def vector_bits(codes: Iterable[iced.Instruction]) -> int:
-    """Return the number of vector bits that code may change: 128 without VEX."""
+    """Return the number of modelled bits of vectors; code without VEX preserves all above 128."""
     vex = any(ins.encoding != iced.EncodingKind.LEGACY for ins in codes)
     return _VEX_BITS if vex else _LEGACY_BITS
 
 
 @dataclass(frozen=True)
 class State:
-    """Values by name, memory, and the accesses (kind, address, bytes) so far.
+    """A symbolic state: values by name, memory, and the accesses so far (kind, address, bytes).
 
-    given are the conditions of the branches on the way.
+    given are the path conditions.
     """
 
     values: Mapping[str, Any]
@@ -82,7 +81,7 @@ class Instruction(Protocol):
 
     @property
     def next_ip(self) -> int:
-        """Return the address behind it."""
+        """The address after the instruction."""
 
 
 I = TypeVar("I", bound=Instruction)  # noqa: E741
@@ -90,11 +89,11 @@ I = TypeVar("I", bound=Instruction)  # noqa: E741
 
 @dataclass
 class Formulas(ABC, Generic[I]):
-    """Instructions by address, as formulas; possible says whether conditions can hold together.
+    """Instructions by address, with their semantics as formulas.
 
-    An instruction that is not known by its meaning is a function of what it reads, the same one
-    wherever it stands: of that alone equality can be shown. So are loads and stores. bits are the
-    flags of the ISA, names all that it keeps.
+    An instruction without exact semantics is an uninterpreted function of its inputs, the same one
+    at every place: only equality of inputs shows equality of results. So are loads and stores. bits
+    are the flags of the ISA, names all parts of the state except memory.
     """
 
     z3: Any
@@ -107,22 +106,22 @@ class Formulas(ABC, Generic[I]):
 
     @abstractmethod
     def width(self, name: str) -> int:
-        """Return the number of bits of a register that are modelled."""
+        """Return the number of modelled bits of a register."""
 
     @abstractmethod
     def flow(self, ins: I) -> tuple[Flow, int | None]:
-        """Return the flow of control behind an instruction."""
+        """Return an instruction's control flow and its target."""
 
     @abstractmethod
     def condition(self, state: State, ins: I) -> Any:
-        """Return the condition of a branch."""
+        """Return the condition of a branch as a formula."""
 
     @abstractmethod
     def stepped(self, state: State, ins: I) -> State:
         """Return the state after an instruction."""
 
     def fresh(self, tag: str) -> State:
-        """Return an unconstrained state; tag distinguishes its symbols from others."""
+        """Return a state of unconstrained symbols; tag makes their names distinct."""
         z3 = self.z3
         values = {
             name: z3.Bool(f"{name}{tag}")
@@ -139,11 +138,14 @@ class Formulas(ABC, Generic[I]):
     def runs(
         self, state: State, start: int, stops: frozenset[int], possible: Any
     ) -> Iterator[tuple[int, State]]:
-        """Yield the ways from an address to the next stop, or out of the code."""
-        waiting = [(start, state, 0)]
+        """Yield the paths from an address to the next stop, or to an exit.
+
+        possible tells of conditions whether they may hold together.
+        """
+        pending = [(start, state, 0)]
         paths = 0
-        while waiting:
-            at, state, steps = waiting.pop()
+        while pending:
+            at, state, steps = pending.pop()
             while at in self.body and not (steps and at in stops):
                 ins = self.body[at]
                 steps += 1
@@ -156,22 +158,24 @@ class Formulas(ABC, Generic[I]):
                     at = target
                 elif flow is Flow.BRANCH and target is not None:
                     taken = self.z3.simplify(self.condition(state, ins))
-                    ways = []
-                    for to, holds in ((target, taken), (ins.next_ip, self.z3.Not(taken))):
+                    branches = []
+                    for destination, holds in ((target, taken), (ins.next_ip, self.z3.Not(taken))):
                         if possible((*state.given, holds)):
-                            ways.append((to, replace(state, given=(*state.given, holds)), steps))
-                    if not ways:
+                            branches.append(
+                                (destination, replace(state, given=(*state.given, holds)), steps)
+                            )
+                    if not branches:
                         break
-                    waiting += ways[1:]
-                    paths += len(ways) - 1
-                    at, state, steps = ways[0]
+                    pending += branches[1:]
+                    paths += len(branches) - 1
+                    at, state, steps = branches[0]
                 else:
                     raise InputError(f"{ins} is not followed")
             else:
                 yield at, state
 
     def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
-        """Return an uninterpreted function of arguments."""
+        """Return an uninterpreted function of the arguments."""
         shape = (key, sort.sexpr(), *(a.sort().sexpr() for a in arguments))
         if not arguments:
             return self.z3.Const(f"f{shape}", sort)
@@ -182,20 +186,20 @@ class Formulas(ABC, Generic[I]):
 
 
 class X86Formulas(Formulas[iced.Instruction]):
-    """x86-64 instructions by address, as formulas."""
+    """x86-64 instructions by address, with their semantics as formulas."""
 
     bits, names = BITS, NAMES
 
     def width(self, name: str) -> int:
-        """Return the number of bits of a register that are modelled."""
+        """Return the number of modelled bits of a register."""
         return self.vector_bits if name in VECTORS else 64
 
     def flow(self, ins: iced.Instruction) -> tuple[Flow, int | None]:
-        """Return the flow of control behind an instruction."""
+        """Return an instruction's control flow and its target."""
         return X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
 
     def condition(self, state: State, ins: iced.Instruction) -> Any:
-        """Return the condition of a branch."""
+        """Return the condition of a branch as a formula."""
         z3, name = self.z3, _CONDITIONS.get(ins.condition_code)
         if name is None:
             raise InputError(f"{ins} is not known")
@@ -229,16 +233,16 @@ class X86Formulas(Formulas[iced.Instruction]):
         return value, replace(state, accesses=(*state.accesses, ("load", at, size)))
 
     def _read(self, state: State, ins: iced.Instruction, n: int) -> tuple[Any, State]:
-        """Return an operand's value, in its width."""
+        """Return an operand's value, at its width."""
         kind = ins.op_kind(n)
         if kind == iced.OpKind.REGISTER:
             return self._register(state, ins.op_register(n)), state
         if kind == iced.OpKind.MEMORY:
             return self._load(state, ins, iced.MemorySizeExt.size(ins.memory_size))
-        other = ins.op_register(0) if ins.op_kind(0) == iced.OpKind.REGISTER else None
+        register = ins.op_register(0) if ins.op_kind(0) == iced.OpKind.REGISTER else None
         size = (
-            iced.RegisterExt.size(other)
-            if other is not None
+            iced.RegisterExt.size(register)
+            if register is not None
             else iced.MemorySizeExt.size(ins.memory_size)
         )
         return self.z3.BitVecVal(ins.immediate(n), 8 * size), state
@@ -252,7 +256,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
 
     def _written(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
-        """Return the state after a write of an operand."""
+        """Return the state with an operand written."""
         z3 = self.z3
         if ins.op_kind(n) == iced.OpKind.MEMORY:
             at, size = self._address(state, ins), value.size() // 8
@@ -274,15 +278,15 @@ class X86Formulas(Formulas[iced.Instruction]):
         return replace(state, values={**state.values, name: z3.simplify(value)})
 
     def _flagged(self, state: State, result: Any, **known: Any) -> State:
-        """Return the state with flags of a result; known has those that do not follow from it."""
+        """Return the state with the flags of a result; known has flags that need other inputs."""
         z3 = self.z3
         low = z3.Extract(7, 0, result)
-        ones = [z3.Extract(n, n, low) for n in range(8)]
-        odd = ones[0]
-        for one in ones[1:]:
-            odd = odd ^ one
-        found = {"ZF": result == 0, "SF": result < 0, "PF": odd == 0, **known}
-        return replace(state, values={**state.values, **found})
+        bits = [z3.Extract(n, n, low) for n in range(8)]
+        parity = bits[0]
+        for bit in bits[1:]:
+            parity = parity ^ bit
+        flags = {"ZF": result == 0, "SF": result < 0, "PF": parity == 0, **known}
+        return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: iced.Instruction) -> State:
         """Return the state after an instruction."""
@@ -341,7 +345,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             size = 8 * iced.MemorySizeExt.size(ins.memory_size)
         else:
             size = 128 if vector else 8 * iced.RegisterExt.size(ins.op0_register)
-            if vector and value.size() == 128:  # movq between vector registers
+            if vector and value.size() == 128:  # movq of one vector register to another
                 value = self.z3.Extract(63, 0, value)
         if value.size() > size:
             value = self.z3.Extract(size - 1, 0, value)
@@ -372,7 +376,7 @@ class X86Formulas(Formulas[iced.Instruction]):
                 wide = wide_a - wide_b - more
                 result = z3.Extract(size - 1, 0, wide)
                 over = ((a ^ b) & (a ^ result)) < 0
-            if name in ("SUB", "CMP"):  # as comparisons, with which the solver is quick
+            if name in ("SUB", "CMP"):  # as comparisons: the solver is quick with them
                 result = a - b
                 known = {"CF": z3.ULT(a, b), "OF": over}
             elif name == "ADD":
@@ -425,20 +429,20 @@ class X86Formulas(Formulas[iced.Instruction]):
         a, state = self._read(state, ins, 1 if flagless else 0)
         n = ins.op_count - 1
         if ins.op_kind(n) == iced.OpKind.REGISTER:
-            by, state = self._read(state, ins, n)
-            more = a.size() - by.size()
-            by = z3.ZeroExt(more, by) if more > 0 else by
-            by = z3.Extract(a.size() - 1, 0, by)
+            count, state = self._read(state, ins, n)
+            missing = a.size() - count.size()
+            count = z3.ZeroExt(missing, count) if missing > 0 else count
+            count = z3.Extract(a.size() - 1, 0, count)
         else:
-            by = z3.BitVecVal(ins.immediate(n), a.size())
-        by = by & (63 if a.size() == 64 else 31)
+            count = z3.BitVecVal(ins.immediate(n), a.size())
+        count = count & (63 if a.size() == 64 else 31)
         kind = name.removesuffix("X")
         if kind in _ROTATIONS:
-            result = (z3.RotateRight if kind == "ROR" else z3.RotateLeft)(a, by)
+            result = (z3.RotateRight if kind == "ROR" else z3.RotateLeft)(a, count)
         else:
-            result = {"SHR": z3.LShR(a, by), "SAR": a >> by}.get(kind, a << by)
+            result = {"SHR": z3.LShR(a, count), "SAR": a >> count}.get(kind, a << count)
         changed = {
-            bit: self._function((name, bit), z3.BoolSort(), [a, by, state.values[bit]])
+            bit: self._function((name, bit), z3.BoolSort(), [a, count, state.values[bit]])
             for bit in BITS
             if not flagless and _FLAG_BITS[bit] & ins.rflags_modified
         }
@@ -454,9 +458,9 @@ class X86Formulas(Formulas[iced.Instruction]):
         return replace(state, values={**state.values, **flags})
 
     def _as_function(self, state: State, ins: iced.Instruction) -> State:
-        """Return the state after an instruction as a function of its operands."""
+        """Return the state after an instruction without exact semantics."""
         info = iced.InstructionInfoFactory().info(ins)
-        stores = any(one.access in _WRITTEN for one in info.used_memory())
+        stores = any(access.access in _WRITTEN for access in info.used_memory())
         vector = any(
             iced.RegisterExt.full_register(used.register) in _VECTOR_REGISTERS
             for used in info.used_registers()
@@ -467,7 +471,7 @@ class X86Formulas(Formulas[iced.Instruction]):
         legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
         written: list[str] = []
-        # Operands are in order, so that a load is equivalent to a register with its result.
+        # Explicit operands in order, so that a load matches a register with the loaded value.
         used: list[tuple[iced.Register_ | None, Any]] = []
         for n in range(ins.op_count):
             access = info.op_access(n)
@@ -476,13 +480,13 @@ class X86Formulas(Formulas[iced.Instruction]):
             elif ins.op_kind(n) == iced.OpKind.MEMORY and access != iced.OpAccess.WRITE:
                 used.append((None, access))
         named = [_FULL.get(_whole(ins.op_register(n)), "") for n in range(ins.op_count)]
-        apart = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
+        address_registers = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
         used += [
-            (one.register, one.access)
-            for one in info.used_registers()
-            if _FULL.get(_whole(one.register)) not in named
-            and not (one.register in apart and one.access == iced.OpAccess.READ)
-            and not iced.RegisterExt.is_segment_register(one.register)
+            (access.register, access.access)
+            for access in info.used_registers()
+            if _FULL.get(_whole(access.register)) not in named
+            and not (access.register in address_registers and access.access == iced.OpAccess.READ)
+            and not iced.RegisterExt.is_segment_register(access.register)
         ]
         for register, access in used:
             if register is None:
@@ -493,7 +497,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             name = _FULL.get(_whole(register))
             if name is None:
                 raise InputError(f"{ins} uses registers that are not known")
-            # The kept part of a partly written register belongs to the operands.
+            # The old value of a partly written register is an input.
             parted = name in VECTORS and legacy
             parted = parted or iced.RegisterExt.size(register) < 4
             if access != iced.OpAccess.WRITE or parted:
@@ -514,7 +518,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             for n in range(ins.op_count)
             if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
         ]
-        # The function depends on which operands share a register, not on the register.
+        # The function depends on which operands are the same register, not on the register's name.
         high = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
         read = [n for n in range(len(named)) if info.op_access(n) != iced.OpAccess.WRITE]
         same = [next(m for m in read if named[m] == named[n]) for n in read]

@@ -29,12 +29,12 @@ _CHOICES = ("csel", "csinc", "csinv", "csneg", "cset", "csetm", "cinc", "cinv", 
 _SINGLE = re.compile(r"(ld|st)u?r(s?)([bhw]?)$")
 _PAIR = re.compile(r"(ld|st)p$")
 _NOTHING = ("nop", "prfm", "prfum")
-# Instructions that are more than a function of the registers they name.
+# Instructions that are more than functions of the registers that they name.
 _UNKNOWN = re.compile(
     r"(bl?|br|blr|ret|mrs|msr|sysl?|dc|ic|at|tlbi|[id]sb|dmb|hint|wf[ei]t?|sevl?|yield|brk|hlt|udf"
     r"|svc|hvc|smc|eret|clrex|cfinv|rmif|setf\d+|csdb|esb|bti)$|b\.|ld|st|pac|aut|xpac|cas|swp|prf"
 )
-# Those that write a whole vector register; others may keep a part of it.
+# Instructions that write all of a vector register; others may preserve a part of it.
 _WHOLE = frozenset(
     {"add", "sub", "mul", "and", "orr", "eor", "bic", "orn", "cmeq", "cmgt", "cmge", "cmhi",
      "cmhs", "cmtst", "fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmadd", "fmsub", "smax",
@@ -44,7 +44,7 @@ _WHOLE = frozenset(
      "trn1", "trn2", "uxtl", "sxtl", "ushll", "sshll", "xtn", "fcvt", "fcvtzs", "fcvtzu", "scvtf",
      "ucvtf", "tbl", "fcsel"}
 )  # fmt: skip
-_PARTS = ("bf", "movk")  # prefixes of instructions that keep a part of a general-purpose register
+_PARTS = ("bf", "movk")  # prefixes of mnemonics that preserve a part of a general-purpose register
 _READ_FLAGS = ("adc", "sbc", "ngc")
 _WRITE_FLAGS = ("ccm", "fcm", "fccm", "adcs", "sbcs", "ngcs")
 _SIZES = {"b": 8, "h": 16, "w": 32}
@@ -63,29 +63,29 @@ class Arm64Instruction:
 
     @property
     def next_ip(self) -> int:
-        """Return the address behind it."""
+        """The address after the instruction."""
         return self.ip + 4
 
     @cached_property
     def detail(self) -> capstone.CsInsn:
-        """Return its operands from capstone."""
+        """The instruction in capstone's representation, with operands."""
         disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
         disassembler.detail = True
-        found: list[capstone.CsInsn] = list(disassembler.disasm(self.code, 0))
-        return found[0]
+        decoded: list[capstone.CsInsn] = list(disassembler.disasm(self.code, 0))
+        return decoded[0]
 
     @cached_property
     def effects(self) -> Effects:
-        """Return its effects."""
+        """The registers, flags and memory that it reads and writes."""
         return arm64_effects(self.code)
 
     def name(self, number: int) -> str:
-        """Return capstone's name of a register."""
-        found = str(self.detail.reg_name(number))
-        return {"fp": "x29", "lr": "x30"}.get(found, found)
+        """Return a register's name from capstone's number."""
+        name = str(self.detail.reg_name(number))
+        return {"fp": "x29", "lr": "x30"}.get(name, name)
 
     def __str__(self) -> str:
-        """Return its text."""
+        """Return the text with single spaces."""
         return " ".join(self.text.split())
 
 
@@ -96,20 +96,20 @@ def arm64_instructions(text: bytes, start: int) -> Iterator[Arm64Instruction]:
 
 
 class Arm64Formulas(Formulas[Arm64Instruction]):
-    """AArch64 instructions by address, as formulas."""
+    """AArch64 instructions by address, with their semantics as formulas."""
 
     bits, names = FLAG_BITS, ARM64_NAMES
 
     def width(self, name: str) -> int:
-        """Return the number of bits of a register that are modelled."""
+        """Return the number of modelled bits of a register."""
         return 128 if name in _VECTORS else 64
 
     def flow(self, ins: Arm64Instruction) -> tuple[Flow, int | None]:
-        """Return the flow of control behind an instruction."""
+        """Return an instruction's control flow and its target."""
         return ins.flow, ins.target
 
     def condition(self, state: State, ins: Arm64Instruction) -> Any:
-        """Return the condition of a branch."""
+        """Return the condition of a branch as a formula."""
         z3 = self.z3
         if ins.mnemonic in ("cbz", "cbnz"):
             value = self._value(state, ins, 0)
@@ -125,19 +125,19 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         if not 0 <= number < len(_CONDITIONS):
             raise InputError(f"{ins} is not known")
         n, z, c, v = (state.values[bit] for bit in FLAG_BITS)
-        several = (z, c, n, v, z3.And(c, z3.Not(z)), n == v, z3.And(n == v, z3.Not(z)))
-        found = several[number // 2]
-        return z3.Not(found) if number % 2 != inverted else found
+        conditions = (z, c, n, v, z3.And(c, z3.Not(z)), n == v, z3.And(n == v, z3.Not(z)))
+        condition = conditions[number // 2]
+        return z3.Not(condition) if number % 2 != inverted else condition
 
     def _name(self, ins: Arm64Instruction, n: int) -> str:
         return full("arm64", ins.name(ins.detail.operands[n].reg))
 
     def _size(self, ins: Arm64Instruction, n: int = 0) -> int:
-        found = _WIDTHS.get(ins.name(ins.detail.operands[n].reg)[0])
-        return 64 if ins.name(ins.detail.operands[n].reg) == "sp" else found or 64
+        width = _WIDTHS.get(ins.name(ins.detail.operands[n].reg)[0])
+        return 64 if ins.name(ins.detail.operands[n].reg) == "sp" else width or 64
 
     def _register(self, state: State, name: str) -> Any:
-        """Return a register's value, in the width of its name."""
+        """Return a register's value, at the width of its name."""
         size = 64 if name == "sp" else 32 if name == "wsp" else _WIDTHS[name[0]]
         if name in ("xzr", "wzr"):
             return self.z3.BitVecVal(0, size)
@@ -145,26 +145,26 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return self.z3.Extract(size - 1, 0, state.values[whole])
 
     def _value(self, state: State, ins: Arm64Instruction, n: int, size: int = 0) -> Any:
-        """Return an operand's value, shifted or extended as written."""
-        z3, one = self.z3, ins.detail.operands[n]
+        """Return an operand's value with its shift or extension."""
+        z3, operand = self.z3, ins.detail.operands[n]
         size = size or self._size(ins)
-        if one.type == arm.ARM64_OP_IMM:
-            shift = one.shift.value if one.shift.type == arm.ARM64_SFT_LSL else 0
-            return z3.BitVecVal(one.imm << shift, size)
-        if one.type != arm.ARM64_OP_REG or one.vas:
+        if operand.type == arm.ARM64_OP_IMM:
+            shift = operand.shift.value if operand.shift.type == arm.ARM64_SFT_LSL else 0
+            return z3.BitVecVal(operand.imm << shift, size)
+        if operand.type != arm.ARM64_OP_REG or operand.vas:
             raise InputError(f"{ins} is not known")
-        value = self._extended(self._register(state, ins.name(one.reg)), one.ext, size, ins)
-        by = z3.BitVecVal(one.shift.value, size)
+        value = self._extended(self._register(state, ins.name(operand.reg)), operand.ext, size, ins)
+        amount = z3.BitVecVal(operand.shift.value, size)
         shifted = {
             arm.ARM64_SFT_INVALID: value,
-            arm.ARM64_SFT_LSL: value << by,
-            arm.ARM64_SFT_LSR: z3.LShR(value, by),
-            arm.ARM64_SFT_ASR: value >> by,
-            arm.ARM64_SFT_ROR: z3.RotateRight(value, by),
+            arm.ARM64_SFT_LSL: value << amount,
+            arm.ARM64_SFT_LSR: z3.LShR(value, amount),
+            arm.ARM64_SFT_ASR: value >> amount,
+            arm.ARM64_SFT_ROR: z3.RotateRight(value, amount),
         }
-        if one.shift.type not in shifted:
+        if operand.shift.type not in shifted:
             raise InputError(f"{ins} is not known")
-        return shifted[one.shift.type]
+        return shifted[operand.shift.type]
 
     def _extended(self, value: Any, kind: int, size: int, ins: Arm64Instruction) -> Any:
         z3 = self.z3
@@ -179,17 +179,17 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return (z3.SignExt if kind > arm.ARM64_EXT_UXTX else z3.ZeroExt)(size - low, value)
 
     def _written(self, state: State, name: str, value: Any) -> State:
-        """Return the state after a write of a register; bits above a part become zero."""
+        """Return the state with a register written; the bits above a part become zero."""
         if name in ("xzr", "wzr"):
             return state
         whole = "sp" if name == "wsp" else full("arm64", name)
-        more = self.width(whole) - value.size()
-        value = self.z3.ZeroExt(more, value) if more else value
+        missing = self.width(whole) - value.size()
+        value = self.z3.ZeroExt(missing, value) if missing else value
         return replace(state, values={**state.values, whole: self.z3.simplify(value)})
 
     def _flagged(self, state: State, result: Any, carry: Any, over: Any) -> State:
-        found = {"N": result < 0, "Z": result == 0, "C": carry, "V": over}
-        return replace(state, values={**state.values, **found})
+        flags = {"N": result < 0, "Z": result == 0, "C": carry, "V": over}
+        return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: Arm64Instruction) -> State:
         """Return the state after an instruction."""
@@ -199,10 +199,11 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         if _SINGLE.match(name) or _PAIR.match(name):
             return self._accessed(state, ins)
         plain = all(
-            one.type == arm.ARM64_OP_IMM
-            or (one.type == arm.ARM64_OP_REG and ins.name(one.reg)[0] in "wxs" and not one.vas
-                and (ins.name(one.reg)[0] != "s" or ins.name(one.reg) == "sp"))
-            for one in operands
+            operand.type == arm.ARM64_OP_IMM
+            or (operand.type == arm.ARM64_OP_REG and not operand.vas
+                and ins.name(operand.reg)[0] in "wxs"
+                and (ins.name(operand.reg)[0] != "s" or ins.name(operand.reg) == "sp"))
+            for operand in operands
         )  # fmt: skip
         if plain and operands:
             if name in _ADDED or name in _TAKEN:
@@ -288,7 +289,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
 
     def _chosen(self, state: State, ins: Arm64Instruction) -> State:
         z3, name, size = self.z3, ins.mnemonic, self._size(ins)
-        # Aliases with one source are the instructions with two, under the opposite condition.
+        # Aliases with one source are the two-source instructions under the inverted condition.
         short = name not in ("csel", "csinc", "csinv", "csneg")
         holds = self._holds(state, ins)
         if name in ("cset", "csetm"):
@@ -302,25 +303,27 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return self._written(state, ins.name(ins.detail.operands[0].reg), result)
 
     def _accessed(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state after loads or stores of one or two registers, with their base."""
+        """Return the state after a load or store of a register or a pair, with write-back."""
         z3, operands = self.z3, ins.detail.operands
         single = _SINGLE.match(ins.mnemonic)
-        place = next((one for one in operands if one.type == arm.ARM64_OP_MEM), None)
-        registers = [ins.name(one.reg) for one in operands if one.type == arm.ARM64_OP_REG]
+        memory = next((operand for operand in operands if operand.type == arm.ARM64_OP_MEM), None)
+        registers = [
+            ins.name(operand.reg) for operand in operands if operand.type == arm.ARM64_OP_REG
+        ]
         wanted = 1 if single else 2
-        if place is None or len(registers) != wanted or any(one.vas for one in operands):
+        if memory is None or len(registers) != wanted or any(operand.vas for operand in operands):
             raise InputError(f"{ins} is not known")
-        base = ins.name(place.mem.base)
-        begun = self._register(state, base)
-        moved = ins.detail.writeback
-        behind = moved and operands[-1].type == arm.ARM64_OP_IMM
-        at = begun
-        if place.mem.index:
-            index = self._register(state, ins.name(place.mem.index))
-            at = at + (self._extended(index, place.ext, 64, ins) << place.shift.value)
-        elif not behind:
-            at = at + place.mem.disp
-        after = begun + operands[-1].imm if behind else at
+        base = ins.name(memory.mem.base)
+        base_value = self._register(state, base)
+        writeback = ins.detail.writeback
+        post_indexed = writeback and operands[-1].type == arm.ARM64_OP_IMM
+        at = base_value
+        if memory.mem.index:
+            index = self._register(state, ins.name(memory.mem.index))
+            at = at + (self._extended(index, memory.ext, 64, ins) << memory.shift.value)
+        elif not post_indexed:
+            at = at + memory.mem.disp
+        after = base_value + operands[-1].imm if post_indexed else at
         for n, register in enumerate(registers):
             size = _WIDTHS[register[0]]
             bits = _SIZES.get(single[3], size) if single else size
@@ -335,20 +338,22 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
                 stored = self._function("store", self._memory, [state.memory, here, value])
                 accesses = (*state.accesses, ("store", here, bits // 8))
                 state = replace(state, memory=stored, accesses=accesses)
-        if moved and base in registers:
+        if writeback and base in registers:
             raise InputError(f"{ins} is not known")
-        return self._written(state, base, after) if moved else state
+        return self._written(state, base, after) if writeback else state
 
     def _as_function(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state after an instruction as a function of the registers it names.
+        """Return the state after an instruction modelled as a function of its registers.
 
-        The old value of its result counts as an operand where a part may be kept.
+        The old value of a result counts as an input where a part of it may be preserved.
         """
         effects, operands = ins.effects, ins.detail.operands
         if MEMORY in effects.reads | effects.writes or _UNKNOWN.match(ins.mnemonic):
             raise InputError(f"{ins} is not known")
         named = [
-            self._name(ins, n) for n, one in enumerate(operands) if one.type == arm.ARM64_OP_REG
+            self._name(ins, n)
+            for n, operand in enumerate(operands)
+            if operand.type == arm.ARM64_OP_REG
         ]
         registers = {*named, *effects.reads, *effects.writes} - {FLAGS, "xzr", "wzr"}
         kept = named[:1] if _keeps(ins) else []
@@ -373,7 +378,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
 
 
 def _keeps(ins: Arm64Instruction) -> bool:
-    """Return whether an instruction may keep a part of its first register."""
+    """True if an instruction may preserve a part of its first register."""
     operands = ins.detail.operands
     first = operands[0]
     if first.type == arm.ARM64_OP_REG and ins.name(first.reg)[0] in "wx":

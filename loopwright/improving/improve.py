@@ -1,4 +1,4 @@
-"""Verb improve: better code for a variant's contract, searched, proven and measured."""
+"""The verb improve: better code for a variant with a contract, searched, proven and measured."""
 
 import math
 import tempfile
@@ -43,10 +43,10 @@ COLUMNS = (
     "note",
 )
 _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
-SHOWN = 3
-_BEATS = 1.05
-_SLOWER = 0.02
-_NEAR = 0.03
+SHOWN = 3  # candidates shown, at most
+_BEATS = 1.05  # speedup over hand-written code that is reported
+_SLOWER = 0.02  # a loss at one size that is reported
+_NEAR = 0.03  # a smaller relative difference of cycles is none
 _MEASURED_SIZES = (64, 256, 1024, 4096)
 
 Progress = Callable[[int, int | None, str], None]
@@ -54,13 +54,13 @@ Progress = Callable[[int, int | None, str], None]
 
 @dataclass
 class Found:
-    """Result of a search: rows, the files written, and a summary in words.
+    """The result of a search: rows, the files written, and findings in words (said).
 
-    rows have, for each shown candidate and each core, a row for the original variant (step 0) and
-    one for each transformation: cycles of a call, mean and worst over code offsets, gain over the
-    previous step, and bytes of code. status is "baseline", "proven" (a candidate's last step, which
-    passed the contract checker), "measured" (and this machine confirms the gain), or "withdrawn"
-    (this machine does not).
+    rows have, for each shown candidate and each core, a row for the variant it started from (step
+    0) and one for each transformation: cycles of a call, mean and worst over code offsets, gain
+    over the step before, and bytes of code. status is "baseline", "proven" (the last step passed
+    the contract checker), "measured" (this machine shows the gain), or "withdrawn" (it does not).
+    fastest has, by core, the fastest hand-written variant and its cycles.
     """
 
     rows: Rows
@@ -82,14 +82,15 @@ def improve(
     seed: int = 0,
     state: Path | None = None,
 ) -> "pd.DataFrame":
-    """Search better code for KERNEL/VARIANT; a row a step of each candidate on each core.
+    """Search better code for KERNEL/VARIANT; one row a step of each candidate on each core.
 
-    microarch names the cores (default: the targets), sizes a histogram. out is a folder for the
-    candidates as variants of their kernel. tried is the limit of simulated candidates. With
-    measured off nothing is timed. state is a folder for simulated costs, from which an interrupted
-    search resumes with the same result. attrs["said"] has a summary in words.
+    microarch names the cores (the targets where left out), sizes a histogram. out is a folder for
+    the candidates as variants of their kernel. tried is the largest number of simulated
+    candidates. Without measured nothing is timed. state is a folder for simulated costs: an
+    interrupted search resumes from there with the same result. attrs["said"] has the findings in
+    words.
     """
-    found = answer(
+    result = answer(
         spec,
         microarch=microarch,
         sizes=sizes,
@@ -99,8 +100,8 @@ def improve(
         settings=Settings(tried=tried, seed=seed),
         state=state,
     )
-    table = found.rows.frame()
-    table.attrs["said"] = found.said
+    table = result.rows.frame()
+    table.attrs["said"] = result.said
     return table
 
 
@@ -116,7 +117,7 @@ def answer(
     progress: Progress | None = None,
     state: Path | None = None,
 ) -> Found:
-    """Answer improve; see `improve`."""
+    """Carry out improve; see there for the parameters and the result."""
     variant = _variant(spec)
     kernel = kernels.load(variant.kernel)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
@@ -128,7 +129,7 @@ def answer(
             Path(scratch),
         )
         if out is not None:
-            files.made_folder(out)  # refuse now, not after a search
+            files.made_folder(out)  # fails before the search rather than after it
         base = _base(question, read(variant))
         hand = question.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
@@ -137,18 +138,18 @@ def answer(
         if state is not None:
             about = digest_of(question.cores, question.settings, base.digest, question.places)
             journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
-        found = search(question, base, TRANSFORMATIONS, settings, progress, journal)
-        return _told(question, found, hand, out, measured=measured, progress=progress)
+        result = search(question, base, TRANSFORMATIONS, settings, progress, journal)
+        return _told(question, result, hand, out, measured=measured, progress=progress)
 
 
 def _base(question: Question, start: Listing) -> Candidate:
-    """Return the unchanged variant, with the listing that the search begins from."""
-    [found] = question.of_variants([question.variant]).values()
-    return replace(costs.usable(question, found), listing=start)
+    """Return the variant itself as a candidate, with the listing that the search starts from."""
+    [baseline] = question.of_variants([question.variant]).values()
+    return replace(costs.usable(question, baseline), listing=start)
 
 
 def _variant(spec: str) -> Variant:
-    """Return the variant to improve; of a kernel with one routine, its baseline."""
+    """Return the variant that a spec names; for a kernel with one routine, its baseline."""
     kernel, variants = kernels.select(spec)
     if len(variants) == 1:
         return variants[0]
@@ -161,7 +162,7 @@ def _variant(spec: str) -> Variant:
 
 
 def read(variant: Variant) -> Listing:
-    """Return a variant's listing: from its text if that is plain assembly, else from its code."""
+    """Return a variant's listing: parsed from plain assembly, else lifted from its code."""
     contract = kernels.contract_of(variant)
     isa = kernels.load(variant.kernel).isa
     if variant.source.suffix == ".S" and isa == "x86_64":
@@ -171,53 +172,59 @@ def read(variant: Variant) -> Listing:
 
 def _told(
     question: Question,
-    found: Search[Candidate],
-    hand: Mapping[str, Candidate | InputError],
+    result: Search[Candidate],
+    hand_written: Mapping[str, Candidate | InputError],
     out: Path | None,
     *,
     measured: bool,
     progress: Progress | None,
 ) -> Found:
-    """Prove, measure and write the best candidates, and describe them."""
-    proven, refused = _proven(found, progress)
+    """Prove, measure and write the best candidates; return the result with findings in words."""
+    proven, refused = _proven(result, progress)
     name = question.variant.name
-    labels = [f"{name}_improved{n if n > 1 else ''}" for n in range(1, len(proven) + 1)]
+    labels = [f"{name}_improved{count if count > 1 else ''}" for count in range(1, len(proven) + 1)]
     named = dict(zip(labels, proven, strict=True))
-    said = [f"cycles a call: {question.said}; pipeline simulator; in parentheses the worst offset"]
+    findings = [
+        f"cycles a call: {question.said}; pipeline simulator; in parentheses the worst offset"
+    ]
     status = dict.fromkeys(named, "proven")
     notes = dict.fromkeys(named, "")
-    if measured and named and not found.interrupted:
+    if measured and named and not result.interrupted:
         _measure(question, named, status, notes, progress)
     rows = [
         row
-        for label, one in named.items()
-        for row in _rows(question, found, label, one, status[label], notes[label])
+        for label, candidate in named.items()
+        for row in _rows(question, result, label, candidate, status[label], notes[label])
     ]
     if not named:
-        rows = list(_rows(question, found, name, found.base, "baseline", ""))
-    said += [line for label, one in named.items() for line in _slower(found, label, one)]
-    said += list(_hand_written(question, found, hand, proven))
-    alike = _alike(question, hand)
-    if alike:
-        said.append(_beaten(question, found.base, alike, proven))
-    said += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
-    said += [f"refused by the contract checker: {why}" for why in refused]
-    said += list(_bounds(question, proven[0] if proven else found.base))
-    dropped = sum(found.dropped.values())
-    said.append(
-        f"{found.tried} candidates simulated"
+        rows = list(_rows(question, result, name, result.base, "baseline", ""))
+    findings += [
+        line for label, candidate in named.items() for line in _slower(result, label, candidate)
+    ]
+    findings += list(_hand_written(question, result, hand_written, proven))
+    comparable = _alike(question, hand_written)
+    if comparable:
+        findings.append(_beaten(question, result.base, comparable, proven))
+    findings += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
+    findings += [f"refused by the contract checker: {reason}" for reason in refused]
+    findings += list(_bounds(question, proven[0] if proven else result.base))
+    dropped = sum(result.dropped.values())
+    findings.append(
+        f"{result.tried} candidates simulated"
         + (f", {dropped} of them without a figure on some core" if dropped else "")
-        + (", interrupted: the best so far" if found.interrupted else "")
+        + (", interrupted: the best so far" if result.interrupted else "")
     )
-    said += [f"without a figure: {why} ({n} times)" for why, n in found.dropped.items()]
-    keep = {label: one for label, one in named.items() if status[label] != "withdrawn"}
+    findings += [
+        f"without a figure: {reason} ({count} times)" for reason, count in result.dropped.items()
+    ]
+    keep = {label: candidate for label, candidate in named.items() if status[label] != "withdrawn"}
     written: Sequence[Path] = ()
     if out is not None and keep:
-        how = {label: _how(question, found, one) for label, one in keep.items()}
-        paths = {label: found.path(one) for label, one in keep.items()}
-        written = family.write(out, question.variant, paths, how)
-    fastest = {core.id: _fastest(alike, core) for core in question.cores} if alike else {}
-    return Found(Rows(COLUMNS, rows, _TYPES), written, said, found.interrupted, fastest)
+        origins = {label: _how(question, result, candidate) for label, candidate in keep.items()}
+        paths = {label: result.path(candidate) for label, candidate in keep.items()}
+        written = family.write(out, question.variant, paths, origins)
+    fastest = {core.id: _fastest(comparable, core) for core in question.cores} if comparable else {}
+    return Found(Rows(COLUMNS, rows, _TYPES), written, findings, result.interrupted, fastest)
 
 
 _LEAST_GAIN = 0.01
@@ -225,44 +232,49 @@ _MOST_REFUSED = 6
 
 
 def _proven(
-    found: Search[Candidate], progress: Progress | None
+    result: Search[Candidate], progress: Progress | None
 ) -> tuple[list[Candidate], list[str]]:
-    """Return the best candidates that honour the contract, and what others violated.
+    """Return the best candidates that pass the contract checker, and the failures of others.
 
-    The next best candidate replaces a refused one.
+    Where one fails, the next best takes its place.
     """
     proven: list[Candidate] = []
     refused: dict[str, str] = {}
     while len(proven) < SHOWN and len(refused) < _MOST_REFUSED:
         better = (
-            one
-            for one in found.pareto(refused)
-            if one not in proven and max(found.robust(one).values()) > 1 + _LEAST_GAIN
+            candidate
+            for candidate in result.pareto(refused)
+            if candidate not in proven and max(result.robust(candidate).values()) > 1 + _LEAST_GAIN
         )
-        if (one := next(better, None)) is None:
+        if (candidate := next(better, None)) is None:
             break
         if progress:
             progress(len(proven), SHOWN, "proving")
-        rows = check.run([one.variant])
-        if check.holds(rows, [one.variant]):
-            proven.append(one)
+        rows = check.run([candidate.variant])
+        if check.holds(rows, [candidate.variant]):
+            proven.append(candidate)
         else:
-            why = rows["failure"].iloc[0] or f"coverage: {rows['coverage'].iloc[0]}"
-            refused[one.digest] = f"{'; '.join(one.listing.steps)}: {why}"
+            failure = rows["failure"].iloc[0] or f"coverage: {rows['coverage'].iloc[0]}"
+            refused[candidate.digest] = f"{'; '.join(candidate.listing.steps)}: {failure}"
     return proven, list(refused.values())
 
 
 def _rows(
-    question: Question, found: Search[Candidate], label: str, one: Candidate, status: str, note: str
+    question: Question,
+    result: Search[Candidate],
+    label: str,
+    candidate: Candidate,
+    status: str,
+    note: str,
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the rows of one candidate, one per step and core."""
+    """Return the rows of one candidate: one for each step and core."""
     out = []
-    path = found.path(one)
+    path = result.path(candidate)
     for n, (stage, new) in enumerate(zip(path, family.new_steps(path), strict=True)):
         for core in question.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost
-            last = stage is one
+            last = stage is candidate
             out.append(
                 (
                     question.variant.kernel,
@@ -281,11 +293,11 @@ def _rows(
     return out
 
 
-def _slower(found: Search[Candidate], label: str, one: Candidate) -> Sequence[str]:
-    """List the sizes at which a candidate is slower than the original variant."""
+def _slower(result: Search[Candidate], label: str, candidate: Candidate) -> Sequence[str]:
+    """Return, in words, the sizes at which a candidate is slower than the original variant."""
     out = []
-    for core, cost in one.costs.items():
-        before = found.base.costs[core].sizes
+    for core, cost in candidate.costs.items():
+        before = result.base.costs[core].sizes
         worse = {
             size: 100 * (cycles / before[size] - 1)
             for size, cycles in cost.sizes.items()
@@ -299,22 +311,25 @@ def _slower(found: Search[Candidate], label: str, one: Candidate) -> Sequence[st
 
 def _hand_written(
     question: Question,
-    found: Search[Candidate],
-    hand: Mapping[str, Candidate | InputError],
+    result: Search[Candidate],
+    hand_written: Mapping[str, Candidate | InputError],
     proven: Sequence[Candidate],
 ) -> Sequence[str]:
-    """Compare the family's best hand-written variant with the candidates on each core.
+    """Return, in words, the cost on each core of the best hand-written variant beside candidates.
 
-    A variant that needs a feature switched off is named apart, as it does not do the same
-    everywhere.
+    A variant that needs a CPU feature switched off is reported separately.
     """
-    known = {name: one for name, one in hand.items() if isinstance(one, Candidate)}
-    alike = _alike(question, hand)
+    assembled = {
+        name: candidate
+        for name, candidate in hand_written.items()
+        if isinstance(candidate, Candidate)
+    }
+    comparable = _alike(question, hand_written)
     out = []
     for core in question.cores:
-        least = min(one.costs[core.id].mean for one in (*proven, found.base))
-        if alike:
-            name, cycles = _fastest(alike, core)
+        least = min(candidate.costs[core.id].mean for candidate in (*proven, result.base))
+        if comparable:
+            name, cycles = _fastest(comparable, core)
             near = abs(least / cycles - 1) <= _NEAR
             beside = "alike" if near else f"{cycles / least:.2f} times as fast"
             missing = "; no transformation leads there" if least > cycles * (1 + _NEAR) else ""
@@ -322,59 +337,65 @@ def _hand_written(
                 f"{core.id}: the family's fastest other variant is {name}, {cycles:.1f} cycles; "
                 f"the best found takes {least:.1f} ({beside}{missing})"
             )
-        apart = {name: one for name, one in known.items() if name not in alike}
-        if apart and (other := _fastest(apart, core))[1] < least * (1 - _NEAR):
-            needs = " and ".join(known[other[0]].variant.switched_off) or "nothing"
+        separate = {
+            name: candidate for name, candidate in assembled.items() if name not in comparable
+        }
+        if separate and (fastest := _fastest(separate, core))[1] < least * (1 - _NEAR):
+            needs = " and ".join(assembled[fastest[0]].variant.switched_off) or "nothing"
             out.append(
-                f"{core.id}: {other[0]} takes {other[1]:.1f} cycles where {needs} is switched off; "
-                "no transformation leads there"
+                f"{core.id}: {fastest[0]} takes {fastest[1]:.1f} cycles where {needs} is "
+                "switched off; no transformation leads there"
             )
     return out
 
 
 def _alike(
-    question: Question, hand: Mapping[str, Candidate | InputError]
+    question: Question, hand_written: Mapping[str, Candidate | InputError]
 ) -> Mapping[str, Candidate]:
-    """Return the hand-written variants that do the same with the same features switched off."""
-    mine = question.variant.switched_off
+    """Return the hand-written variants with the same features switched off as the original."""
+    switched_off = question.variant.switched_off
     return {
-        name: one
-        for name, one in hand.items()
-        if isinstance(one, Candidate) and one.variant.switched_off == mine
+        name: candidate
+        for name, candidate in hand_written.items()
+        if isinstance(candidate, Candidate) and candidate.variant.switched_off == switched_off
     }
 
 
-def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, float]:
+def _fastest(candidates: Mapping[str, Candidate], core: Microarch) -> tuple[str, float]:
     """Return the name and the cycles of the fastest candidate on a core."""
-    costs = {name: one.costs[core.id].mean for name, one in known.items()}
-    name = min(costs, key=lambda one: costs[one])
+    costs = {name: candidate.costs[core.id].mean for name, candidate in candidates.items()}
+    name = min(costs, key=lambda name: costs[name])
     return name, costs[name]
 
 
 def _beaten(
-    question: Question, base: Candidate, hand: Mapping[str, Candidate], proven: Sequence[Candidate]
+    question: Question,
+    base: Candidate,
+    hand_written: Mapping[str, Candidate],
+    proven: Sequence[Candidate],
 ) -> str:
-    """List the cores on which a candidate is as much faster than all hand-written code."""
+    """Return, in words, the cores on which one candidate beats every hand-written variant."""
     best: list[str] = []
-    for one in proven:
+    for candidate in proven:
         faster = [
             core.id
             for core in question.cores
-            if _fastest({**hand, "": base}, core)[1] >= one.costs[core.id].mean * _BEATS
+            if _fastest({**hand_written, "": base}, core)[1]
+            >= candidate.costs[core.id].mean * _BEATS
         ]
         best = max(best, faster, key=len)
     where = f"on {', '.join(best)}" if best else "on no core"
     return f"a candidate is 5 % faster than every hand-written variant or more {where}"
 
 
-def _bounds(question: Question, one: Candidate) -> Iterator[str]:
-    """Describe the distance of the main loop from its lower bound on each core."""
+def _bounds(question: Question, candidate: Candidate) -> Iterator[str]:
+    """Yield, for each core, the main loop's cycles and its distance from its lower bounds."""
     for core in question.cores:
-        loop = main_loop(one.variant, core, question.settings)
+        loop = main_loop(candidate.variant, core, question.settings)
         if loop.cycles:
             bounds = [
-                f"{within(loop.cycles, least)} of {of.format(least)}"
-                for least, of in (
+                f"{within(loop.cycles, least)} of {wording.format(least)}"
+                for least, wording in (
                     (loop.of_accesses, "what its loads and stores take in any code ({:.2f})"),
                     (loop.of_instructions, "what its ports, dispatch and dependencies do ({:.2f})"),
                 )
@@ -385,15 +406,15 @@ def _bounds(question: Question, one: Candidate) -> Iterator[str]:
 
 
 def within(cycles: float, least: float) -> str:
-    """Describe the distance of cycles from their lower bound."""
+    """Return, in words, by how many percent cycles exceed their lower bound."""
     return f"within {max(0, math.ceil(100 * (cycles / least - 1) - 0.5))} %"
 
 
 class MainLoop(NamedTuple):
-    """Cycles an iteration of a main loop, and its lower bounds; None where unknown.
+    """Cycles an iteration of a main loop, and two lower bounds; None where not known.
 
-    of_accesses is the bound by the core's load and store ports, of_instructions the largest of the
-    bounds by ports, dispatch and dependencies of the loop's instructions.
+    of_accesses is the bound by the core's load and store ports for the loop's accesses,
+    of_instructions the largest of ports, dispatch and dependencies of its own instructions.
     """
 
     cycles: float | None = None
@@ -402,23 +423,23 @@ class MainLoop(NamedTuple):
 
 
 def main_loop(variant: Variant, core: Microarch, settings: Mapping[str, str]) -> MainLoop:
-    """Return the figures of a variant's main loop."""
+    """Return the cycles of a variant's main loop on a core, with the bounds."""
     try:
         subject = variant_subject(replace(variant, loop=""), core)
         if subject.error or subject.notion != "loop":
             return MainLoop()
         [model] = models.select(models.SIMULATOR, settings)
-        [found] = model.predict([subject.block(None)], core)
+        [answer] = model.predict([subject.block(None)], core)
     except InputError:
         return MainLoop()
-    return MainLoop(found.cycles, subject.least_cycles, found.bound)
+    return MainLoop(answer.cycles, subject.least_cycles, answer.bound)
 
 
-def _how(question: Question, found: Search[Candidate], one: Candidate) -> str:
-    """Describe how a candidate was found, with its predicted gain on each core."""
-    gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in found.gains(one).items())
+def _how(question: Question, result: Search[Candidate], candidate: Candidate) -> str:
+    """Return the origin of a candidate in words, with its predicted gain on each core."""
+    gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in result.gains(candidate).items())
     return (
-        f"loopwright improve {question.variant.id}: {'; '.join(one.listing.steps)}. "
+        f"loopwright improve {question.variant.id}: {'; '.join(candidate.listing.steps)}. "
         f"Predicted by the pipeline simulator, {question.said}: {gains}."
     )
 
@@ -430,12 +451,15 @@ def _measure(
     notes: dict[str, str],
     progress: Progress | None,
 ) -> None:
-    """Measure candidates in turns with the original variant, where this machine can."""
+    """Measure candidates in alternation with the original variant, where this machine can."""
     variant = question.variant
     isa = kernels.load(variant.kernel).isa
     if not toolchain.find(isa).native or hosts.lacks(isa, variant.needs):
         return
-    asked = [variant, *(replace(one.variant, name=label) for label, one in named.items())]
+    variants = [
+        variant,
+        *(replace(candidate.variant, name=label) for label, candidate in named.items()),
+    ]
 
     def step(done: int, total: int) -> None:
         if progress:
@@ -443,7 +467,9 @@ def _measure(
 
     contract = kernels.contract_of(variant)
     sizes = None if contract.fields else [*_MEASURED_SIZES]
-    rows = measure.run(asked, sizes=sizes, alignments=[(0, 0)], against=variant.name, progress=step)
+    rows = measure.run(
+        variants, sizes=sizes, alignments=[(0, 0)], against=variant.name, progress=step
+    )
     base = call_costs.measured_calls(rows, variant.name)
     clocks = rows["clock"].dropna()
     here = f"{hosts.microarch() or 'this machine'}, {clocks.iloc[0] if len(clocks) else 'no clock'}"
@@ -453,7 +479,7 @@ def _measure(
         pairs = call_costs.paired_calls(base, call_costs.measured_calls(rows, label))
         if not pairs:
             reasons = rows.loc[rows["variant"].isin([variant.name, label]), "reason"]
-            notes[label] = unmeasured(next((one for one in reasons if one), "no point repeated"))
+            notes[label] = unmeasured(next((r for r in reasons if r), "no point repeated"))
             continue
         ratio, low, high = call_costs.speedup(pairs, question.histogram)
         figure = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f}) as {variant.name} on {here}"
@@ -468,7 +494,7 @@ def _measure(
             notes[label] = f"measured {figure}"
 
 
-# beginnings of reasons that lie in other load of the machine, not in the code
+# Beginnings of refusal reasons that lie in other work on the machine, not in the code.
 _BY_OTHERS = (
     "disturbed",
     "of no one speed",
@@ -480,7 +506,7 @@ _BY_OTHERS = (
 
 
 def unmeasured(reason: str) -> str:
-    """Return a sentence on a candidate without a measurement: the cause, and the fix if known."""
+    """Return a sentence for an unmeasured candidate: the cause, and the remedy if known."""
     if reason.startswith("self-test failed"):
         return (
             f"not measured: other work disturbs this machine's clock ({reason}); end it, wait "

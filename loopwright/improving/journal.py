@@ -1,4 +1,4 @@
-"""Journal of a search: the costs simulated so far, in a file, so that the search can be resumed."""
+"""The journal of a search: simulated costs in a file, from which an interrupted search resumes."""
 
 import hashlib
 import json
@@ -16,13 +16,13 @@ _TABLES = ("core.toml", "instructions.csv")
 
 
 class Journal:
-    """Costs by text, or the reasons for refusals; a resumed search simulates only the rest.
+    """Costs by text, or the error; a search with the same inputs reuses them.
 
-    about identifies everything besides the text that costs depend on.
+    about is a digest of all inputs of the costs besides the text.
     """
 
     def __init__(self, path: Path, about: str) -> None:
-        """Read the file; InputError if it belongs to another search, or to none."""
+        """Read the file; InputError for one of another search, or of another kind."""
         self._path = path
         self._known: dict[str, Mapping[str, Cost] | InputError] = {}
         lines: Sequence[str] = ()
@@ -33,39 +33,39 @@ class Journal:
             return
         try:
             first, *rows = map(json.loads, lines)
-            theirs = first["about"]
+            stored = first["about"]
             self._known = {row["text"]: _found(row) for row in rows}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{path} is no state of a search; name another folder") from None
-        if theirs != about:
+        if stored != about:
             raise InputError(
                 f"{path} is of a search of other code, cores, parameters or figures; name another "
                 "folder, or remove the file to begin again"
             )
 
     def known(self, texts: Iterable[str]) -> dict[str, Mapping[str, Cost] | InputError]:
-        """Return the known costs of these texts."""
+        """Return the stored costs, or errors, of those texts that have any."""
         keys = {text: _digest(text) for text in texts}
         return {text: self._known[key] for text, key in keys.items() if key in self._known}
 
-    def add(self, found: Mapping[str, Mapping[str, Cost] | InputError]) -> None:
-        """Append new costs to the file."""
+    def add(self, costs: Mapping[str, Mapping[str, Cost] | InputError]) -> None:
+        """Append the costs of new texts to the file."""
         rows = []
-        for text, one in found.items():
+        for text, cost in costs.items():
             key = _digest(text)
             if key not in self._known:
-                self._known[key] = one
-                rows.append(json.dumps({"text": key, **_row(one)}) + "\n")
+                self._known[key] = cost
+                rows.append(json.dumps({"text": key, **_row(cost)}) + "\n")
         with files.writing(self._path), self._path.open("r+b") as file:
-            file.seek(file.read().rfind(b"\n") + 1)  # what an interrupt cut off goes
+            file.seek(file.read().rfind(b"\n") + 1)  # drop a line that an interrupt cut off
             file.truncate()
             file.write("".join(rows).encode())
 
 
-def _row(one: Mapping[str, Cost] | InputError) -> dict[str, Any]:
-    if isinstance(one, InputError):
-        return {"error": str(one)}
-    return {"costs": {core: [c.mean, c.worst, {**c.sizes}] for core, c in one.items()}}
+def _row(costs: Mapping[str, Cost] | InputError) -> dict[str, Any]:
+    if isinstance(costs, InputError):
+        return {"error": str(costs)}
+    return {"costs": {core: [c.mean, c.worst, {**c.sizes}] for core, c in costs.items()}}
 
 
 def _found(row: Mapping[str, Any]) -> Mapping[str, Cost] | InputError:
@@ -82,7 +82,7 @@ def _digest(text: str) -> str:
 
 
 def digest_of(cores: Iterable[Microarch], parameters: Mapping[str, str], *more: object) -> str:
-    """Return a digest of what costs depend on: the simulator, the cores' tables, and more."""
+    """Return a digest of the inputs of costs: simulator, core tables, parameters, and more."""
     digest = hashlib.sha256(binding.file().read_bytes())
     for core in cores:
         for name in _TABLES:

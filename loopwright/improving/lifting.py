@@ -1,4 +1,4 @@
-"""Listings of assembled code, for sources whose text differs from what is executed."""
+"""Listings of assembled code, for sources whose text differs from the executed code."""
 
 import re
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ INLINED = "calls inlined"
 
 
 def lift(assembled: Code, contract: Contract) -> Listing:
-    """Return a listing of assembled code, with generated labels.
+    """Return a listing of assembled code, with new labels.
 
     Calls of routines in the same text are inlined, which is a step of the listing. InputError for
-    code that continues elsewhere, or whose callees use the stack.
+    code that continues elsewhere, and for callees that use the stack.
     """
     routine = _Routine(assembled, contract)
     body = list(routine.main())
@@ -28,15 +28,15 @@ def lift(assembled: Code, contract: Contract) -> Listing:
         Line("text", f"EXPORT_SYMBOL({contract.symbol})"),
     ]
     steps = (INLINED,) if routine.sites else ()
-    used = {word for one in lines for word in re.findall(r"[.\w$]+", f"{one.text} {one.target}")
-            if one.kind in ("code", "entry")}  # fmt: skip
-    kept = (one for one in lines if one.kind != "label" or one.text in used)
+    used = {word for line in lines for word in re.findall(r"[.\w$]+", f"{line.text} {line.target}")
+            if line.kind in ("code", "entry")}  # fmt: skip
+    kept = (line for line in lines if line.kind != "label" or line.text in used)
     return Listing(tuple(kept), contract, assembled.isa, steps)
 
 
 @dataclass(frozen=True)
 class _Site:
-    """An inlined call: its number, 0 for the routine itself, and the label behind it."""
+    """An inlined call: its number, 0 for the routine itself, and the label after the call."""
 
     number: int
     behind: str = ""
@@ -46,7 +46,7 @@ class _Site:
 
 
 class _Routine:
-    """The statements of a routine in the making; those out of the way follow its own."""
+    """The statements of a routine, collected; those of `apart` come after its own."""
 
     def __init__(self, assembled: Code, contract: Contract) -> None:
         self._code, self._contract = assembled, contract
@@ -60,33 +60,33 @@ class _Routine:
         """Yield the statements of the routine itself."""
         within = {i.address for i in self._code.instructions}
         site = _Site(0)
-        for one in self._code.instructions:
-            if one.address in self._padding:
-                if power := self._padding[one.address]:
+        for ins in self._code.instructions:
+            if ins.address in self._padding:
+                if power := self._padding[ins.address]:
                     yield Line("text", f"\t.p2align {power}")
-            elif one.flow is Flow.CALL and one.target is not None:
-                yield label(site.name(one.address))
-                yield from self._inlined(one)
+            elif ins.flow is Flow.CALL and ins.target is not None:
+                yield label(site.name(ins.address))
+                yield from self._inlined(ins)
             else:
-                yield from self._statement(one, site, within)
+                yield from self._statement(ins, site, within)
 
-    def _statement(self, one: Instruction, site: _Site, within: set[int]) -> Iterator[Line]:
-        yield label(site.name(one.address))
-        if entry := self._fixups.get(one.address):
+    def _statement(self, ins: Instruction, site: _Site, within: set[int]) -> Iterator[Line]:
+        yield label(site.name(ins.address))
+        if entry := self._fixups.get(ins.address):
             self._inside(entry.fixup, within)
-            name = f"{MADE}{site.number}_{one.address}"
+            name = f"{MADE}{site.number}_{ins.address}"
             yield label(name)
             macro = _MACROS[self._code.isa] if "UACCESS" in entry.type else "_ASM_EXTABLE"
             self.entries.append(Line("entry", name, site.name(entry.fixup), macro))
-        text = one.text
-        if one.target is not None:
-            self._inside(one.target, within)
-            text = re.sub(r"(#?0x[0-9a-f]+|#?\d+)$", site.name(one.target), text)
-        if one.flow is Flow.RETURN and site.number:
+        text = ins.text
+        if ins.target is not None:
+            self._inside(ins.target, within)
+            text = re.sub(r"(#?0x[0-9a-f]+|#?\d+)$", site.name(ins.target), text)
+        if ins.flow is Flow.RETURN and site.number:
             text = f"jmp {site.behind}" if self._code.isa == "x86_64" else f"b {site.behind}"
             yield code(text)
         else:
-            yield code(_dialect(text, one.mnemonic))
+            yield code(_dialect(text, ins.mnemonic))
 
     def _inside(self, address: int, within: set[int]) -> None:
         if address not in within:
@@ -96,64 +96,64 @@ class _Routine:
             )
 
     def _inlined(self, call: Instruction) -> Iterator[Line]:
-        """Yield a callee's instructions from its start to its return; others go out of the way."""
+        """Yield a callee's instructions from its start to its return; the others go to `apart`."""
         self.sites += 1
         site = _Site(self.sites, f".Lbehind_call{self.sites}")
         callee = self._callee(call)
-        within = {one.address for one in callee}
-        straight = [one for one in callee if one.address >= (call.target or 0)]
-        ends = next((n for n, one in enumerate(straight) if one.flow is Flow.RETURN), None)
+        within = {ins.address for ins in callee}
+        straight = [ins for ins in callee if ins.address >= (call.target or 0)]
+        ends = next((n for n, ins in enumerate(straight) if ins.flow is Flow.RETURN), None)
         if ends is None:
             raise InputError(f"{self._contract.symbol} calls what does not return")
         own = straight[: ends + 1]
-        for one in own[:-1]:
-            yield from self._statement(one, site, within)
+        for ins in own[:-1]:
+            yield from self._statement(ins, site, within)
         yield label(site.name(own[-1].address))
         yield label(site.behind)
-        rest = [one for one in callee if one not in own]
-        for one in rest:
-            self.apart += self._statement(one, site, within)
+        rest = [ins for ins in callee if ins not in own]
+        for ins in rest:
+            self.apart += self._statement(ins, site, within)
 
     def _callee(self, call: Instruction) -> list[Instruction]:
         """Return the instructions that a call may execute, by address."""
         by_address = {i.address: i for i in decode(self._code.isa, self._code.text)}
-        found: dict[int, Instruction] = {}
-        waiting = [call.target or 0]
-        while waiting:
-            at = waiting.pop()
-            if at in found:
+        reached: dict[int, Instruction] = {}
+        pending = [call.target or 0]
+        while pending:
+            at = pending.pop()
+            if at in reached:
                 continue
-            one = by_address.get(at)
-            if one is None or one.flow in (Flow.CALL, Flow.INDIRECT) or "rsp" in one.text:
+            ins = by_address.get(at)
+            if ins is None or ins.flow in (Flow.CALL, Flow.INDIRECT) or "rsp" in ins.text:
                 raise InputError(
                     f"{self._contract.symbol} calls {at:#x}, which cannot be inlined: it calls, "
                     "uses the stack or lies elsewhere"
                 )
-            found[at] = one
+            reached[at] = ins
             if entry := self._fixups.get(at):
-                waiting.append(entry.fixup)
-            if one.target is not None:
-                waiting.append(one.target)
-            if one.flow not in (Flow.JUMP, Flow.RETURN):
-                waiting.append(one.end)
-        return [found[at] for at in sorted(found)]
+                pending.append(entry.fixup)
+            if ins.target is not None:
+                pending.append(ins.target)
+            if ins.flow not in (Flow.JUMP, Flow.RETURN):
+                pending.append(ins.end)
+        return [reached[at] for at in sorted(reached)]
 
 
 _MACROS = {"x86_64": "_ASM_EXTABLE_UA", "arm64": "_asm_extable_uaccess"}
 
 
 def _padding(assembled: Code) -> dict[int, int]:
-    """Return the nops that align the next instruction: the alignment for the first of a run."""
+    """Return alignment nops by address: the power of two for the first of a run, 0 for others."""
     out: dict[int, int] = {}
     run: list[Instruction] = []
-    for one in assembled.instructions:
-        if re.fullmatch(r"nop[wl]?|data16|cs", one.mnemonic):
-            run.append(one)
+    for ins in assembled.instructions:
+        if re.fullmatch(r"nop[wl]?|data16|cs", ins.mnemonic):
+            run.append(ins)
             continue
         if run:
-            length = one.address - run[0].address
+            length = ins.address - run[0].address
             powers = range(2, assembled.align.bit_length())
-            power = max((p for p in powers if one.address % (1 << p) == 0), default=0)
+            power = max((p for p in powers if ins.address % (1 << p) == 0), default=0)
             if power and length < 1 << power:
                 out |= {nop.address: 0 for nop in run} | {run[0].address: power}
         run = []
@@ -161,7 +161,7 @@ def _padding(assembled: Code) -> dict[int, int]:
 
 
 def _dialect(text: str, mnemonic: str) -> str:
-    """Return an instruction in the kernel's spelling."""
+    """Return an instruction in the kernel's dialect."""
     if mnemonic in ("stac", "clac"):
         return f'ALTERNATIVE "", "{mnemonic}", X86_FEATURE_SMAP'
     if mnemonic in ("ret", "retq"):

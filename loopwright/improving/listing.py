@@ -1,4 +1,4 @@
-"""Assembly text of a routine as statements for transformations, with its dataflow."""
+"""Assembly text of a routine as statements that transformations edit, with its data flow."""
 
 import re
 import subprocess
@@ -18,13 +18,13 @@ from loopwright.code.instructions import WRITES, X86_FLOW, Flow
 from loopwright.errors import InputError
 from loopwright.kernels import Contract
 
-CARRY = "carry"  # the carry flag of x86-64, which some instructions keep
-FLAGS = "flags"  # all other flags, and all of AArch64
+CARRY = "carry"  # the carry flag of x86-64, which some instructions preserve
+FLAGS = "flags"  # the other flags, and all flags of AArch64
 MEMORY = "memory"
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+):\s*")
 _ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*([\w.$]+)\s*\)?$")
 _NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
-MADE = ".Lnumber_"  # prefix of the names of numeric labels while they are edited
+MADE = ".Lnumber_"  # the prefix of numeric labels' names during edits
 _SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
 _LONGER = re.compile(r"^(\{\w+\}|ds) ")
 _MEMORY_OPERAND = re.compile(
@@ -38,8 +38,8 @@ class Line:
     """One statement of a listing.
 
     kind is "code" (text is an instruction), "label" (text is its name), "entry" (of the exception
-    table: text is the label of the access, target that of its fixup, macro its macro) or "text"
-    (directives and comments, unchanged). note is a comment before it.
+    table: text is the label of the access, target that of its fixup, macro the macro's name) or
+    "text" (directives and comments, verbatim). note is a comment before the statement.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class Line:
 
     @property
     def mnemonic(self) -> str:
-        """Return the mnemonic, without prefixes that lengthen the encoding."""
+        """The mnemonic of an instruction, without prefixes that lengthen its encoding."""
         return _LONGER.sub("", self.text).split(None, 1)[0]
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Return the operands of an instruction, in the order of its text."""
+        """The operands of an instruction, in the order of its text."""
         rest = _LONGER.sub("", self.text).split(None, 1)[1:]
         parts = re.split(r",\s*(?![^(\[]*[)\]])", rest[0].strip()) if rest else []
         return tuple(part.strip() for part in parts)
@@ -70,7 +70,7 @@ class Address(NamedTuple):
     scale: int = 1
 
     def __str__(self) -> str:
-        """Return it in AT&T syntax."""
+        """Return the operand in AT&T syntax."""
         inside = self.base
         if self.indexed:
             inside += f",{self.indexed}" + (f",{self.scale}" if self.scale > 1 else "")
@@ -78,31 +78,31 @@ class Address(NamedTuple):
 
 
 def address(operand: str) -> Address | None:
-    """Return the parts of a memory operand, None for other operands."""
-    found = _MEMORY_OPERAND.match(operand.replace(" ", ""))
-    if not found:
+    """Return the parts of a memory operand, None for any other operand."""
+    match = _MEMORY_OPERAND.match(operand.replace(" ", ""))
+    if not match:
         return None
-    disp, scale = found["disp"] or "0", int(found["scale"] or 1)
-    return Address(int(disp, 0), found["base"] or "", found["index"] or "", scale)
+    disp, scale = match["disp"] or "0", int(match["scale"] or 1)
+    return Address(int(disp, 0), match["base"] or "", match["index"] or "", scale)
 
 
 def code(text: str, note: str = "") -> Line:
-    """Return an instruction."""
+    """Return an instruction as a line."""
     return Line("code", text, note=note)
 
 
 def label(name: str, note: str = "") -> Line:
-    """Return a label."""
+    """Return a label as a line."""
     return Line("label", name, note=note)
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of an instruction: reads, writes and control flow; registers by their full names.
+    """The reads, writes and control flow of an instruction; registers by their full names.
 
-    CARRY, FLAGS and MEMORY count as registers. For x86-64, parts has the number of lowest bytes
-    read of each register; kept are registers of which a part is kept; loads is the number of bytes
-    loaded, size that of the encoding.
+    CARRY, FLAGS and MEMORY are among the registers. For x86-64, parts has the number of low bytes
+    read of each register; kept are registers of which the instruction preserves a part; loads is
+    the number of bytes loaded, size the length of the instruction in bytes.
     """
 
     reads: frozenset[str]
@@ -117,14 +117,14 @@ class Effects:
 
 @dataclass(frozen=True)
 class Listing:
-    """Statements of a routine or a bare loop, with the facts that hold at its ends, and its ISA.
+    """A routine's or a bare loop's source: its statements, its interface, and its ISA.
 
-    A routine has a contract. A loop without one has leaving, the live registers by each outside
-    label where it continues. scratch are dead registers that may be used. entered are the labels,
-    besides its start, that outside code jumps to. features are those of all target cores, which new
-    instructions may use. offset is its code offset. steps names the transformations since the
-    source was read. head is the label of its main loop if transformations made that loop, and turns
-    the number of original iterations that one iteration of it does.
+    contract is that of a routine; a bare loop has None and leaving: the registers live at each of
+    its exits, by label. scratch are registers that it may use freely. entered are its labels other
+    than the start at which outside code enters. features are CPU features of all requested cores,
+    which new instructions may need. offset is its code offset. steps names the transformations
+    applied to the original source. head is the label of the main loop where a transformation made a
+    new one, and turns the number of original iterations in one iteration of it.
     """
 
     lines: tuple[Line, ...]
@@ -141,19 +141,19 @@ class Listing:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """Return the position of each label."""
-        return {one.text: n for n, one in enumerate(self.lines) if one.kind == "label"}
+        """The position of each label."""
+        return {line.text: n for n, line in enumerate(self.lines) if line.kind == "label"}
 
     @cached_property
     def fixups(self) -> Mapping[str, Line]:
-        """Return the exception table: the entry of each access label."""
-        return {one.text: one for one in self.lines if one.kind == "entry"}
+        """The exception table: the entry by the label of its access."""
+        return {line.text: line for line in self.lines if line.kind == "entry"}
 
     @cached_property
     def effects(self) -> Sequence[Effects | None]:
-        """Return the effects of each statement, None where it is no instruction."""
-        found = effects_of(self.isa, [one.text for one in self.lines if one.kind == "code"])
-        return [found[one.text] if one.kind == "code" else None for one in self.lines]
+        """The effects of each statement, None where it is no instruction."""
+        found = effects_of(self.isa, [line.text for line in self.lines if line.kind == "code"])
+        return [found[line.text] if line.kind == "code" else None for line in self.lines]
 
     def labels_of(self, at: int) -> list[str]:
         """Return the labels directly before a statement."""
@@ -169,25 +169,25 @@ class Listing:
 
     @cached_property
     def jumped_to(self) -> frozenset[str]:
-        """Return the labels that control reaches other than from the line above."""
-        named = set(self.fixups_targets()) | self.entered
-        for one in self.lines:
-            if one.kind == "code":
-                named |= set(re.findall(r"[.\w$]+", one.text)) & self.position.keys()
-        return frozenset(named)
+        """The labels that control reaches other than from the line above."""
+        targets = set(self.fixups_targets()) | self.entered
+        for line in self.lines:
+            if line.kind == "code":
+                targets |= set(re.findall(r"[.\w$]+", line.text)) & self.position.keys()
+        return frozenset(targets)
 
     def fixups_targets(self) -> list[str]:
-        """Return the labels where execution continues after faults."""
-        return [one.target for one in self.lines if one.kind == "entry"]
+        """Return the labels of the fixups."""
+        return [line.target for line in self.lines if line.kind == "entry"]
 
     def successors(self, at: int) -> list[int]:
-        """Return the statements that may follow one, those after faults included."""
-        one, effects = self.lines[at], self.effects[at]
-        if one.kind != "code" or effects is None:
+        """Return the statements that may follow one, fixups included."""
+        line, effects = self.lines[at], self.effects[at]
+        if line.kind != "code" or effects is None:
             return [at + 1] if at + 1 < len(self.lines) else []
         out = [self.position[e.target] for e in self.entries_at(at) if e.target in self.position]
         if effects.flow is not Flow.NEXT:
-            words = re.findall(r"[.\w$]+", one.text)
+            words = re.findall(r"[.\w$]+", line.text)
             out += [self.position[word] for word in words if word in self.position]
         if effects.flow not in (Flow.JUMP, Flow.RETURN) and at + 1 < len(self.lines):
             out.append(at + 1)
@@ -195,26 +195,26 @@ class Listing:
 
     @cached_property
     def live(self) -> Sequence[frozenset[str]]:
-        """Return the live registers before each statement, CARRY and FLAGS among them."""
+        """The registers, CARRY and FLAGS that are live before each statement."""
         count = len(self.lines)
-        found: list[frozenset[str]] = [frozenset()] * count
+        live: list[frozenset[str]] = [frozenset()] * count
         after = [self.successors(n) for n in range(count)]
         changed = True
         while changed:
             changed = False
             for n in reversed(range(count)):
                 effects = self.effects[n]
-                out = frozenset().union(*(found[s] for s in after[n]))
+                out = frozenset().union(*(live[s] for s in after[n]))
                 if effects is not None:
                     out |= self.outside(n)
                     out = (out - effects.writes) | effects.reads
                 out -= {MEMORY}
-                if out != found[n]:
-                    found[n], changed = out, True
-        return found
+                if out != live[n]:
+                    live[n], changed = out, True
+        return live
 
     def outside(self, at: int) -> frozenset[str]:
-        """Return the registers live where an instruction leaves the listing, without its reads."""
+        """Return the registers that are live where an instruction leaves the listing."""
         effects = self.effects[at]
         if self.contract and effects and effects.flow in (Flow.RETURN, Flow.INDIRECT):
             return live_at_return(self.isa, self.contract)
@@ -224,11 +224,11 @@ class Listing:
         return frozenset().union(*(self.leaving[word] for word in words if word in self.leaving))
 
     def with_lines(self, lines: Iterable[Line], step: str) -> "Listing":
-        """Return the listing with other statements, as one more step."""
+        """Return the listing with other statements, and one more step."""
         return replace(self, lines=tuple(lines), steps=(*self.steps, step))
 
     def fresh(self, stem: str) -> str:
-        """Return a label that the listing does not have: .Lstem, .Lstem_2 and so on."""
+        """Return a label that is not in the listing: .Lstem, or .Lstem_2 and so on."""
         name, n = f".L{stem}", 1
         while name in self.position:
             n += 1
@@ -236,48 +236,48 @@ class Listing:
         return name
 
     def render(self) -> str:
-        """Return the source text, with numeric labels counted from 1 in the order of the text."""
+        """Return the source text; numeric labels are renumbered from 1 in the order of the text."""
         numbers: dict[str, int] = {}
-        for one in self.lines:
-            if one.kind == "label" and one.text.startswith(MADE):
-                numbers[one.text] = len(numbers) + 1
+        for line in self.lines:
+            if line.kind == "label" and line.text.startswith(MADE):
+                numbers[line.text] = len(numbers) + 1
         out: list[str] = []
         seen: set[str] = set()
         pending = ""
 
         def refer(text: str) -> str:
-            def name(found: re.Match[str]) -> str:
-                mine = found.group()
-                return f"{numbers[mine]}{'b' if mine in seen else 'f'}"
+            def name(match: re.Match[str]) -> str:
+                found = match.group()
+                return f"{numbers[found]}{'b' if found in seen else 'f'}"
 
             return re.sub(re.escape(MADE) + r"\w+", name, text)
 
-        for one in self.lines:
-            if one.note:
-                out.append(f"\t/* {one.note} */")
-            if one.kind == "label":
-                seen.add(one.text)
-                if one.text in numbers:
+        for line in self.lines:
+            if line.note:
+                out.append(f"\t/* {line.note} */")
+            if line.kind == "label":
+                seen.add(line.text)
+                if line.text in numbers:
                     out += [pending] if pending else []
-                    pending = f"{numbers[one.text]}:"
+                    pending = f"{numbers[line.text]}:"
                     continue
                 out += [pending] if pending else []
                 pending = ""
-                out.append(f"{one.text}:")
-            elif one.kind == "code":
-                mnemonic, *rest = refer(one.text).split(None, 1)
+                out.append(f"{line.text}:")
+            elif line.kind == "code":
+                mnemonic, *rest = refer(line.text).split(None, 1)
                 out.append(f"{pending}\t{' '.join([mnemonic, *rest])}")
                 pending = ""
-            elif one.kind == "entry":
+            elif line.kind == "entry":
                 out += [pending] if pending else []
                 pending = ""
-                inside = f"{refer(one.text)}, {refer(one.target)}"
-                plain = one.macro.islower()
-                out.append(f"\t{one.macro} {inside}" if plain else f"\t{one.macro}({inside})")
+                inside = f"{refer(line.text)}, {refer(line.target)}"
+                plain = line.macro.islower()
+                out.append(f"\t{line.macro} {inside}" if plain else f"\t{line.macro}({inside})")
             else:
                 out += [pending] if pending else []
                 pending = ""
-                out.append(one.text)
+                out.append(line.text)
         return "\n".join([*out, *([pending] if pending else [])]) + "\n"
 
 
@@ -299,16 +299,16 @@ GENERAL = {
 
 
 def full(isa: str, name: str) -> str:
-    """Return the whole register of a register name: rax for eax, x3 for w3."""
+    """Return the full register of a register name: rax for eax, x3 for w3."""
     name = name.lstrip("%")
     if isa == "arm64":
-        found = re.fullmatch(r"(?:([wx])|[bhsdqvz])(\d+)", name)
-        return f"{'x' if found[1] else 'v'}{found[2]}" if found else name
+        match = re.fullmatch(r"(?:([wx])|[bhsdqvz])(\d+)", name)
+        return f"{'x' if match[1] else 'v'}{match[2]}" if match else name
     number = _NUMBERS.get(name)
     return _REGISTERS[iced.RegisterExt.full_register(number)] if number else name
 
 
-_BYTES = re.compile(r"(r\d+)l")  # spelling of r8b and such in iced
+_BYTES = re.compile(r"(r\d+)l")  # iced writes r8l for r8b
 _REGISTERS = {
     value: _BYTES.sub(r"\1b", name.lower())
     for name, value in vars(iced.Register).items()
@@ -324,23 +324,23 @@ _PARTS = {
 
 
 LETTERS = {1: "b", 2: "w", 4: "l", 8: "q"}
-"""Suffixes of mnemonics of x86-64 by the bytes of an operand."""
+"""Mnemonic suffixes of x86-64 by operand size in bytes."""
 
 
 def size_of(register: str) -> int:
-    """Return the bytes of a register of x86-64, 0 for other operands."""
+    """Return the size of an x86-64 register in bytes, 0 for another operand."""
     return _SIZES.get(register.removeprefix("%"), 0) if register.startswith("%") else 0
 
 
 def part(whole: str, size: int) -> str:
-    """Return the operand of the lowest bytes of a whole register of x86-64."""
+    """Return the operand for the lowest bytes of a full x86-64 register."""
     return f"%{_PARTS[whole, size]}"
 
 
 def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
-    """Read assembly in a kernel's dialect; numeric labels become unique names.
+    """Parse assembly in a kernel's dialect; numeric labels become unique names.
 
-    InputError for macros and conditional assembly, whose text is not what is executed.
+    InputError for macros and conditional assembly, whose text differs from the executed code.
     """
     if wrong := re.search(r"^\s*(\.macro|\.rept|\.irp|\.if\w*|#\s*if\w*|#\s*define)\b", text, re.M):
         raise InputError(f"{wrong.group(1)} in the source: only plain statements can be improved")
@@ -353,9 +353,9 @@ def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
             comment = (comment or bare.startswith("/*")) and "*/" not in bare
             continue
         rest = re.sub(r"/\*.*?\*/", "", bare).strip()
-        while found := _LABEL.match(rest):
-            lines.append(Line("label", found[1]))
-            rest = rest[found.end() :]
+        while match := _LABEL.match(rest):
+            lines.append(Line("label", match[1]))
+            rest = rest[match.end() :]
         if not rest:
             continue
         if entry := _ENTRY.match(rest):
@@ -371,58 +371,58 @@ def _separated(lines: Sequence[Line]) -> list[Line]:
     """Return lines in which each exception-table entry has a label of its own."""
     wanted: dict[str, list[str]] = {}
     out: list[Line] = []
-    for n, one in enumerate(lines):
-        if one.kind == "entry":
-            wanted.setdefault(one.text, []).append(f"{MADE}e{n}")
-    for n, one in enumerate(lines):
-        if one.kind == "label" and one.text in wanted:
-            behind = next((x for x in lines[n:] if x.kind == "code"), None)
-            alone = behind is not None and one.text.startswith(MADE)
-            names = wanted[one.text]
-            if alone and len(names) == 1:
-                names[0] = one.text
+    for n, line in enumerate(lines):
+        if line.kind == "entry":
+            wanted.setdefault(line.text, []).append(f"{MADE}e{n}")
+    for n, line in enumerate(lines):
+        if line.kind == "label" and line.text in wanted:
+            access = next((x for x in lines[n:] if x.kind == "code"), None)
+            numeric = access is not None and line.text.startswith(MADE)
+            names = wanted[line.text]
+            if numeric and len(names) == 1:
+                names[0] = line.text
             else:
-                out.append(one)
+                out.append(line)
             out += [label(name) for name in names]
         else:
-            out.append(one)
-    taken: dict[str, int] = {}
-    for n, one in enumerate(out):
-        if one.kind == "entry" and one.text in wanted:
-            count = taken.get(one.text, 0)
-            taken[one.text] = count + 1
-            out[n] = replace(one, text=wanted[one.text][count])
+            out.append(line)
+    used: dict[str, int] = {}
+    for n, line in enumerate(out):
+        if line.kind == "entry" and line.text in wanted:
+            count = used.get(line.text, 0)
+            used[line.text] = count + 1
+            out[n] = replace(line, text=wanted[line.text][count])
     return out
 
 
 def _named(lines: Sequence[Line]) -> list[Line]:
-    """Return lines with a name for each numeric label and each reference to one."""
+    """Return lines in which numeric labels and references to them have unique names."""
     places: dict[str, list[int]] = {}
-    for n, one in enumerate(lines):
-        if one.kind == "label" and one.text.isdecimal():
-            places.setdefault(one.text, []).append(n)
+    for n, line in enumerate(lines):
+        if line.kind == "label" and line.text.isdecimal():
+            places.setdefault(line.text, []).append(n)
 
     def name(n: int) -> str:
         return f"{MADE}{n}"
 
     out = []
-    for n, one in enumerate(lines):
+    for n, line in enumerate(lines):
 
-        def refer(found: re.Match[str], n: int = n) -> str:
-            behind = [at for at in places.get(found[1], ()) if (at < n) == (found[2] == "b")]
-            if not behind:
-                raise InputError(f"{found.group()} names no label")
-            return name(behind[-1] if found[2] == "b" else behind[0])
+        def refer(match: re.Match[str], n: int = n) -> str:
+            candidates = [at for at in places.get(match[1], ()) if (at < n) == (match[2] == "b")]
+            if not candidates:
+                raise InputError(f"{match.group()} names no label")
+            return name(candidates[-1] if match[2] == "b" else candidates[0])
 
-        if one.kind == "label" and one.text.isdecimal():
-            one = replace(one, text=name(n))
-        elif one.kind in ("code", "entry"):
-            one = replace(
-                one,
-                text=_NUMERIC.sub(refer, one.text),
-                target=_NUMERIC.sub(refer, one.target),
+        if line.kind == "label" and line.text.isdecimal():
+            line = replace(line, text=name(n))
+        elif line.kind in ("code", "entry"):
+            line = replace(
+                line,
+                text=_NUMERIC.sub(refer, line.text),
+                target=_NUMERIC.sub(refer, line.target),
             )
-        out.append(one)
+        out.append(line)
     return out
 
 
@@ -430,43 +430,43 @@ _known: dict[tuple[str, str], Effects] = {}
 
 
 def effects_of(isa: str, texts: Iterable[str]) -> dict[str, Effects]:
-    """Return the effects of instructions; InputError for text that is none."""
+    """Return the effects of instructions, by text; InputError for invalid text."""
     wanted = list(dict.fromkeys(texts))
     new = [text for text in wanted if (isa, text) not in _known]
-    for text, found in zip(new, _assembled(isa, new), strict=True):
-        _known[isa, text] = found
+    for text, effects in zip(new, _assembled(isa, new), strict=True):
+        _known[isa, text] = effects
     return {text: _known[isa, text] for text in wanted}
 
 
 def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
-    """Assemble instructions side by side, and return the effects of each."""
+    """Assemble instructions one after another, and return the effects of each."""
     if not texts:
         return []
     tools = toolchain.find(isa)
     plain = [_plain(text) for text in texts]
     source = "".join(f"lw_{n}:\n\t{text}\n" for n, text in enumerate(plain)) + f"lw_{len(texts)}:\n"
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        made = Path(scratch, "effects.o")
-        command = [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(made)]
+        object_file = Path(scratch, "effects.o")
+        command = [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(object_file)]
         done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
         if done.returncode:
             complaint = done.stderr.strip().splitlines()[-1].split("Error: ")[-1]
             raise InputError(f"an instruction does not assemble: {complaint}")
-        with made.open("rb") as file:
+        with object_file.open("rb") as file:
             image = ELFFile(file)
             body = cast(Section, image.get_section_by_name(".text")).data()
             symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
             at = {s.name: s["st_value"] for s in symbols.iter_symbols()}
     out = []
     for n, text in enumerate(texts):
-        piece = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
-        found = x86_effects(piece) if isa == "x86_64" else arm64_effects(piece)
-        out.append(_site_effects(text, found))
+        encoding = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
+        effects = x86_effects(encoding) if isa == "x86_64" else arm64_effects(encoding)
+        out.append(_site_effects(text, effects))
     return out
 
 
 def _plain(text: str) -> str:
-    """Return an instruction that assembles alone: no targets, and an ALTERNATIVE's old one."""
+    """Return an instruction that assembles alone: without targets, and without ALTERNATIVE."""
     if site := _SITE.match(text):
         text = site[1] or "nop"
     text = {"RET": "ret", "ret": "ret"}.get(text, text)
@@ -474,15 +474,15 @@ def _plain(text: str) -> str:
     return re.sub(r"^(j\w+|b|b\.\w+|call\w*|bl)\s+[A-Za-z_]\w*$", r"\1 .", text)
 
 
-def _site_effects(text: str, found: Effects) -> Effects:
-    """Return the effects of an ALTERNATIVE, of which either instruction may be present."""
+def _site_effects(text: str, effects: Effects) -> Effects:
+    """Return the effects of an ALTERNATIVE, which may execute either instruction."""
     site = _SITE.match(text)
     if not site:
-        return found
-    if not site[1] and site[2] in ("stac", "clac"):  # they change AC alone; accesses stay between
+        return effects
+    if not site[1] and site[2] in ("stac", "clac"):  # they change AC alone; accesses may not cross
         return Effects(frozenset([MEMORY]), frozenset([MEMORY]), Flow.NEXT)
-    flow = Flow.BRANCH if found.flow is Flow.JUMP else found.flow
-    reads = found.reads | {MEMORY, CARRY, FLAGS, "rcx", "rsi", "rdi", "rax"}
+    flow = Flow.BRANCH if effects.flow is Flow.JUMP else effects.flow
+    reads = effects.reads | {MEMORY, CARRY, FLAGS, "rcx", "rsi", "rdi", "rax"}
     return Effects(reads, frozenset([MEMORY]), flow)
 
 
@@ -490,14 +490,14 @@ _CARRY = iced.RflagsBits.CF
 _COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
 
 
-# Barriers of memory accesses, and reads of the clock, which accesses must not cross.
+# Instructions that order memory accesses, and clock reads, which accesses may not cross either.
 _ORDERING = frozenset(
     getattr(iced.Mnemonic, name)
     for name in ("LFENCE", "MFENCE", "SFENCE", "PAUSE", "RDTSC", "RDTSCP", "CPUID")
 )
 
 
-# Operations on the lowest element of a vector register, whose other elements stay or are not read.
+# Operations on the lowest element of a vector register, which keep or ignore its other elements.
 _SCALAR = frozenset(
     value
     for name, value in vars(iced.Mnemonic).items()
@@ -510,7 +510,7 @@ _UPDATES = (iced.OpAccess.READ_WRITE, iced.OpAccess.READ_COND_WRITE)
 
 
 def x86_effects(piece: bytes) -> Effects:
-    """Return the effects of one x86-64 instruction by its bytes."""
+    """Return the effects of one x86-64 instruction from its encoding."""
     ins = next(iter(iced.Decoder(64, piece)))
     info = iced.InstructionInfoFactory().info(ins)
     reads, writes, kept = set(), set(), set()
@@ -551,7 +551,7 @@ def x86_effects(piece: bytes) -> Effects:
         writes.add(CARRY)
     if ins.rflags_modified & ~_CARRY:
         writes.add(FLAGS)
-        if ins.rflags_modified & _COMPARED != _COMPARED:  # adox keeps the others
+        if ins.rflags_modified & _COMPARED != _COMPARED:  # such as adox, which keeps the others
             reads.add(FLAGS)
     return Effects(
         frozenset(reads),
@@ -569,12 +569,12 @@ _COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
 
 
 def arm64_effects(piece: bytes) -> Effects:
-    """Return the effects of one AArch64 instruction by its bytes."""
+    """Return the effects of one AArch64 instruction from its encoding."""
     import capstone
 
     from loopwright.code.instructions import decode
 
-    [one] = decode("arm64", piece)
+    [decoded] = decode("arm64", piece)
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     disassembler.detail = True
     [ins] = disassembler.disasm(piece, 0)
@@ -584,13 +584,13 @@ def arm64_effects(piece: bytes) -> Effects:
         for group in (read, written)
     ]
     reads, writes = ({FLAGS if n == "nzcv" else n for n in group} for group in names)
-    if one.mnemonic in _COMPARING:  # capstone reports compared operands as written
+    if decoded.mnemonic in _COMPARING:  # capstone reports their operands as written
         reads, writes = reads | writes - {FLAGS}, {FLAGS}
-    if one.read_bytes:
+    if decoded.read_bytes:
         reads.add(MEMORY)
-    if one.written_bytes:
+    if decoded.written_bytes:
         writes.add(MEMORY)
-        if not one.mnemonic.startswith(("stx", "stlx")):
-            stored = set(re.findall(r"\b[wx]\d+\b", one.text.split("[")[0]))
+        if not decoded.mnemonic.startswith(("stx", "stlx")):
+            stored = set(re.findall(r"\b[wx]\d+\b", decoded.text.split("[")[0]))
             reads |= {full("arm64", r) for r in stored}
-    return Effects(frozenset(reads), frozenset(writes), one.flow)
+    return Effects(frozenset(reads), frozenset(writes), decoded.flow)

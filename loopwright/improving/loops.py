@@ -1,4 +1,4 @@
-"""Verb improve for bare loops of a text, an object or a program, without a contract."""
+"""The verb improve for bare loops: from assembly text, an object or a program, no contract."""
 
 import difflib
 import hashlib
@@ -43,20 +43,21 @@ from loopwright.rows import Rows, counted
 COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty", "assembly")
 _TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
 _MOST_LOOPS = 40
-_SHOWN_GAIN = 0.1
-_NOTHING = 0.01  # measured gains below it do not count
-_SLOWER = 0.02  # a measured loss above it counts
+_SHOWN_GAIN = 0.1  # the least gain worth showing, before the simulator's error
+_NOTHING = 0.01  # a smaller measured gain counts as no gain
+_SLOWER = 0.02  # a larger measured loss counts as a loss
 
 Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True)
 class LoopsQuestion:
-    """The loops to improve, from one of asm (text) and obj (FILE[:SYMBOL]), and the settings.
+    """The loops to improve, from asm (text) or obj (FILE[:SYMBOL]), and the options.
 
-    microarch names cores (default: the targets of the code's ISA). free are registers, or "flags",
-    that are dead behind the loops. out is a folder for the results. With measured off nothing is
-    timed. shown is the limit of candidates of a loop. state is a folder for simulated costs.
+    microarch names cores; left out, they are the targets of the code's ISA. free are registers, or
+    "flags", that no code after the loops reads. out is a folder for the candidates. Without
+    measured nothing is timed. shown is the largest number of candidates of a loop. state is a
+    folder for the simulated costs of a search.
     """
 
     asm: str | None = None
@@ -74,10 +75,10 @@ class LoopsQuestion:
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """The code of a listing.
+    """The assembled code of a listing.
 
-    main is the code of its main loop, which begins at the code offset. entries has the positions in
-    the code of the labels at which outside code enters the loop.
+    main is the code of its main loop, at code offset `offset`. entries has the offsets in the code
+    of the loop's labels at which outside code enters.
     """
 
     listing: Listing
@@ -89,26 +90,26 @@ class _Made:
 
 @dataclass(frozen=True, eq=False)
 class LoopCandidate(_Made):
-    """A loop's new code, and its cycles by core for an iteration of the given loop."""
+    """New code for a loop, with its cycles on each core for one iteration of the original loop."""
 
     costs: Mapping[str, Cost]
 
     @property
     def bytes(self) -> int:
-        """Return the length of all of its code."""
+        """The length of the code in bytes."""
         return len(self.code)
 
     @property
     def digest(self) -> str:
-        """Return a digest of its code."""
+        """A hash of the code and its offset."""
         return hashlib.sha256(self.code + bytes([self.offset])).hexdigest()
 
 
 def shown_gain(core: str) -> float:
-    """Return the least gain that exceeds the simulator's error on a core.
+    """Return the least gain shown for a core, which exceeds the simulator's error there.
 
-    Both figures of a gain may have the mean error of the core's loops, in either direction. Without
-    measurements it is UNVALIDATED_PERCENT.
+    A gain is a ratio of two figures, each with the mean error of the core's measured loops. Without
+    such measurements the error is UNVALIDATED_PERCENT.
     """
     error = model_accuracy.off_by(models.SIMULATOR, core, model_accuracy.records())
     percent = model_accuracy.UNVALIDATED_PERCENT if error is None else 2 * error
@@ -116,7 +117,7 @@ def shown_gain(core: str) -> float:
 
 
 class Least(NamedTuple):
-    """The least gain within the range of an unmeasured parameter, and that parameter."""
+    """The least gain over the ranges of unmeasured parameters, and the parameter value it is at."""
 
     gain: float
     at: str = ""
@@ -124,14 +125,14 @@ class Least(NamedTuple):
 
 @dataclass(frozen=True)
 class OfLoop:
-    """The comparison of candidates for a loop: cycles on cores, at the loop's place."""
+    """The comparison of candidates for a loop: cycles on each core, at the loop's own position."""
 
     bare: Bare
     cores: Sequence[Microarch]
     parameters: Mapping[str, str]
 
     def base(self) -> LoopCandidate:
-        """Return the loop itself; InputError where a core has no figures for it."""
+        """Return the loop itself as a candidate; InputError where a core has no figures for it."""
         bare = self.bare
         needs = outline(bare.isa, bare.code).needs
         for core in self.cores:
@@ -146,22 +147,22 @@ class OfLoop:
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
     ) -> list[LoopCandidate | InputError]:
-        """Return the candidate of each listing, or the refusal; known has costs by text."""
+        """Return the candidate of each listing, or the error; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
-            made = list(pool.map(self._assembled, listings))
+            assembled = list(pool.map(self._assembled, listings))
         return costs.merged(
-            [one.render() for one in listings],
-            made,
+            [listing.render() for listing in listings],
+            assembled,
             known or {},
             self._costed,
-            lambda one, found: LoopCandidate(**vars(one), costs=found),
+            lambda code, costs_by_core: LoopCandidate(**vars(code), costs=costs_by_core),
         )
 
-    def answer(self, one: LoopCandidate, core: Microarch) -> Answer:
+    def answer(self, candidate: LoopCandidate, core: Microarch) -> Answer:
         """Return the simulator's answer for a candidate's main loop, with its bottleneck."""
         [model] = models.select(models.SIMULATOR, self.parameters)
-        [found] = model.predict([_block(self.bare, one)], core)
-        return found
+        [answer] = model.predict([_block(self.bare, candidate)], core)
+        return answer
 
     def _assembled(self, listing: Listing) -> _Made | InputError:
         try:
@@ -177,33 +178,36 @@ class OfLoop:
         entries = {name: labels[name] - start for name in self.bare.entries}
         return _Made(listing, whole, text[head : back.end], head % 64, entries)
 
-    def _costed(self, made: Sequence[_Made | InputError]) -> list[LoopCandidate | InputError]:
-        there = [one for one in made if not isinstance(one, InputError)]
-        blocks = [Block(self.bare.isa, one.main, "loop", one.offset) for one in there]
+    def _costed(self, assembled: Sequence[_Made | InputError]) -> list[LoopCandidate | InputError]:
+        usable = [code for code in assembled if not isinstance(code, InputError)]
+        blocks = [Block(self.bare.isa, code.main, "loop", code.offset) for code in usable]
         by_core = {core.id: models.simulated(blocks, core, self.parameters) for core in self.cores}
-        out: list[LoopCandidate | InputError] = []
-        for n, one in enumerate(there):
+        results: list[LoopCandidate | InputError] = []
+        for n, code in enumerate(usable):
             costs_of: dict[str, Cost] = {}
             wrong = ""
             for core, answers in by_core.items():
                 if (cycles := answers[n].cycles) is None:
                     wrong = wrong or f"{core}: {answers[n].error}"
                 else:
-                    mine = cycles / one.listing.turns
-                    costs_of[core] = Cost(mine, mine, {})
-            out.append(InputError(wrong) if wrong else LoopCandidate(**vars(one), costs=costs_of))
-        seen = iter(out)
-        return [one if isinstance(one, InputError) else next(seen) for one in made]
+                    cycles_per_iteration = cycles / code.listing.turns
+                    costs_of[core] = Cost(cycles_per_iteration, cycles_per_iteration, {})
+            results.append(
+                InputError(wrong) if wrong else LoopCandidate(**vars(code), costs=costs_of)
+            )
+        answered = iter(results)
+        return [code if isinstance(code, InputError) else next(answered) for code in assembled]
 
 
 def least_gain(
     before: Block, after: Block, turns: float, core: Microarch, parameters: Mapping[str, str]
 ) -> Least:
-    """Return the least gain of code whose iteration does so many of the other code's.
+    """Return the least gain of code that does `turns` iterations of the original in one of its own.
 
-    One parameter is at an end of its unmeasured range, all others at their value in core.toml.
+    One parameter at a time takes each end of its range, while all others keep their value of
+    core.toml. Parameters that the user gave do not vary.
     """
-    found: list[Least] = []
+    gains: list[Least] = []
     for name, value in [("", ""), *((r.name, v) for r in core.ranges for v in r.values)]:
         if name in parameters:
             continue
@@ -213,28 +217,37 @@ def least_gain(
         except InputError:  # the parameter has no effect on this core
             continue
         if old.cycles and new.cycles:
-            found.append(Least(old.cycles * turns / new.cycles, f"{name} = {value}"))
-    return min(found)
+            gains.append(Least(old.cycles * turns / new.cycles, f"{name} = {value}"))
+    return min(gains)
 
 
-def _block(bare: Bare, one: LoopCandidate) -> Block:
-    return Block(bare.isa, one.main, "loop", one.offset)
+def _block(bare: Bare, candidate: LoopCandidate) -> Block:
+    return Block(bare.isa, candidate.main, "loop", candidate.offset)
 
 
 def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
-    """Return the text of a loop's source, and the positions of its labels."""
+    """Return the assembled bytes of a loop's source, and the offsets of its labels."""
     tools = toolchain.find(bare.isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        made = Path(scratch, "loop.o")
-        command = [tools.gcc, "-c", "-Wa,--keep-locals", "-x", "assembler", "-", "-o", str(made)]
+        object_file = Path(scratch, "loop.o")
+        command = [
+            tools.gcc,
+            "-c",
+            "-Wa,--keep-locals",
+            "-x",
+            "assembler",
+            "-",
+            "-o",
+            str(object_file),
+        ]
         source = bare.source(listing)
         done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = next(
+            complaint = next(
                 (x for x in done.stderr.splitlines() if "Error: " in x), done.stderr.strip()
             )
-            raise InputError(f"it does not assemble: {said.split('Error: ')[-1]}")
-        with made.open("rb") as file:
+            raise InputError(f"it does not assemble: {complaint.split('Error: ')[-1]}")
+        with object_file.open("rb") as file:
             image = ELFFile(file)
             if image.get_section_by_name(".rela.text") is not None:
                 raise InputError("it needs a linker: its branches lead out of their section")
@@ -244,60 +257,60 @@ def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
 
 
 def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Found:
-    """Search better code for loops, show that it is equal, and measure it here.
+    """Search better code for loops, prove it equal, and measure it on this machine.
 
-    Rows are those of improve, for each loop by its id: cycles of one iteration of the loop, at the
-    code offset of a candidate in its place. proof names the method that showed a candidate equal to
-    the loop; others have no row, and said has the reason. measured_gain is the speed-up on this
-    machine with its uncertainty; assembly is the candidate's code. InputError if no loop can be
-    improved.
+    Rows are those of improve, for each loop by its id: cycles of one iteration of the original, at
+    the code offset that a candidate gets in the loop's place. proof is the evidence of equality; a
+    candidate without it has no row, and the reason is in said. measured_gain is the speedup on this
+    machine as a ratio, with its uncertainty; assembly is the code. InputError where there is no
+    loop that can be improved.
     """
-    found = _loops(asked)
+    loops = _loops(asked)
     if asked.out is not None:
-        files.made_folder(asked.out)  # refuse now, not after a search
-    cores = costs.cores(asked.microarch, found[0][1].isa)
+        files.made_folder(asked.out)  # refused now, not behind a search
+    cores = costs.cores(asked.microarch, loops[0][1].isa)
     rows: list[tuple[Any, ...]] = []
     said = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
     written: list[Path] = []
     refused: list[str] = []
-    for section, piece in found:
+    for section, piece in loops:
         try:
-            one = improve_loop(section, piece, cores, asked, progress)
+            improved = improve_loop(section, piece, cores, asked, progress)
         except InputError as error:
             refused.append(str(error))
             continue
-        if asked.measured and not one.search.interrupted:
-            one.measure(progress)
-        rows += one.rows()
-        said += one.said()
+        if asked.measured and not improved.search.interrupted:
+            improved.measure(progress)
+        rows += improved.rows()
+        said += improved.said()
         if asked.out is not None:
-            written += one.write(asked.out)
-        if one.search.interrupted:
+            written += improved.write(asked.out)
+        if improved.search.interrupted:
             return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said, interrupted=True)
-    if len(refused) == len(found):
-        more = f" (and {counted(len(found) - 1, 'loop')} more)" if len(found) > 1 else ""
+    if len(refused) == len(loops):
+        more = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
         raise InputError(f"{refused[0]}{more}")
     said += [f"left alone: {why}" for why in refused]
     return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said)
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
-    """Return the given loops; InputError where there is none, or far too many."""
+    """Return the requested loops; InputError where there are none, or more than _MOST_LOOPS."""
     if (asked.asm is None) == (asked.obj is None):
         raise InputError("give one of KERNEL/VARIANT, --asm FILE and --obj FILE[:SYMBOL]")
     if asked.isa is not None and asked.asm is None:
         raise InputError("--isa is for assembly text: give it with --asm FILE")
     if asked.asm is not None:
-        found, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
+        loops, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
     else:
-        found, name = pieces.loops_of(str(asked.obj)), str(asked.obj)
-    if not found:
+        loops, name = pieces.loops_of(str(asked.obj)), str(asked.obj)
+    if not loops:
         raise InputError(f"{name} has no loop: improve takes loops, and variants of kernels")
-    if len(found) > _MOST_LOOPS:
+    if len(loops) > _MOST_LOOPS:
         raise InputError(
-            f"{name} has {len(found)} loops, more than {_MOST_LOOPS}: name a routine, FILE:SYMBOL"
+            f"{name} has {len(loops)} loops, more than {_MOST_LOOPS}: name a routine, FILE:SYMBOL"
         )
-    return found
+    return loops
 
 
 def improve_loop(
@@ -307,7 +320,7 @@ def improve_loop(
     asked: LoopsQuestion,
     progress: Progress | None = None,
 ) -> "Improved":
-    """Return a loop with its best candidates that are equal to it, not measured yet.
+    """Return a loop with its best candidates that are proven equal to it, not yet measured.
 
     InputError for a loop that cannot be improved, and where a core has no figures for it.
     """
@@ -320,22 +333,22 @@ def improve_loop(
         bare = question.bare
         about = digest_of(cores, question.parameters, bare.code, bare.offset, bare.listing.render())
         journal = Journal(asked.state / f"{_stem(bare.id)}.jsonl", about)
-    found = search(question, question.base(), OF_LOOPS, asked.settings, progress, journal)
-    one = Improved(question, found)
-    one.prove(asked.shown, progress)
-    return one
+    result = search(question, question.base(), OF_LOOPS, asked.settings, progress, journal)
+    improved = Improved(question, result)
+    improved.prove(asked.shown, progress)
+    return improved
 
 
 class Improved:
-    """A loop with its candidates.
+    """A loop with the result of its search.
 
-    named has the shown candidates, the best first; proofs and status have their results; refused
-    has the reasons for dropping others.
+    named has the shown candidates, the best first, with proofs and status of each; refused has the
+    reason for every candidate that was rejected.
     """
 
-    def __init__(self, question: OfLoop, found: Search[LoopCandidate]) -> None:
-        """Take the result of a search."""
-        self.question, self.search = question, found
+    def __init__(self, question: OfLoop, result: Search[LoopCandidate]) -> None:
+        """Begin with the result of a search."""
+        self.question, self.search = question, result
         self.named: dict[str, LoopCandidate] = {}
         self.proofs: dict[str, Proof] = {}
         self.status: dict[str, str] = {}
@@ -345,53 +358,53 @@ class Improved:
         self.shown = {core.id: shown_gain(core.id) for core in question.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
-        """Name the best candidates that are equal to the loop, up to a limit."""
+        """Name up to `most` of the best candidates that are equal to the loop."""
         better = [
-            one
-            for one in self.search.pareto()
-            if any(gain >= self.shown[core] for core, gain in self.search.gains(one).items())
+            candidate
+            for candidate in self.search.pareto()
+            if any(gain >= self.shown[core] for core, gain in self.search.gains(candidate).items())
         ]
-        for one in better:
+        for candidate in better:
             if len(self.named) == most:
                 break
             if progress:
                 progress(len(self.named), most, "proving")
-            if (least := self._least(one)) is not None:
-                what = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
-                self.refused.append(f"{'; '.join(one.listing.steps)}: {what}")
+            if (least := self._least(candidate)) is not None:
+                text = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
+                self.refused.append(f"{'; '.join(candidate.listing.steps)}: {text}")
                 continue
-            proof = equality.compare(self.question.bare, one.code, one.entries)
+            proof = equality.compare(self.question.bare, candidate.code, candidate.entries)
             if not proof.failure:
-                unproven = smt.prove(self.question.bare, one.code, one.entries)
+                unproven = smt.prove(self.question.bare, candidate.code, candidate.entries)
                 proof = replace(proof, unproven=unproven)
             if not proof.holds:
-                self.refused.append(f"{'; '.join(one.listing.steps)}: {proof}")
+                self.refused.append(f"{'; '.join(candidate.listing.steps)}: {proof}")
                 continue
             label = f"improved{len(self.named) + 1 if self.named else ''}"
-            self.named[label], self.proofs[label] = one, proof
+            self.named[label], self.proofs[label] = candidate, proof
             self.status[label], self.notes[label] = "proven", ""
 
-    def _least(self, one: LoopCandidate) -> Least | None:
-        """Return the least gain of a candidate on the core where that is largest, None if shown."""
+    def _least(self, candidate: LoopCandidate) -> Least | None:
+        """Return the highest of the cores' least gains, None if one is large enough to be shown."""
         question, base = self.question, self.search.base
-        before, after = _block(question.bare, base), _block(question.bare, one)
-        found = []
+        before, after = _block(question.bare, base), _block(question.bare, candidate)
+        least_gains = []
         for core in question.cores:
-            if self.search.gains(one)[core.id] >= self.shown[core.id]:
-                turns, given = one.listing.turns, question.parameters
-                found.append(least_gain(before, after, turns, core, given))
-                if found[-1].gain >= self.shown[core.id]:
+            if self.search.gains(candidate)[core.id] >= self.shown[core.id]:
+                turns, given = candidate.listing.turns, question.parameters
+                least_gains.append(least_gain(before, after, turns, core, given))
+                if least_gains[-1].gain >= self.shown[core.id]:
                     return None
-        return max(found)
+        return max(least_gains)
 
     def measure(self, progress: Progress | None) -> None:
-        """Measure candidates in turns with the loop, where this machine can."""
+        """Measure candidates in alternation with the loop, where this machine can run them."""
         bare = self.question.bare
         if not self.named or not toolchain.find(bare.isa).native:
             return
         blocks = [
-            block.of_code(name, one.main, one.offset, bare.isa, "loop")
-            for name, one in {bare.id: self.search.base, **self.named}.items()
+            block.of_code(name, candidate.main, candidate.offset, bare.isa, "loop")
+            for name, candidate in {bare.id: self.search.base, **self.named}.items()
         ]
 
         def step(done: int, total: int) -> None:
@@ -408,40 +421,41 @@ class Improved:
                 self._judge(label, base, row)
 
     def _judge(self, label: str, base: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        one = self.named[label]
-        ratio = base["cycles"] * one.listing.turns / row["cycles"]
+        candidate = self.named[label]
+        ratio = base["cycles"] * candidate.listing.turns / row["cycles"]
         share = base["uncertainty"] / base["cycles"] + row["uncertainty"] / row["cycles"]
         error = ratio * share
         self.measured[label] = ratio, error
         core = hosts.microarch() or "this machine"
+        cycles = row["cycles"] / candidate.listing.turns
         figure = (
             f"{ratio:.2f} times as fast (± {error:.2f}) on {core}, {row['clock']}: "
-            f"{base['cycles']:.2f} and {row['cycles'] / one.listing.turns:.2f} cycles an iteration"
+            f"{base['cycles']:.2f} and {cycles:.2f} cycles an iteration"
         )
-        said = self.search.gains(one).get(core, 1.0)
+        predicted = self.search.gains(candidate).get(core, 1.0)
         self.notes[label] = f"measured {figure}"
         if ratio - error > 1:
             self.status[label] = "measured"
-        elif core in one.costs and ratio + error < 1 - _SLOWER:
+        elif core in candidate.costs and ratio + error < 1 - _SLOWER:
             self.status[label] = "withdrawn"
             self.notes[label] += "; it is slower here"
-        elif said >= self.shown.get(core or "", math.inf) and ratio < 1 + _NOTHING + error:
+        elif predicted >= self.shown.get(core or "", math.inf) and ratio < 1 + _NOTHING + error:
             self.status[label] = "withdrawn"
             self.notes[label] += "; the simulator was wrong there"
-        elif core in one.costs:
-            self.notes[label] += f"; predicted {said:.2f}: the gain is of another core"
+        elif core in candidate.costs:
+            self.notes[label] += f"; predicted {predicted:.2f}: the gain is of another core"
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of each candidate, or of the loop alone without any."""
+        """Return the rows of every named candidate, or those of the loop alone if there is none."""
         if not self.named:
             base = self.search.base
             return list(self._steps("baseline", [base], "baseline", "", ""))
         return [
             row
-            for label, one in self.named.items()
+            for label, candidate in self.named.items()
             for row in self._steps(
                 label,
-                self.search.path(one),
+                self.search.path(candidate),
                 self.status[label],
                 self.notes[label],
                 str(self.proofs[label]),
@@ -478,34 +492,36 @@ class Improved:
                 )
 
     def said(self) -> list[str]:
-        """Describe the candidates, the refusals, and the bottleneck of the loop."""
-        bare, found = self.question.bare, self.search
+        """Return the result in words: proofs, refusals, gains and bottlenecks."""
+        bare, result = self.question.bare, self.search
         out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]
         out += [f"{bare.id}: {bare.around}"] if self.named else []
         out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
-        best = next(iter(self.named.values()), found.base)
+        best = next(iter(self.named.values()), result.base)
         for core in self.question.cores:
-            gain = found.gains(best)[core.id]
-            what = f"{gain:.2f} times as fast" if best is not found.base else "nothing better found"
+            gain = result.gains(best)[core.id]
+            what = (
+                f"{gain:.2f} times as fast" if best is not result.base else "nothing better found"
+            )
             out.append(f"{bare.id}: {core.id}: {what}; bound by {self.bound(best, core)}")
-        dropped = sum(found.dropped.values())
+        dropped = sum(result.dropped.values())
         out.append(
-            f"{bare.id}: {found.tried} candidates simulated"
+            f"{bare.id}: {result.tried} candidates simulated"
             + (f", {dropped} of them without a figure" if dropped else "")
-            + (", interrupted: the best so far" if found.interrupted else "")
+            + (", interrupted: the best so far" if result.interrupted else "")
         )
         return out
 
-    def bound(self, one: LoopCandidate, core: Microarch) -> str:
-        """Describe the bottleneck of a candidate's main loop on a core."""
-        found = self.question.answer(one, core)
-        limit = (found.bottleneck or "what is not known").replace(
+    def bound(self, candidate: LoopCandidate, core: Microarch) -> str:
+        """Return a candidate's bottleneck on a core, in words."""
+        answer = self.question.answer(candidate, core)
+        limit = (answer.bottleneck or "what is not known").replace(
             "balanced: ", "several limits alike: "
         )
-        if not found.cycles or not found.bound:
+        if not answer.cycles or not answer.bound:
             return limit
         return (
-            f"{limit} ({within(found.cycles, found.bound)} of what its ports, dispatch and "
+            f"{limit} ({within(answer.cycles, answer.bound)} of what its ports, dispatch and "
             "dependencies allow)"
         )
 
@@ -516,39 +532,39 @@ class Improved:
     def diff(self, label: str, before: str, after: str, notes: Sequence[str]) -> str:
         """Return a candidate as a diff of the loop's assembly; before and after name the sides.
 
-        notes has a comment for each instruction of the loop.
+        notes has a comment for each instruction of the loop, shown beside it.
         """
         bare = self.question.bare
-        old, new = (_inside(bare, one) for one in (bare.listing, self.named[label].listing))
-        made = list(difflib.unified_diff(old, new, before, after, n=len(old), lineterm=""))
+        old, new = (_inside(bare, listing) for listing in (bare.listing, self.named[label].listing))
+        diff = list(difflib.unified_diff(old, new, before, after, n=len(old), lineterm=""))
         mark = _comment(bare.isa)
         width = max(len(line.expandtabs()) for line in old) + 2
-        left = iter(notes)
-        for n, line in enumerate(made[3:], 3):
-            note = next(left, "") if line.startswith((" \t", "-\t")) else ""
+        pending = iter(notes)
+        for n, line in enumerate(diff[3:], 3):
+            note = next(pending, "") if line.startswith((" \t", "-\t")) else ""
             text = line[1:].expandtabs()
-            made[n] = line[0] + (f"{text:<{width}}{mark} {note}" if note else text)
-        return "\n".join(made)
+            diff[n] = line[0] + (f"{text:<{width}}{mark} {note}" if note else text)
+        return "\n".join(diff)
 
     def write(self, out: Path) -> list[Path]:
-        """Write each candidate that is not withdrawn to a file."""
-        made = []
+        """Write the candidates that are not withdrawn, a file each."""
+        written = []
         stem = _stem(self.question.bare.id)
         for label in self.named:
             if self.status[label] != "withdrawn":
                 path = out / f"{stem}_{label}.s"
                 files.written(path, self.text(label))
-                made.append(path)
-        return made
+                written.append(path)
+        return written
 
 
 def _stem(name: str) -> str:
-    """Return the name of a loop as a file name."""
+    """Return a file name for a loop."""
     return re.sub(r"[^\w.+-]+", "_", name).lstrip(".")
 
 
 def _shown(bare: Bare, listing: Listing) -> str:
-    """Return a listing ready to replace the loop."""
+    """Return a listing's assembly, ready to replace the loop."""
     comment = _comment(bare.isa)
     notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
     notes += [f"{comment} what goes to its byte {n} goes to {at}" for at, n in bare.entries.items()]
@@ -556,7 +572,7 @@ def _shown(bare: Bare, listing: Listing) -> str:
 
 
 def _inside(bare: Bare, listing: Listing) -> list[str]:
-    """Return the lines of a listing from its start on, without its offset directives."""
+    """Return the lines of a listing from its start label on, without the padding before it."""
     source = bare.source(listing).splitlines()
     return source[source.index(f"{START}:") :]
 

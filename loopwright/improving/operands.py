@@ -1,4 +1,4 @@
-"""Memory operands of a loop: loads and updates of memory, joined and split."""
+"""Memory operands of a loop's instructions: loads and read-modify-writes, joined and split."""
 
 import re
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _LOADS = {1: "movzbl", 2: "movzwl", 4: "movl", 8: "movq"}
 _OPERATION = re.compile(r"(add|sub|and|or|xor|adc|sbb|imul|cmp|test)([bwlq]?)")
 _UPDATE = re.compile(r"(add|sub|and|or|xor|inc|dec|neg|not)([bwlq]?)")
 _COMPARING = ("cmp", "test")
-# Vectors: a load of SSE needs the alignment of its operand within an operation, one of VEX none.
+# A memory operand of an SSE operation has to be aligned like its load; VEX has no such demand.
 _VECTOR_LOAD = re.compile(r"mov(aps|apd|dqa|ss|sd)|vmov(ups|upd|dqu|ss|sd)")
 _VECTOR_OPERATION = re.compile(
     r"v?(add|sub|mul|div|min|max|sqrt)[ps][sd]|v?(and|or|xor)p[sd]|vf[mn]\w+[ps][sd]"
@@ -29,7 +29,7 @@ _VECTOR_OPERATION = re.compile(
 
 
 class _Load(NamedTuple):
-    """A plain load: memory operand, the register it writes in full, bytes loaded."""
+    """A plain load: the memory operand, the fully written register, and the size in bytes."""
 
     memory: str
     target: str
@@ -37,28 +37,28 @@ class _Load(NamedTuple):
 
     @property
     def register(self) -> str:
-        """Return the whole register."""
+        """The full register."""
         return whole(self.target)
 
     @property
     def loaded(self) -> str:
-        """Return the operand that holds exactly the loaded bytes."""
+        """The operand that holds exactly the loaded bytes."""
         return part(self.register, self.size) if size_of(self.target) <= 8 else self.target
 
 
 def _load(line: Line) -> _Load | None:
-    found = re.fullmatch(r"movz([bw])[lq]|mov[lq]?", line.mnemonic)
+    match = re.fullmatch(r"movz([bw])[lq]|mov[lq]?", line.mnemonic)
     memory, target = line.operands if len(line.operands) == 2 else ("", "")
     size = size_of(target)
     if not memory.endswith(")") or size < 4:
         return None
-    if found and size <= 8:
-        return _Load(memory, target, _SIZES[found[1]] if found[1] else size)
+    if match and size <= 8:
+        return _Load(memory, target, _SIZES[match[1]] if match[1] else size)
     return _Load(memory, target, size) if _VECTOR_LOAD.fullmatch(line.mnemonic) else None
 
 
 class FoldLoads(Rewrite):
-    """Fold a load into the operation on its register."""
+    """Operations with a memory operand instead of a load and an operation on its register."""
 
     name = "loads within operations"
     condition = (
@@ -67,19 +67,19 @@ class FoldLoads(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return no instruction for the load, and the operation on memory."""
+        """Return no instruction for the load, and the operation with the memory operand."""
         load = _load(listing.lines[at])
         n = reader(listing, at) if load else None
         if load is None or n is None or not dead(listing, n, load.register):
             return None
         new = self.within(listing.lines[n], load)
-        found, alone = known(new) if new else None, listing.effects[at]
-        if found is None or alone is None or found.loads != alone.loads:
+        effects, load_effects = known(new) if new else None, listing.effects[at]
+        if effects is None or load_effects is None or effects.loads != load_effects.loads:
             return None
         return {at: [], n: [new]}
 
     def within(self, line: Line, load: _Load) -> str:
-        """Return an operation with the load as its operand, empty where there is none."""
+        """Return the operation with the load as its memory operand, "" where there is none."""
         operands = list(line.operands)
         count, exact = named(line.text).count(load.register), operands.count(load.loaded)
         if line.mnemonic.startswith("test") and count == exact == 2:
@@ -91,14 +91,14 @@ class FoldLoads(Rewrite):
         if size_of(load.target) > 8:
             fits = not at and _VECTOR_OPERATION.fullmatch(line.mnemonic)
             return f"{line.mnemonic} {','.join(operands)}" if fits else ""
-        found = _OPERATION.fullmatch(line.mnemonic)
-        if not found or (at == len(operands) - 1 and found[1] not in _COMPARING):
+        match = _OPERATION.fullmatch(line.mnemonic)
+        if not match or (at == len(operands) - 1 and match[1] not in _COMPARING):
             return ""
-        return f"{found[1]}{found[2] or LETTERS[load.size]} {','.join(operands)}"
+        return f"{match[1]}{match[2] or LETTERS[load.size]} {','.join(operands)}"
 
 
 class UnfoldLoads(Rewrite):
-    """Split an operation on memory into a load and an operation on its register."""
+    """A load and an operation on its register instead of an operation with a memory operand."""
 
     name = "loads apart from operations"
     condition = "a register is free; a fixup finds all others as they were"
@@ -106,15 +106,15 @@ class UnfoldLoads(Rewrite):
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the load and the operation."""
         line = listing.lines[at]
-        found, operands = _OPERATION.fullmatch(line.mnemonic), list(line.operands)
-        places = [n for n, one in enumerate(operands) if one.endswith(")")]
+        match, operands = _OPERATION.fullmatch(line.mnemonic), list(line.operands)
+        places = [n for n, operand in enumerate(operands) if operand.endswith(")")]
         free = free_register(listing)
-        if not found or len(places) != 1 or len(operands) < 2 or free is None:
+        if not match or len(places) != 1 or len(operands) < 2 or free is None:
             return None
         [n] = places
-        if n == len(operands) - 1 and found[1] not in _COMPARING:
+        if n == len(operands) - 1 and match[1] not in _COMPARING:
             return None
-        size = _SIZES.get(found[2], 0) or max(map(size_of, operands))
+        size = _SIZES.get(match[2], 0) or max(map(size_of, operands))
         operands[n] = part(free, size)
         return {
             at: [_loading(line.operands[n], free, size), f"{line.mnemonic} {','.join(operands)}"]
@@ -126,7 +126,7 @@ def _loading(memory: str, register: str, size: int) -> str:
 
 
 class SplitUpdates(Rewrite):
-    """Split an update of memory into a load, an operation and a store."""
+    """A load, an operation and a store instead of a read-modify-write of memory."""
 
     name = "updates of memory split"
     condition = "a register is free, and the update may not fault"
@@ -134,13 +134,13 @@ class SplitUpdates(Rewrite):
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the load, the operation and the store."""
         line = listing.lines[at]
-        found = _UPDATE.fullmatch(line.mnemonic)
+        match = _UPDATE.fullmatch(line.mnemonic)
         *sources, memory = line.operands or ("",)
         free = free_register(listing)
-        if not found or not memory.endswith(")") or free is None or listing.entries_at(at):
+        if not match or not memory.endswith(")") or free is None or listing.entries_at(at):
             return None
-        size = _SIZES.get(found[2], 0) or size_of(sources[0])
-        operation, result = f"{found[1]}{LETTERS[size]}", part(free, size)
+        size = _SIZES.get(match[2], 0) or size_of(sources[0])
+        operation, result = f"{match[1]}{LETTERS[size]}", part(free, size)
         return {
             at: [
                 _loading(memory, free, size),
@@ -151,7 +151,7 @@ class SplitUpdates(Rewrite):
 
 
 class JoinUpdates(Rewrite):
-    """Join a load, an operation and a store into an update of memory."""
+    """A read-modify-write of memory instead of an adjacent load, operation and store."""
 
     name = "updates of memory joined"
     condition = (
@@ -160,17 +160,17 @@ class JoinUpdates(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the update of memory in the place of the store."""
+        """Return the read-modify-write in the store's place."""
         load = _load(listing.lines[at])
         n = next_code(listing, at) if load and size_of(load.target) <= 8 else None
         last = next_code(listing, n) if n is not None else None
         if load is None or n is None or last is None:
             return None
         line, store = listing.lines[n], listing.lines[last]
-        found = _UPDATE.fullmatch(line.mnemonic)
+        match = _UPDATE.fullmatch(line.mnemonic)
         *sources, target = line.operands or ("",)
         moves = store.mnemonic in ("mov", f"mov{LETTERS[load.size]}")
-        if not found or not moves or whole(target) != load.register or not size_of(target):
+        if not match or not moves or whole(target) != load.register or not size_of(target):
             return None
         if store.operands != (load.loaded, load.memory) or any(s.endswith(")") for s in sources):
             return None
@@ -182,11 +182,11 @@ class JoinUpdates(Rewrite):
         if any(listing.entries_at(x) for x in (at, n, last)):
             return None
         new = [*(_narrowed(s, load.size) for s in sources), load.memory]
-        text = f"{found[1]}{LETTERS[load.size]} {','.join(new)}"
+        text = f"{match[1]}{LETTERS[load.size]} {','.join(new)}"
         return {at: [], n: [], last: [text]} if known(text) else None
 
     def spared(self, listing: Listing, last: int, load: _Load, sources: list[str]) -> bool:
-        """Return whether the register has no other use."""
+        """True if the register is dead after the store and has no other use."""
         used = named(",".join([*sources, load.memory]))
         return dead(listing, last, load.register) and load.register not in used
 

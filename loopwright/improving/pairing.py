@@ -1,4 +1,4 @@
-"""Pairs of loads and stores on AArch64: joining two adjacent accesses, and splitting one."""
+"""Pairs of loads and stores on AArch64: two adjacent accesses as one ldp or stp, and back."""
 
 import re
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ _DOUBLE = re.compile(
     r"\[(?P<base>x\d+|sp)(?:, #(?P<disp>-?\w+))?\](?:, #(?P<step>-?\w+))?"
 )
 _BYTES = {"w": 4, "x": 8, "q": 16}
-_REACH = range(-64, 64)  # distance of a pair from its base, in register lengths
+_REACH = range(-64, 64)  # displacements of a pair, in units of its register size
 
 
 class _Access(NamedTuple):
-    """A load or store of registers at a base; step is what it adds to the base afterwards."""
+    """A load or store at a base register; step is the amount added to the base afterwards."""
 
     load: bool
     registers: tuple[str, ...]
@@ -31,28 +31,28 @@ class _Access(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes of each register."""
+        """The size of each register in bytes."""
         return _BYTES[self.registers[0][0]]
 
 
 def _access(line: Line, pattern: re.Pattern[str]) -> _Access | None:
-    found = pattern.fullmatch(" ".join(line.text.split())) if line.kind == "code" else None
-    if not found:
+    match = pattern.fullmatch(" ".join(line.text.split())) if line.kind == "code" else None
+    if not match:
         return None
-    registers = tuple(found[name] for name in ("one", "two") if name in found.groupdict())
-    disp, step = (int(found[name] or "0", 0) for name in ("disp", "step"))
-    return _Access(found["kind"].startswith("ld"), registers, found["base"], disp, step)
+    registers = tuple(match[name] for name in ("one", "two") if name in match.groupdict())
+    disp, step = (int(match[name] or "0", 0) for name in ("disp", "step"))
+    return _Access(match["kind"].startswith("ld"), registers, match["base"], disp, step)
 
 
-def _text(one: _Access) -> str:
-    kind = ("ld" if one.load else "st") + ("p" if len(one.registers) > 1 else "r")
-    place = f"[{one.base}, #{one.disp}]" if one.disp else f"[{one.base}]"
-    step = f", #{one.step}" if one.step else ""
-    return f"{kind} {', '.join(one.registers)}, {place}{step}"
+def _text(access: _Access) -> str:
+    kind = ("ld" if access.load else "st") + ("p" if len(access.registers) > 1 else "r")
+    operand = f"[{access.base}, #{access.disp}]" if access.disp else f"[{access.base}]"
+    step = f", #{access.step}" if access.step else ""
+    return f"{kind} {', '.join(access.registers)}, {operand}{step}"
 
 
 class PairAccesses:
-    """Replace two accesses of adjacent memory by one access of two registers."""
+    """One access of two registers instead of two accesses of adjacent memory."""
 
     name = "accesses paired"
     condition = (
@@ -61,32 +61,32 @@ class PairAccesses:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such accesses paired, each with the next of its kind."""
+        """Yield the listing with all adjacent accesses paired, each with the next of its kind."""
         if listing.isa != "arm64":
             return
-        made = listing
-        while (paired := self._one(made)) is not None:
-            made = paired
-        if made is not listing:
-            yield listing.with_lines(made.lines, self.name)
+        changed = listing
+        while (paired := self._first_paired(changed)) is not None:
+            changed = paired
+        if changed is not listing:
+            yield listing.with_lines(changed.lines, self.name)
 
-    def _one(self, listing: Listing) -> Listing | None:
+    def _first_paired(self, listing: Listing) -> Listing | None:
         for first, line in enumerate(listing.lines):
-            mine = _access(line, _SINGLE)
-            if mine is None or listing.entries_at(first):
+            access = _access(line, _SINGLE)
+            if access is None or listing.entries_at(first):
                 continue
             for second in self.reached(listing, first):
                 other = _access(listing.lines[second], _SINGLE)
-                both = _joined(mine, other) if other else None
-                if both is not None and not listing.entries_at(second):
+                pair = _joined(access, other) if other else None
+                if pair is not None and not listing.entries_at(second):
                     lines = list(listing.lines)
-                    lines[first] = replace(line, text=_text(both))
+                    lines[first] = replace(line, text=_text(pair))
                     del lines[second]
                     return listing.with_lines(lines, self.name)
         return None
 
     def reached(self, listing: Listing, first: int) -> Iterator[int]:
-        """Yield the later statements that may be done together with an access."""
+        """Yield the statements after an access that can move up to it."""
         reads: frozenset[str] = frozenset()
         writes: frozenset[str] = frozenset()
         for n in range(first + 1, len(listing.lines)):
@@ -103,34 +103,34 @@ class PairAccesses:
             writes |= effects.writes
 
 
-def _joined(one: _Access, two: _Access) -> _Access | None:
-    """Return two accesses as one, None where that is impossible."""
-    size = one.size
-    registers = (*one.registers, *two.registers)
-    alike = (one.load, one.base, size) == (two.load, two.base, two.size)
-    if not alike or (one.load and len(set(registers)) < len(registers)):
+def _joined(first: _Access, second: _Access) -> _Access | None:
+    """Return two accesses as one pair, None where they do not fit."""
+    size = first.size
+    registers = (*first.registers, *second.registers)
+    alike = (first.load, first.base, size) == (second.load, second.base, second.size)
+    if not alike or (first.load and len(set(registers)) < len(registers)):
         return None
-    if any(full("arm64", r) == one.base for r in registers) and (one.load or one.step):
+    if any(full("arm64", r) == first.base for r in registers) and (first.load or first.step):
         return None
-    if one.step or two.step:
-        ahead = not one.disp and not two.disp and one.step == two.step == size
-        return one._replace(registers=registers, step=2 * size) if ahead else None
-    if two.disp - one.disp not in (size, -size):
+    if first.step or second.step:
+        post_indexed = not first.disp and not second.disp and first.step == second.step == size
+        return first._replace(registers=registers, step=2 * size) if post_indexed else None
+    if second.disp - first.disp not in (size, -size):
         return None
-    disp = min(one.disp, two.disp)
+    disp = min(first.disp, second.disp)
     if disp % size or disp // size not in _REACH:
         return None
-    return one._replace(registers=registers if disp == one.disp else registers[::-1], disp=disp)
+    return first._replace(registers=registers if disp == first.disp else registers[::-1], disp=disp)
 
 
 class SplitPairs:
-    """Replace an access of two registers by two accesses."""
+    """Two accesses instead of one of two registers."""
 
     name = "pairs split"
     condition = "neither may fault; a load does not change its base before the second one uses it"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such pairs split."""
+        """Yield the listing with all pairs split."""
         if listing.isa != "arm64":
             return
         lines: list[Line] = []
@@ -145,13 +145,13 @@ class SplitPairs:
 
 
 def split(line: Line, pair: _Access) -> list[Line]:
-    """Return the two accesses of a pair; the one that changes its base comes last."""
+    """Return the two accesses of a pair, the one that overwrites its base last."""
     parts = [
         pair._replace(registers=(register,), disp=pair.disp + n * pair.size, step=0)
         for n, register in enumerate(pair.registers)
     ]
     if pair.load and full("arm64", parts[0].registers[0]) == pair.base:
         parts.reverse()
-    moved = [code(f"add {pair.base}, {pair.base}, #{pair.step}")] if pair.step > 0 else []
-    moved += [code(f"sub {pair.base}, {pair.base}, #{-pair.step}")] if pair.step < 0 else []
-    return [replace(line, text=_text(parts[0])), code(_text(parts[1])), *moved]
+    update = [code(f"add {pair.base}, {pair.base}, #{pair.step}")] if pair.step > 0 else []
+    update += [code(f"sub {pair.base}, {pair.base}, #{-pair.step}")] if pair.step < 0 else []
+    return [replace(line, text=_text(parts[0])), code(_text(parts[1])), *update]

@@ -1,4 +1,4 @@
-"""Software pipelining: the loads of an iteration are done at the end of the previous one."""
+"""Software pipelining: the loads of an iteration at the end of the iteration before it."""
 
 from dataclasses import dataclass
 
@@ -9,29 +9,29 @@ from loopwright.improving.unrolling import AHEAD, AheadOfLoop, Copies
 
 @dataclass(frozen=True)
 class PipelineLoads(AheadOfLoop):
-    """A loop that loads for the next iteration; the original loop does the last iteration."""
+    """A loop whose loads belong to the next iteration; the original does the last iteration."""
 
     factor: int = 2
 
     @property
     def name(self) -> str:
-        """Return the name of the transformation."""
+        """The name."""
         return "loads one iteration ahead"
 
     @property
     def stem(self) -> str:
-        """Return the prefix of its labels."""
+        """The beginning of its labels."""
         return f"{AHEAD}_ahead"
 
     @property
     def stride(self) -> int:
-        """Return the number of iterations that one of its iterations does."""
+        """The number of original iterations in one of its own."""
         return 1
 
     condition = "the body begins with loads, which then are its last ones; and as for unrolling"
 
     def copies(self, loop: Counted) -> Copies | None:
-        """Return the first loads, and an iteration that loads for the next one at its end."""
+        """Return the first loads, and an iteration that ends with the loads of the next one."""
         loads = first_loads(loop)
         rest = [at for at in loop.body if at not in loads]
         if not loads or not rest:
@@ -41,11 +41,11 @@ class PipelineLoads(AheadOfLoop):
 
 
 def first_loads(loop: Counted) -> list[int]:
-    """Return the positions of the loads at the start of a body."""
-    found: list[int] = []
+    """Return the positions of the loads at the beginning of a body."""
+    loads: list[int] = []
     for at in loop.body:
         effects = loop.listing.effects[at]
         if effects is None or MEMORY not in effects.reads or MEMORY in effects.writes:
             break
-        found.append(at)
-    return found
+        loads.append(at)
+    return loads

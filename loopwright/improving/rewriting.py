@@ -1,4 +1,4 @@
-"""Rewrites of single instructions of a loop: shared parts, and dependency breaking."""
+"""Rewrites of single instructions of a loop: common parts, and breaking of false dependencies."""
 
 import re
 from abc import ABC, abstractmethod
@@ -24,38 +24,41 @@ from loopwright.improving.listing import (
 from loopwright.improving.turning import turning_loops
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
-_MOST_ALONE = 4  # of many similar places, such as those of an unrolled loop
+_MOST_ALONE = 4  # single-site variants, at most; unrolled loops have many alike sites
 Change = Mapping[int, Sequence[str]]
-"""By the position of a statement, the instructions in its place."""
+"""By the position of a statement, the instructions that replace it."""
 
 
 class Rewrite(ABC):
-    """A transformation that replaces a few instructions, wherever it can."""
+    """A transformation that replaces a few instructions by others, wherever its condition holds."""
 
     name: str
     condition: str
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such places of its loops changed, and some with only one."""
+        """Yield the listing with all sites of its loops changed, and a few with one changed."""
         if listing.isa != "x86_64":
             return
         loops = [x for x in turning_loops(listing) if listing.head in ("", x.head)]
-        every, single = listing, []
+        all_changed, single = listing, []
         for at in reversed([n for loop in loops for n in loop.inside]):
             if change := self.change(listing, at):
                 single.append(edited(listing, change))
-            if change := self.change(every, at):
-                every = edited(every, change)
-        for made in [*([every] if len(single) > 1 else []), *single[: -_MOST_ALONE - 1 : -1]]:
-            yield listing.with_lines(made.lines, self.name)
+            if change := self.change(all_changed, at):
+                all_changed = edited(all_changed, change)
+        for changed in [
+            *([all_changed] if len(single) > 1 else []),
+            *single[: -_MOST_ALONE - 1 : -1],
+        ]:
+            yield listing.with_lines(changed.lines, self.name)
 
     @abstractmethod
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the change for a statement, None where the condition does not hold."""
+        """Return the replacements for a statement, None where the condition does not hold."""
 
 
 def edited(listing: Listing, change: Change) -> Listing:
-    """Return a listing with instructions replaced; an access keeps its labels."""
+    """Return a listing with instructions replaced; labels of an access stay with the access."""
     lines: list[Line] = []
     for n, line in enumerate(listing.lines):
         if n not in change:
@@ -74,7 +77,7 @@ def edited(listing: Listing, change: Change) -> Listing:
 
 
 def known(text: str) -> Effects | None:
-    """Return the effects of an instruction, None if it does not exist."""
+    """Return the effects of an instruction, None if it does not assemble."""
     try:
         return effects_of("x86_64", [text])[text]
     except InputError:
@@ -82,21 +85,21 @@ def known(text: str) -> Effects | None:
 
 
 def fixups_spare(listing: Listing, at: int, registers: Collection[str]) -> bool:
-    """Return whether no fixup of a statement needs some registers or memory."""
+    """True if no fixup of a statement needs the given registers or MEMORY."""
     targets = [listing.position[entry.target] for entry in listing.entries_at(at)]
     return not any({*listing.live[n], MEMORY} & set(registers) for n in targets)
 
 
 def dead(listing: Listing, at: int, register: str) -> bool:
-    """Return whether a register is dead behind a statement."""
+    """True if a register is dead after a statement."""
     return register not in listing.live[at + 1]
 
 
 def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
-    """Return whether nothing behind a statement reads a register beyond its first bytes."""
-    waiting, seen = listing.successors(at), set()
-    while waiting:
-        n = waiting.pop()
+    """True if no code after a statement reads a register beyond its `size` low bytes."""
+    pending, seen = listing.successors(at), set()
+    while pending:
+        n = pending.pop()
         effects = listing.effects[n]
         if n in seen:
             continue
@@ -108,12 +111,12 @@ def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
                 return False
             if register in effects.writes - effects.kept:
                 continue
-        waiting += listing.successors(n)
+        pending += listing.successors(n)
     return True
 
 
 def free_register(listing: Listing, *, vector: bool = False) -> str | None:
-    """Return a register that a listing does not use, and that is dead behind it."""
+    """Return a register that the listing does not use and that is dead after it, None if none."""
     pool = _VECTORS if vector else GENERAL["x86_64"] - {"rsp"}
     if listing.contract is not None:
         pool -= live_at_return(listing.isa, listing.contract) | _VECTORS
@@ -125,7 +128,7 @@ def free_register(listing: Listing, *, vector: bool = False) -> str | None:
 
 
 def straight(listing: Listing, at: int) -> Iterator[int]:
-    """Yield the instructions behind a statement that control reaches from it alone."""
+    """Yield the instructions after a statement up to the next branch or jump target."""
     for n in range(at + 1, len(listing.lines)):
         line, effects = listing.lines[n], listing.effects[n]
         if line.kind == "label" and line.text in listing.jumped_to:
@@ -137,22 +140,22 @@ def straight(listing: Listing, at: int) -> Iterator[int]:
 
 
 def reader(listing: Listing, at: int) -> int | None:
-    """Return the first reader of an instruction's result, if the instruction can move there.
+    """Return the first instruction that reads a result, if the computation can move down to it.
 
-    None where control may go elsewhere before, or where instructions between use the result or
-    change its operands.
+    None where control may leave before, or where an instruction in between uses the result or
+    changes its sources.
     """
-    mine = listing.effects[at]
-    if mine is None or listing.entries_at(at):
+    own = listing.effects[at]
+    if own is None or listing.entries_at(at):
         return None
     for n in straight(listing, at):
         effects = listing.effects[n]
         assert effects is not None
-        if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, mine.writes):
+        if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, own.writes):
             return None
-        if mine.writes & effects.reads:
+        if own.writes & effects.reads:
             return n
-        if mine.writes & effects.writes or effects.writes & mine.reads:
+        if own.writes & effects.writes or effects.writes & own.reads:
             return None
     return None
 
@@ -163,7 +166,7 @@ _MERGED = re.compile(r"movs[sd]")
 
 
 class BreakDependencies(Rewrite):
-    """Break false dependencies of results on the old value of their register."""
+    """Zeroing or full-width writes that break the dependency on a register's old value."""
 
     name = "false dependencies broken"
     condition = (
@@ -172,7 +175,7 @@ class BreakDependencies(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return a zeroing before an instruction, or one that writes the whole register."""
+        """Return a zeroing before an instruction, or one that writes the full register."""
         line = listing.lines[at]
         *sources, target = line.operands or ("",)
         register, size = whole(target) if size_of(target) else "", size_of(target)
@@ -181,32 +184,34 @@ class BreakDependencies(Rewrite):
             return None
         if not fixups_spare(listing, at, {register, *EVERY_FLAG}):
             return None
-        new = self._written(listing, at, register, size)
-        if new is None or new[0] in (x.text for x in listing.lines[max(0, at - 3) : at]):
+        replacement = self._independent(listing, at, register, size)
+        if replacement is None or replacement[0] in (
+            x.text for x in listing.lines[max(0, at - 3) : at]
+        ):
             return None
-        return {at: new}
+        return {at: replacement}
 
-    def _written(self, listing: Listing, at: int, register: str, size: int) -> list[str] | None:
-        line, kind = listing.lines[at], listing.lines[at].mnemonic
+    def _independent(self, listing: Listing, at: int, register: str, size: int) -> list[str] | None:
+        line, mnemonic = listing.lines[at], listing.lines[at].mnemonic
         *sources, target = line.operands
-        if _COUNTS.fullmatch(kind) and size > 2:
+        if _COUNTS.fullmatch(mnemonic) and size > 2:
             zero = half(register)
-            return [f"xorl {zero},{zero}", line.text]  # the count sets all flags as well
-        if _LOWEST.fullmatch(kind):
-            lowest = 4 if kind.rstrip("lq").endswith("s") else 8
+            return [f"xorl {zero},{zero}", line.text]  # the count overwrites the flags as well
+        if _LOWEST.fullmatch(mnemonic):
+            lowest = 4 if mnemonic.rstrip("lq").endswith("s") else 8
             if unread_above(listing, at, register, lowest):
                 return [f"xorps {target},{target}", line.text]
-        lowest = 4 if kind == "movss" else 8
-        merged = _MERGED.fullmatch(kind) and size_of(sources[0]) == 16
+        lowest = 4 if mnemonic == "movss" else 8
+        merged = _MERGED.fullmatch(mnemonic) and size_of(sources[0]) == 16
         if merged and unread_above(listing, at, register, lowest):
             return [f"movaps {sources[0]},{target}"]
         if size > 2 or target != part(register, size):
-            return None  # no part of a register, or its second byte
+            return None  # not a part of a register, or its second byte
         if not unread_above(listing, at, register, size):
             return None
-        if kind.startswith("set"):
+        if mnemonic.startswith("set"):
             return [f"movl $0,{half(register)}", line.text]
-        if kind in ("mov", f"mov{LETTERS[size]}"):
+        if mnemonic in ("mov", f"mov{LETTERS[size]}"):
             [source] = sources
             if source.startswith("$"):
                 value = immediate(source)
@@ -220,7 +225,7 @@ class BreakDependencies(Rewrite):
 
 
 class Rename(Rewrite):
-    """Use another register for one result and all its readers."""
+    """Another register for one result and all its readers."""
 
     name = "registers renamed"
     condition = (
@@ -230,7 +235,7 @@ class Rename(Rewrite):
     )
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the result and its readers with another register."""
+        """Return the instruction and its readers with another register."""
         line, effects = listing.lines[at], listing.effects[at]
         target = line.operands[-1] if line.operands else ""
         register = whole(target) if size_of(target) > 2 else ""
@@ -259,8 +264,8 @@ class Rename(Rewrite):
         return change
 
     def uses(self, listing: Listing, at: int, register: str) -> list[int] | None:
-        """Return the readers of a result, None where some are elsewhere or cannot change."""
-        found: list[int] = []
+        """Return the readers of a result, None where one is out of reach or cannot be changed."""
+        readers: list[int] = []
         for n in straight(listing, at):
             effects = listing.effects[n]
             assert effects is not None
@@ -269,20 +274,20 @@ class Rename(Rewrite):
                 high = any(size_of(r) == 1 and r[-1] == "h" for r in re.findall(r"%\w+", text))
                 if high or register in implicit(listing, n):
                     return None
-                found.append(n)
+                readers.append(n)
             if not fixups_spare(listing, n, {register}):
                 return None
             if register in effects.writes - effects.reads:
-                return found
-            goes_on = [listing.live[m] for m in listing.successors(n)]
-            if register not in listing.outside(n).union(*goes_on):
-                return found
+                return readers
+            live_after = [listing.live[m] for m in listing.successors(n)]
+            if register not in listing.outside(n).union(*live_after):
+                return readers
             if effects.flow is not Flow.NEXT:
                 return None
         return None
 
     def unused(self, listing: Listing, uses: Sequence[int], source: str) -> bool:
-        """Return whether a source is dead from its reader up to the last use of the result."""
+        """True if a source is dead from its reader up to the last use of the result."""
         between = [listing.effects[n] for n in straight(listing, uses[0]) if n <= uses[-1]]
         if any(source in e.reads | e.writes for e in between if e):
             return False
@@ -292,7 +297,7 @@ class Rename(Rewrite):
 
 
 def renamed(text: str, register: str, other: str) -> str:
-    """Return a text with one whole register in the place of another."""
+    """Return a text in which another full register replaces a register."""
     return re.sub(
         r"%\w+",
         lambda m: part(other, size_of(m[0])) if whole(m[0]) == register else m[0],

@@ -1,4 +1,4 @@
-"""Beam search over transformations, by the costs of calls on all given cores."""
+"""Beam search over transformations, by the costs on all requested cores."""
 
 import math
 import random
@@ -14,17 +14,17 @@ from loopwright.improving.listing import Listing
 from loopwright.microarchs import Microarch
 
 ALIKE = 0.025
-"""Gains that differ by less are one: half of the least difference that a verdict takes for one."""
+"""Gains that differ by less count as equal: half of the least difference that a verdict reports."""
 
-_SAME = ALIKE / 4  # by which a group's representative may differ from its best candidate
-_LEAST = 0.005  # gains of a round below it do not count
+_SAME = ALIKE / 4  # largest distance of a group's representative from its best candidate
+_LEAST = 0.005  # a smaller gain of a round counts as none
 _IDLE = 2  # rounds without a gain after which a search ends
-_WORSE = 0.02  # loss of a step that is allowed for the sake of the next one
+_WORSE = 0.02  # largest loss of a step that may prepare another step
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Width and depth of a search; tried is the limit of simulated candidates."""
+    """The beam width and the depth of a search; tried limits the simulated candidates."""
 
     beam: int = 6
     depth: int = 5
@@ -33,44 +33,44 @@ class Settings:
 
 
 class Candidate(Protocol):
-    """A listing with its costs by the id of a core."""
+    """A listing with its costs by core id."""
 
     @property
     def listing(self) -> Listing:
-        """Return its statements."""
+        """The listing."""
 
     @property
     def costs(self) -> Mapping[str, Cost]:
-        """Return its costs by core."""
+        """The cost on each core, by id."""
 
     @property
     def bytes(self) -> int:
-        """Return the length of its code."""
+        """The length of the code in bytes."""
 
     @property
     def digest(self) -> str:
-        """Return a digest of its code."""
+        """A hash of the code."""
 
 
 C = TypeVar("C", bound=Candidate)
 
 
 class Question(Protocol[C]):
-    """The comparison of candidates."""
+    """The comparison of candidates on several cores."""
 
     @property
     def cores(self) -> Sequence[Microarch]:
-        """Return the cores."""
+        """The cores."""
 
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Mapping[str, Cost] | InputError]
     ) -> list[C | InputError]:
-        """Return the candidate of each listing, or the refusal; known has costs by text."""
+        """Return the candidate of each listing, or the error; known has costs by text."""
 
 
 @dataclass
 class Search(Generic[C]):
-    """Result of a search: candidates by code, the path to each, and reasons for dropping others."""
+    """The result of a search: candidates by code, the parent of each, and the errors of others."""
 
     base: C
     found: dict[str, C] = field(default_factory=dict)
@@ -79,71 +79,77 @@ class Search(Generic[C]):
     tried: int = 0
     interrupted: bool = False
 
-    def rank(self, one: C) -> tuple[float, float, int]:
-        """Return the sort key of a candidate, whose first part is its least gain over the cores.
+    def rank(self, candidate: C) -> tuple[float, float, int]:
+        """Return the sort key of a candidate: first the gain on the core that gains least.
 
         The worst code offset counts as much as the mean over offsets.
         """
-        gains = [*self.robust(one).values()]
-        return min(gains), math.prod(gains) ** (1 / len(gains)), -one.bytes
+        gains = [*self.robust(candidate).values()]
+        return min(gains), math.prod(gains) ** (1 / len(gains)), -candidate.bytes
 
-    def robust(self, one: C) -> dict[str, float]:
-        """Return the gain over the base by core: the geometric mean of mean and worst offset."""
+    def robust(self, candidate: C) -> dict[str, float]:
+        """Return, by core, the gain over the base: geometric mean for mean and worst offset."""
         return {
             core: math.sqrt(
                 self.base.costs[core].mean / cost.mean * self.base.costs[core].worst / cost.worst
             )
-            for core, cost in one.costs.items()
+            for core, cost in candidate.costs.items()
         }
 
     def ordered(self, without: Collection[str] = ()) -> list[C]:
-        """Return the candidates, the best first; the shortest represents those alike."""
-        left = (one for one in self.found.values() if one.digest not in without)
-        return _spoken(sorted(left, key=self.rank, reverse=True), self.robust)
+        """Return the candidates, the best first; of alike ones only the shortest."""
+        remaining = (
+            candidate for candidate in self.found.values() if candidate.digest not in without
+        )
+        return _spoken(sorted(remaining, key=self.rank, reverse=True), self.robust)
 
     def pareto(self, without: Collection[str] = ()) -> list[C]:
-        """Return the candidates that no other one beats on every core and in code bytes.
+        """Return the candidates that no other beats on every core and in bytes of code.
 
-        without has the digests of excluded candidates.
+        without has the digests of candidates to leave out.
         """
         ordered = self.ordered(without)
-        return [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
+        return [
+            candidate
+            for candidate in ordered
+            if not any(self._beats(other, candidate) for other in ordered)
+        ]
 
-    def _beats(self, one: C, other: C) -> bool:
-        mine, its = self.robust(one), self.robust(other)
-        no_worse = all(mine[core] >= its[core] for core in mine)
-        better = any(mine[core] > its[core] * (1 + ALIKE) for core in mine)
-        return one is not other and no_worse and (better or one.bytes < other.bytes)
+    def _beats(self, candidate: C, other: C) -> bool:
+        gains, other_gains = self.robust(candidate), self.robust(other)
+        no_worse = all(gains[core] >= other_gains[core] for core in gains)
+        better = any(gains[core] > other_gains[core] * (1 + ALIKE) for core in gains)
+        return candidate is not other and no_worse and (better or candidate.bytes < other.bytes)
 
-    def gains(self, one: C) -> dict[str, float]:
-        """Return the speed-up over the base by core, as a mean over offsets."""
-        return {core: self.base.costs[core].mean / c.mean for core, c in one.costs.items()}
+    def gains(self, candidate: C) -> dict[str, float]:
+        """Return, by core, the speedup over the base: cycles are the mean over offsets."""
+        return {core: self.base.costs[core].mean / c.mean for core, c in candidate.costs.items()}
 
-    def path(self, one: C) -> list[C]:
-        """Return the candidates from the base to one, each a transformation of the previous."""
-        out = [one]
-        while (parent := self.parents.get(out[0].digest)) is not None:
-            out.insert(0, parent)
-        return out
+    def path(self, candidate: C) -> list[C]:
+        """Return the candidates from the base to this one, one transformation apart."""
+        path = [candidate]
+        while (parent := self.parents.get(path[0].digest)) is not None:
+            path.insert(0, parent)
+        return path
 
 
 def _spoken(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
-    """Return a representative of each group of candidates alike on every core.
+    """Return a representative of each group of candidates that are alike on every core.
 
-    It is the shortest one that is about as fast as the group's first, which is its best.
+    It is the shortest of those within _SAME of the group's first, which is the best.
     """
     groups: list[list[C]] = []
-    for one in ordered:
-        mine = gains(one)
+    for candidate in ordered:
+        own = gains(candidate)
         for group in groups:
             first = gains(group[0])
-            apart = max(abs(mine[core] / first[core] - 1) for core in mine)
-            if apart < _SAME:
-                group.append(one)
-            if apart < ALIKE:
+            difference = max(abs(own[core] / first[core] - 1) for core in own)
+            if difference < _SAME:
+                group.append(candidate)
+            if difference < ALIKE:
                 break
         else:
-            groups.append([one])
+            groups.append([candidate])
     return [min(group, key=lambda c: c.bytes) for group in groups]
 
 
@@ -158,57 +164,57 @@ def search(
     progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> Search[C]:
-    """Search from a base; an interrupt ends it with the best so far.
+    """Search better candidates from a base; an interrupt ends it with the best so far.
 
-    Simulated costs are kept in the journal and not simulated again.
+    The journal keeps simulated costs, and supplies those that it has.
     """
-    found = Search(base)
-    found.found[base.digest] = base
-    chance = random.Random(settings.seed)
+    result = Search(base)
+    result.found[base.digest] = base
+    generator = random.Random(settings.seed)
     beam = [base]
-    reached, idle = found.rank(base), 0
+    reached, idle = result.rank(base), 0
     try:
         for _ in range(settings.depth):
-            made = _expanded(beam, transformations)
-            chance.shuffle(made)
-            # Further results of a transformation come after the first ones of all others.
-            made.sort(key=lambda one: one.number)
-            new = _tried(question, made, found, settings, progress, journal)
-            # The best on each core stays as well, as a mean over cores may hide the gain on one.
-            kept = sorted(new, key=found.rank, reverse=True)
+            proposals = _expanded(beam, transformations)
+            generator.shuffle(proposals)
+            # A transformation's further results come after the first ones of all others.
+            proposals.sort(key=lambda proposal: proposal.number)
+            new = _tried(question, proposals, result, settings, progress, journal)
+            # The best on each core stays, too: a mean over cores may hide the gain on one of them.
+            kept = sorted(new, key=result.rank, reverse=True)
             best = [
-                max(new, key=lambda c: found.robust(c)[core.id]) for core in question.cores if new
+                max(new, key=lambda c: result.robust(c)[core.id]) for core in question.cores if new
             ]
             beam = list(dict.fromkeys([*kept[: settings.beam], *best]))
-            top = max(map(found.rank, found.found.values()))
+            top = max(map(result.rank, result.found.values()))
             idle = idle + 1 if top[0] < reached[0] * (1 + _LEAST) else 0
             reached = max(top, reached)
-            if not beam or found.tried >= settings.tried or idle == _IDLE:
+            if not beam or result.tried >= settings.tried or idle == _IDLE:
                 break
     except KeyboardInterrupt:
-        found.interrupted = True
-    return found
+        result.interrupted = True
+    return result
 
 
-class _Made(NamedTuple, Generic[C]):
-    """A listing, the candidate it was made of, and its number among a transformation's results."""
+class _Proposal(NamedTuple, Generic[C]):
+    """A listing, the candidate it derives from, and its index among a transformation's results."""
 
     parent: C
     listing: Listing
     number: int
 
 
-def _expanded(beam: Iterable[C], transformations: Sequence[Transformation]) -> list[_Made[C]]:
-    out: list[_Made[C]] = []
-    known: set[str] = set()
+def _expanded(beam: Iterable[C], transformations: Sequence[Transformation]) -> list[_Proposal[C]]:
+    proposals: list[_Proposal[C]] = []
+    seen: set[str] = set()
     for parent in beam:
         for transformation in transformations:
             for number, listing in enumerate(transformation.apply(parent.listing)):
                 text = listing.render()
-                if text not in known:
-                    known.add(text)
-                    out.append(_Made(parent, listing, number))
-    return out
+                if text not in seen:
+                    seen.add(text)
+                    proposals.append(_Proposal(parent, listing, number))
+    return proposals
 
 
 _BATCH = 8
@@ -216,40 +222,45 @@ _BATCH = 8
 
 def _tried(
     question: Question[C],
-    made: Sequence[_Made[C]],
-    found: Search[C],
+    proposals: Sequence[_Proposal[C]],
+    result: Search[C],
     settings: Settings,
     progress: Progress | None,
     journal: Journal | None,
 ) -> list[C]:
-    """Simulate listings; return the new ones that are worth continuing from."""
-    out = []
-    made = made[: max(0, settings.tried - found.tried)]
-    for start in range(0, len(made), _BATCH):
-        batch = made[start : start + _BATCH]
-        texts = [one.listing.render() for one in batch]
+    """Simulate proposed listings; return the new candidates that are worth further steps."""
+    promising = []
+    proposals = proposals[: max(0, settings.tried - result.tried)]
+    for start in range(0, len(proposals), _BATCH):
+        batch = proposals[start : start + _BATCH]
+        texts = [proposal.listing.render() for proposal in batch]
         answers = question.candidates(
-            [one.listing for one in batch], journal.known(texts) if journal else {}
+            [proposal.listing for proposal in batch], journal.known(texts) if journal else {}
         )
         if journal:
-            costs = (one if isinstance(one, InputError) else one.costs for one in answers)
+            costs = (
+                candidate if isinstance(candidate, InputError) else candidate.costs
+                for candidate in answers
+            )
             journal.add(dict(zip(texts, costs, strict=True)))
-        for (parent, _, _), one in zip(batch, answers, strict=True):
-            found.tried += 1
-            if isinstance(one, InputError):
-                found.dropped[str(one)] = found.dropped.get(str(one), 0) + 1
-            elif one.digest not in found.found:
-                found.found[one.digest] = one
-                found.parents[one.digest] = parent
-                gain = max(found.robust(one)[c] / found.robust(parent)[c] for c in one.costs)
+        for (parent, _, _), candidate in zip(batch, answers, strict=True):
+            result.tried += 1
+            if isinstance(candidate, InputError):
+                result.dropped[str(candidate)] = result.dropped.get(str(candidate), 0) + 1
+            elif candidate.digest not in result.found:
+                result.found[candidate.digest] = candidate
+                result.parents[candidate.digest] = parent
+                gain = max(
+                    result.robust(candidate)[c] / result.robust(parent)[c] for c in candidate.costs
+                )
                 if gain > 1 - _WORSE:
-                    out.append(one)
+                    promising.append(candidate)
         if progress:
-            progress(found.tried, settings.tried, _best(found))
-    return out
+            progress(result.tried, settings.tried, _best(result))
+    return promising
 
 
-def _best(found: Search[C]) -> str:
-    one = max(found.found.values(), key=found.rank)
-    gains = found.gains(one)
+def _best(result: Search[C]) -> str:
+    candidate = max(result.found.values(), key=result.rank)
+    gains = result.gains(candidate)
     return "best so far " + ", ".join(f"{core} {gain:.2f}x" for core, gain in gains.items())

@@ -1,4 +1,4 @@
-"""Sections of user access: fewer stac and clac, and the leftovers of inlined accessors."""
+"""User-access sections: fewer stac and clac, and cleanup after inlined accessors."""
 
 import re
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ _TEST = re.compile(r"test[lq]? (%\w+),\s*\1$")
 
 
 def _gate(line: Line) -> str:
-    """Return "stac" or "clac" for an ALTERNATIVE of one, else nothing."""
-    found = re.match(r'ALTERNATIVE "", "(stac|clac)", X86_FEATURE_SMAP$', line.text)
-    return found[1] if found and line.kind == "code" else ""
+    """Return "stac" or "clac" for an ALTERNATIVE of one of them, else ""."""
+    match = re.match(r'ALTERNATIVE "", "(stac|clac)", X86_FEATURE_SMAP$', line.text)
+    return match[1] if match and line.kind == "code" else ""
 
 
 class JoinSections:
-    """Join two consecutive sections of user access."""
+    """One user-access section instead of two consecutive ones."""
 
     name = "sections of user access joined"
     condition = "between clac and stac nothing touches memory, and control neither comes nor goes"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such pairs left out."""
-        left_out: set[int] = set()
+        """Yield the listing without all such pairs of clac and stac."""
+        removed: set[int] = set()
         closed = None
         for n, line in enumerate(listing.lines):
             effects = listing.effects[n]
@@ -36,34 +36,34 @@ class JoinSections:
             if gate == "clac":
                 closed = n
             elif gate == "stac" and closed is not None:
-                left_out |= {closed, n}
+                removed |= {closed, n}
                 closed = None
             elif (line.kind == "label" and line.text in listing.jumped_to) or (
                 effects
                 and (effects.flow is not Flow.NEXT or MEMORY in effects.reads | effects.writes)
             ):
                 closed = None
-        if left_out:
-            lines = [one for n, one in enumerate(listing.lines) if n not in left_out]
+        if removed:
+            lines = [line for n, line in enumerate(listing.lines) if n not in removed]
             yield listing.with_lines(lines, self.name)
 
 
 class ConstantBranches:
-    """Resolve branches on constants, and drop dead writes."""
+    """Branches on constants resolved, and dead writes removed."""
 
     name = "branches on constants resolved"
     condition = "the register holds the constant on every way to the test, and no flags go on"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all of them resolved."""
-        made = listing
-        while (changed := self._threaded(made) or self._left_out(made)) is not None:
-            made = changed
-        if made is not listing:
-            yield listing.with_lines(made.lines, self.name)
+        """Yield the listing with all such branches resolved."""
+        result = listing
+        while (changed := self._threaded(result) or self._simplified(result)) is not None:
+            result = changed
+        if result is not listing:
+            yield listing.with_lines(result.lines, self.name)
 
     def _threaded(self, listing: Listing) -> Listing | None:
-        """Return the listing with one jump redirected past a test of known result."""
+        """Return the listing with one jump threaded past a test whose result is known."""
         lines = listing.lines
         for n, line in enumerate(lines):
             set_to = _CONSTANT.match(line.text) if line.kind == "code" else None
@@ -79,37 +79,37 @@ class ConstantBranches:
         return None
 
     def _known(self, listing: Listing, target: str, register: str) -> str:
-        """Return the destination of a label if a register is not zero, or nothing."""
+        """Return the label that control reaches from a label if a register is not zero, or ""."""
         lines = listing.lines
         if target not in listing.position:
             return ""
         test = next_code(listing, listing.position[target], labels=True)
-        found = _TEST.match(lines[test].text) if test is not None else None
+        match = _TEST.match(lines[test].text) if test is not None else None
         branch = next_code(listing, test) if test is not None else None
-        if not found or found[1] != register or branch is None:
+        if not match or match[1] != register or branch is None:
             return ""
         goal = lines[branch].operands[-1] if lines[branch].operands else ""
         known = lines[branch].mnemonic in ("jne", "jnz") and goal in listing.position
         return goal if known and not EVERY_FLAG & listing.live[listing.position[goal]] else ""
 
-    def _left_out(self, listing: Listing) -> Listing | None:
-        """Return the listing without one test of zero with its branch, or one dead write."""
+    def _simplified(self, listing: Listing) -> Listing | None:
+        """Return the listing without one test of zero and its branch, or without one dead write."""
         lines = listing.lines
         for n, line in enumerate(lines):
             effects = listing.effects[n]
             if effects is None:
                 continue
-            found = _TEST.match(line.text)
-            branch = next_code(listing, n) if found else None
-            if found and branch is not None and lines[branch].mnemonic in ("jne", "jnz"):
+            match = _TEST.match(line.text)
+            branch = next_code(listing, n) if match else None
+            if match and branch is not None and lines[branch].mnemonic in ("jne", "jnz"):
                 flags = EVERY_FLAG & listing.live[branch + 1]
-                if not flags and _zero_before(listing, n, found[1]):
+                if not flags and _zero_before(listing, n, match[1]):
                     return _without(listing, {n, branch}, self.name)
         return _without_dead(listing, self.name)
 
 
 class Copies:
-    """Use a register in the place of its copy, and drop the copy where nothing else reads it."""
+    """Copy propagation: the source instead of a copy, which is removed once it is dead."""
 
     name = "copies propagated"
     condition = "neither register is written between copy and use, and control comes in nowhere"
@@ -129,10 +129,10 @@ class Copies:
             yield listing.with_lines(made.lines, self.name)
 
     def _propagate(
-        self, listing: Listing, lines: list[Line], at: int, source: str, more: int, copy: str
+        self, listing: Listing, lines: list[Line], at: int, source: str, constant: int, copy: str
     ) -> None:
-        """Replace the uses of a copy of `source`, plus a constant, behind a statement."""
-        either = {whole(source), whole(copy)}
+        """Replace the uses of a copy (source plus a constant) after a statement."""
+        both = {whole(source), whole(copy)}
         for n in range(at + 1, len(lines)):
             effects = listing.effects[n]
             if lines[n].kind == "label" and lines[n].text in listing.jumped_to:
@@ -140,13 +140,13 @@ class Copies:
             if effects is None:
                 continue
             if whole(copy) in effects.reads:
-                lines[n] = replace(lines[n], text=_used(lines[n], source, more, copy))
-            if either & effects.writes or effects.flow is not Flow.NEXT:
+                lines[n] = replace(lines[n], text=_used(lines[n], source, constant, copy))
+            if both & effects.writes or effects.flow is not Flow.NEXT:
                 return
 
 
 def _copy(line: Line) -> tuple[str, int, str] | None:
-    """Return the source, the constant and the register of a copy: b = a + constant."""
+    """Return the source, the constant and the target of a copy: target = source + constant."""
     if line.mnemonic not in ("mov", "movq", "lea", "leaq") or len(line.operands) != 2:
         return None
     source, copy = line.operands
@@ -160,39 +160,39 @@ def _copy(line: Line) -> tuple[str, int, str] | None:
     return None
 
 
-def _used(line: Line, source: str, more: int, copy: str) -> str:
-    """Return an instruction that reads the original in the place of its copy."""
+def _used(line: Line, source: str, constant: int, copy: str) -> str:
+    """Return an instruction that reads a copy's source instead of the copy."""
     operands = list(line.operands)
     for n, operand in enumerate(operands):
-        place = address(operand)
-        if place and place.base == copy and place.indexed != copy:
-            operands[n] = str(place._replace(disp=place.disp + more, base=source))
-        elif operand == copy and not more and n == 0 and line.mnemonic in ("mov", "movq"):
+        memory = address(operand)
+        if memory and memory.base == copy and memory.indexed != copy:
+            operands[n] = str(memory._replace(disp=memory.disp + constant, base=source))
+        elif operand == copy and not constant and n == 0 and line.mnemonic in ("mov", "movq"):
             operands[n] = source
     return f"{line.mnemonic} {','.join(operands)}"
 
 
 def _without_dead(listing: Listing, step: str) -> Listing | None:
-    """Return a listing without one instruction whose results nothing reads."""
+    """Return a listing without one instruction whose results are dead, None if there is none."""
     for n, line in enumerate(listing.lines):
         effects = listing.effects[n]
         if effects is None or n + 1 == len(listing.lines):
             continue
-        useless = effects.writes and not effects.writes & (listing.live[n + 1] | {MEMORY})
-        quiet = effects.flow is Flow.NEXT and not _gate(line) and not listing.entries_at(n)
-        if useless and quiet and MEMORY not in effects.reads:
+        dead = effects.writes and not effects.writes & (listing.live[n + 1] | {MEMORY})
+        removable = effects.flow is Flow.NEXT and not _gate(line) and not listing.entries_at(n)
+        if dead and removable and MEMORY not in effects.reads:
             return _without(listing, {n}, step)
     return None
 
 
-def _without(listing: Listing, left_out: set[int], step: str) -> Listing:
+def _without(listing: Listing, removed: set[int], step: str) -> Listing:
     return listing.with_lines(
-        [one for n, one in enumerate(listing.lines) if n not in left_out], step
+        [line for n, line in enumerate(listing.lines) if n not in removed], step
     )
 
 
 def _zero_before(listing: Listing, at: int, register: str) -> bool:
-    """Return whether a register is zero on the only way to a statement."""
+    """True if a register was zeroed on the only path to a statement."""
     for n in range(at - 1, -1, -1):
         line, effects = listing.lines[n], listing.effects[n]
         if line.kind == "label" and line.text in listing.jumped_to:
@@ -202,7 +202,7 @@ def _zero_before(listing: Listing, at: int, register: str) -> bool:
         zero = _ZERO.match(line.text)
         if zero and zero[1] == register:
             return True
-        whole = listing.effects[at]
-        if effects.flow is not Flow.NEXT or (whole and effects.writes & whole.reads):
+        test = listing.effects[at]
+        if effects.flow is not Flow.NEXT or (test and effects.writes & test.reads):
             return False
     return False

@@ -1,4 +1,4 @@
-"""Proof by an SMT solver that a loop and its new code are equal for all inputs."""
+"""Proof that a loop and its new code are equal for all inputs, by an SMT solver."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,20 +13,19 @@ from loopwright.improving.formulas_arm64 import FLAG_BITS, Arm64Formulas, arm64_
 from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
-_MOST_TURNS = 8
-# of a question, of all; in resource units of the solver
-_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000
+_MOST_ITERATIONS = 8
+_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000  # of one query, of a proof; in z3's rlimit units
 _CLASSES = {CARRY: ("CF",), FLAGS: (*(bit for bit in BITS if bit != "CF"), *FLAG_BITS)}
 
 
 def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
-    """Prove a loop's new code equal to it; return the reason if that fails, "" otherwise.
+    """Return the reason that new code is not proven equal to a loop, "" where it is proven.
 
-    The proof is by induction over the heads of the new code's loops. From each head, a way to the
-    next head does what some number of whole iterations of the loop do, or what they do up to the
-    same exit: from equal live registers, flags and memory to equal ones, without an access to an
-    address that the loop does not access. Further facts at a head are guessed from the first way
-    there, and kept if every way back preserves them.
+    The proof is a simulation by induction over cut points: the entries and loop heads of the new
+    code. Each path from a cut point to the next has to correspond to whole iterations of the loop,
+    or to iterations up to the same exit: equal live registers, flags and memory before imply equal
+    ones after, and the new code accesses no address that the loop does not access. Invariants at a
+    cut point are guessed from the first path to it, and kept if every path back preserves them.
     """
     try:
         with explained_lack():
@@ -38,17 +37,17 @@ def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
 
 @dataclass
 class _Simulation:
-    """The two codes, the places where they are compared, and the facts that hold there."""
+    """The two codes, the cut points at which they are compared, and the invariants there."""
 
     z3: Any
     bare: Bare
     new: bytes
     entries: Mapping[str, int]
-    facts: dict[int, list[Any]] = field(default_factory=dict)
+    invariants: dict[int, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Decode both codes."""
-        start = 1 << 32 | self.bare.offset  # far from the code's own addresses
+        """Decode both codes and find the cut points."""
+        start = 1 << 32 | self.bare.offset  # far from what they address relative to themselves
         self._start, self._begun = start, 0
         old, new = (self._decoded(text) for text in (self.bare.code, self.new))
         if len(old) > _MOST_OLD or len(new) > _MOST_NEW:
@@ -77,7 +76,7 @@ class _Simulation:
         return {int(ins.ip): ins for ins in decoder if not ins.is_invalid}
 
     def failure(self) -> str:
-        """Return the first step that could not be shown, "" if all could."""
+        """Return the first obligation that could not be proven, "" where all were."""
         starts = {self._start: HEAD} | {self._start + at: name for name, at in self.entries.items()}
         if self._heads & starts.keys() - {self._start}:
             raise InputError("an entry of it is the head of a loop")
@@ -91,84 +90,91 @@ class _Simulation:
                 return why
         return ""
 
-    def _ways(self, at: int) -> list[tuple[int, State]]:
-        state = replace(self._new.fresh(""), given=tuple(self.facts.get(at, ())))
+    def _paths(self, at: int) -> list[tuple[int, State]]:
+        state = replace(self._new.fresh(""), given=tuple(self.invariants.get(at, ())))
         return list(self._new.runs(state, at, self._heads, self._possible))
 
     def _guess(self, starts: Iterable[int]) -> None:
-        """Take the first way's values at each head as candidate facts."""
+        """Guess the invariants of each loop head from the first path that reaches it."""
         z3 = self.z3
         begun = self._new.fresh("")
         for at in starts:
             for end, state in self._new.runs(begun, at, self._heads, self._possible):
-                if end not in self._heads or end in self.facts:
+                if end not in self._heads or end in self.invariants:
                     continue
                 now = {name: z3.simplify(value) for name, value in state.values.items()}
                 changed = {
                     name for name in self._new.names if not z3.eq(now[name], begun.values[name])
                 }
                 values = [(begun.values[name] == now[name], now[name]) for name in changed]
-                self.facts[end] = [
-                    fact
-                    for fact, of in (*values, *((one, one) for one in state.given))
-                    if not _named(of) & changed
+                self.invariants[end] = [
+                    invariant
+                    for invariant, formula in (
+                        *values,
+                        *((condition, condition) for condition in state.given),
+                    )
+                    if not _named(formula) & changed
                 ]
 
     def _keep(self, places: Sequence[tuple[int, str, int]]) -> None:
-        """Drop facts that a way to their place does not preserve, until all are invariant."""
+        """Drop invariants that a path to their cut point does not preserve, up to a fixed point."""
         begun = self._new.fresh("")
         dropped = True
         while dropped:
             dropped = False
             for at, _, _ in places:
-                for end, state in self._ways(at):
+                for end, state in self._paths(at):
                     pairs = [(begun.values[n], state.values[n]) for n in self._new.names]
                     pairs.append((begun.memory, state.memory))
                     kept = [
-                        fact
-                        for fact in self.facts.get(end, ())
-                        if self._holds(state.given, self.z3.substitute(fact, *pairs))
+                        invariant
+                        for invariant in self.invariants.get(end, ())
+                        if self._holds(state.given, self.z3.substitute(invariant, *pairs))
                     ]
-                    if len(kept) < len(self.facts.get(end, ())):
-                        self.facts[end], dropped = kept, True
+                    if len(kept) < len(self.invariants.get(end, ())):
+                        self.invariants[end], dropped = kept, True
 
     def _compared(self, at: int, name: str, old: int) -> str:
-        """Return a difference between the new code's ways from a place and the loop's."""
-        mine = self._new.fresh("")
-        apart = self._old.fresh("_old")
+        """Return the first deviation of the paths from a cut point of the new code, or ""."""
+        new_start = self._new.fresh("")
+        old_start = self._old.fresh("_old")
         live = self._live[name]
-        values = {n: (mine if _lives(n, live) else apart).values[n] for n in self._new.names}
-        for end, state in self._ways(at):
-            begun = replace(apart, values=values, given=state.given)
-            if why := self._matched(at, end, state, old, begun, 0):
+        values = {
+            n: (new_start if _lives(n, live) else old_start).values[n] for n in self._new.names
+        }
+        for end, state in self._paths(at):
+            initial = replace(old_start, values=values, given=state.given)
+            if why := self._matched(at, end, state, old, initial, 0):
                 return why
         return ""
 
-    def _matched(self, at: int, end: int, new: State, old: int, state: State, turns: int) -> str:
-        """Return a reason if no whole iterations of the loop do what a way of new code does."""
+    def _matched(
+        self, at: int, end: int, new: State, old: int, state: State, iterations: int
+    ) -> str:
+        """Return "" if whole iterations of the loop match a path of the new code, or the reason."""
         label = self._exit(end, len(self.new))
-        if not label and old == self._start and (turns or end > at):
+        if not label and old == self._start and (iterations or end > at):
             why = self._difference(new, state, self._live[HEAD])
             if not why:
                 return ""
         else:
             why = "it leaves where the loop goes on"
-        if turns == _MOST_TURNS:
+        if iterations == _MOST_ITERATIONS:
             return why
-        ways = list(self._old.runs(state, old, frozenset({self._start}), self._possible))
-        for stop, found in ways:
+        paths = list(self._old.runs(state, old, frozenset({self._start}), self._possible))
+        for stop, reached in paths:
             if stop == self._start:
-                said = self._matched(at, end, new, stop, found, turns + 1)
+                reason = self._matched(at, end, new, stop, reached, iterations + 1)
             elif label and label == self._exit(stop, len(self.bare.code)):
-                said = self._difference(new, found, self.bare.listing.leaving[label])
+                reason = self._difference(new, reached, self.bare.listing.leaving[label])
             else:
-                said = why if not label else "it leaves at another place"
-            if said:
-                return said
+                reason = why if not label else "it leaves at another place"
+            if reason:
+                return reason
         return ""
 
     def _exit(self, at: int, size: int) -> str:
-        """Return the label outside of the code at an address, "" for an address within it."""
+        """Return the label of an exit, "" for an address within the code."""
         end = self._start + size
         if at == end:
             return BEHIND
@@ -181,41 +187,41 @@ class _Simulation:
         return ""
 
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:
-        """Return the first live value that may differ, or an access that the loop does not make."""
+        """Return the first live value that may differ, or the first access that the loop lacks."""
         for name in self._new.names:
             if _lives(name, live) and not self._same(old.given, new.values[name], old.values[name]):
                 return f"{name} may differ"
         if not self._same(old.given, new.memory, old.memory):
             return "memory may differ"
         for kind, at, size in dict.fromkeys(new.accesses):
-            others = [
-                one
-                for its, one, wide in old.accesses
-                if wide >= size and (kind == "load" or its == "store")
+            covering = [
+                address
+                for old_kind, address, width in old.accesses
+                if width >= size and (kind == "load" or old_kind == "store")
             ]
-            if not any(self._same(old.given, at, one) for one in others):
+            if not any(self._same(old.given, at, address) for address in covering):
                 return f"it may {kind} where the loop does not"
         return ""
 
-    def _same(self, given: Sequence[Any], one: Any, other: Any) -> bool:
-        one, other = self.z3.simplify(one), self.z3.simplify(other)
-        return self.z3.eq(one, other) or self._holds(given, one == other)
+    def _same(self, given: Sequence[Any], left: Any, right: Any) -> bool:
+        left, right = self.z3.simplify(left), self.z3.simplify(right)
+        return self.z3.eq(left, right) or self._holds(given, left == right)
 
-    def _holds(self, given: Sequence[Any], what: Any) -> bool:
-        return not self._possible((*given, self.z3.Not(what)))
+    def _holds(self, given: Sequence[Any], claim: Any) -> bool:
+        return not self._possible((*given, self.z3.Not(claim)))
 
     def _possible(self, conditions: Sequence[Any]) -> bool:
-        """Return whether conditions may hold together; True where the solver does not know."""
+        """True if conditions may hold together, also where the solver gives no answer."""
         solver = self.z3.SimpleSolver()
         solver.set("rlimit", _EFFORT)
         solver.add(*conditions)
-        found = solver.check()
+        verdict = solver.check()
         statistics = solver.statistics()
-        spent = statistics.get_key_value("rlimit count")  # of the process so far
+        spent = statistics.get_key_value("rlimit count")  # of the process, up to now
         self._begun = min(spent, self._begun or spent)
         if spent - self._begun > _MOST_EFFORT:
             raise InputError("it takes more than is spent on a proof")
-        return bool(found != self.z3.unsat)
+        return bool(verdict != self.z3.unsat)
 
 
 def _lives(name: str, live: frozenset[str]) -> bool:
@@ -223,13 +229,13 @@ def _lives(name: str, live: frozenset[str]) -> bool:
 
 
 def _named(formula: Any) -> set[str]:
-    """Return the names of the constants in a formula."""
-    found: set[str] = set()
-    waiting = [formula]
-    while waiting:
-        one = waiting.pop()
-        if one.num_args():
-            waiting += one.children()
-        elif one.decl().arity() == 0:
-            found.add(str(one))
-    return found
+    """Return the names of the free constants of a formula."""
+    names: set[str] = set()
+    pending = [formula]
+    while pending:
+        term = pending.pop()
+        if term.num_args():
+            pending += term.children()
+        elif term.decl().arity() == 0:
+            names.add(str(term))
+    return names

@@ -1,4 +1,4 @@
-"""String instructions in the place of loops over words."""
+"""String instructions instead of loops over words."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from loopwright.improving.listing import Listing, address, code, label
 
 @dataclass(frozen=True)
 class StringInstruction(OfLoop):
-    """Use rep stosq or rep movsq from a size on, in the place of a loop of words."""
+    """rep stosq or rep movsq from a size on, instead of a loop over words."""
 
     least: int
 
     @property
     def name(self) -> str:
-        """Return the name of the transformation, with the size from which it applies."""
+        """The name with the least size in bytes."""
         return f"string instruction from {self.least} bytes on"
 
     condition = (
@@ -33,7 +33,7 @@ class StringInstruction(OfLoop):
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with a string instruction before each suitable loop."""
+        """Yield one listing for each loop that can get a string instruction before it."""
         if any("string instruction" in step for step in listing.steps):
             return
         yield from super().apply(listing)
@@ -60,8 +60,8 @@ class StringInstruction(OfLoop):
             code(f"jb {loop.head}"),
             *([label(second)] if copies and entry else []),
             *(
-                replace(one, note="The first word as it lies; whole words follow it.")
-                for one in load
+                replace(line, note="The first word as it lies; whole words follow it.")
+                for line in load
             ),
             *([label(first)] if entry else []),
             code(
@@ -95,7 +95,7 @@ class StringInstruction(OfLoop):
 
 
 def _words(loop: Counted) -> bool | None:
-    """Return whether a loop copies contiguous words (True) or clears them (False); else None."""
+    """Return True for a loop that copies contiguous words, False for one that clears them."""
     listing = loop.listing
     stored, loaded, held = [], [], ""
     for at in loop.body:

@@ -1,4 +1,4 @@
-"""The transformations, and those that only move code."""
+"""The list of transformations, and those that move code: alignment and instruction order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,13 +29,13 @@ from loopwright.improving.unrolling import Unroll
 
 @dataclass(frozen=True)
 class Align:
-    """Align a loop to a power of two by a directive."""
+    """An alignment directive before a loop, for a power of two."""
 
     power: int
 
     @property
     def name(self) -> str:
-        """Return its name with the alignment in bytes."""
+        """The name with the alignment in bytes."""
         return f"align the loop to {1 << self.power}"
 
     condition = (
@@ -44,7 +44,7 @@ class Align:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each unaligned loop aligned."""
+        """Yield one listing for each loop that is not yet so aligned."""
         directive = Line("text", f"\t.p2align {self.power}")
         for head in _heads(listing):
             start = head
@@ -56,26 +56,28 @@ class Align:
                 rest = listing.lines[: start - 1]
             else:
                 rest = listing.lines[:start]
-            made = listing.with_lines([*rest, directive, *listing.lines[start:]], self.name)
-            longer = longer_encodings(made, len(rest))
-            yield replace(made, lines=tuple(longer.get(n, x) for n, x in enumerate(made.lines)))
+            aligned = listing.with_lines([*rest, directive, *listing.lines[start:]], self.name)
+            longer = longer_encodings(aligned, len(rest))
+            yield replace(
+                aligned, lines=tuple(longer.get(n, x) for n, x in enumerate(aligned.lines))
+            )
 
 
 _ENCODINGS = ("{rex}", "{disp8}", "{disp32}", "{vex3}", "ds")
 
 
 def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
-    """Return statements before an alignment directive, lengthened by the bytes that it would fill.
+    """Return longer encodings for statements before a directive, which replace its padding.
 
-    Empty where control does not fall through the directive, or no encodings make up for its bytes.
+    Empty where control does not fall through the directive, or where no encodings have the length.
     """
     lines, inside = listing.lines, {n for head, n in _loops(listing) for n in range(head, n + 1)}
-    found: dict[int, dict[int, Line]] = {0: {}}
+    by_length: dict[int, dict[int, Line]] = {0: {}}
     addresses = _addresses(listing) if listing.isa == "x86_64" else ()
-    wanted = addresses[at + 1] - addresses[at] if addresses else 0
+    padding = addresses[at + 1] - addresses[at] if addresses else 0
     for n in reversed(range(at)):
         line, effects = lines[n], listing.effects[n]
-        if wanted in found or aligns(line) or n in inside:
+        if padding in by_length or aligns(line) or n in inside:
             break
         if effects is None or effects.flow is Flow.BRANCH or "ALTERNATIVE" in line.text:
             continue
@@ -83,23 +85,23 @@ def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
             break
         for encoding in _ENCODINGS:
             text = f"{encoding} {line.text}"
-            more = (longer.size if (longer := known(text)) else 0) - effects.size
-            if more > 0 and line.mnemonic == line.text.split()[0]:
-                for total, chosen in list(found.items()):
+            extra = (longer.size if (longer := known(text)) else 0) - effects.size
+            if extra > 0 and line.mnemonic == line.text.split()[0]:
+                for total, chosen in list(by_length.items()):
                     if n not in chosen:
                         new = {**chosen, n: replace(line, text=text)}
-                        found.setdefault(total + more, new)
-    return found.get(wanted, {})
+                        by_length.setdefault(total + extra, new)
+    return by_length.get(padding, {})
 
 
 def _addresses(listing: Listing) -> list[int]:
-    """Return the addresses of x86-64 statements, with branches as short as possible."""
-    far: set[int] = set()
+    """Return the addresses of statements of x86-64, with branches as short as possible."""
+    long_branches: set[int] = set()
     while True:
-        at, out = listing.offset, []
+        at, addresses = listing.offset, []
         targets: dict[int, int | None] = {}
         for n, line in enumerate(listing.lines):
-            out.append(at)
+            addresses.append(at)
             effects = listing.effects[n]
             if aligns(line):
                 unit = int(line.text.split()[-1])
@@ -109,27 +111,29 @@ def _addresses(listing: Listing) -> list[int]:
                 branch = effects.flow in (Flow.BRANCH, Flow.JUMP) and effects.size == _SHORT
                 if branch:
                     targets[n] = listing.position.get(line.operands[-1] if line.operands else "")
-                at += effects.size + (0 if n not in far else 3 if line.mnemonic == "jmp" else 4)
-        new = {
+                at += effects.size + (
+                    0 if n not in long_branches else 3 if line.mnemonic == "jmp" else 4
+                )
+        too_far = {
             n
             for n, to in targets.items()
-            if to is None or not -128 <= out[to] - out[n] - _SHORT < 128
+            if to is None or not -128 <= addresses[to] - addresses[n] - _SHORT < 128
         }
-        if new <= far:
-            return out
-        far |= new
+        if too_far <= long_branches:
+            return addresses
+        long_branches |= too_far
 
 
-_SHORT = 2  # bytes of a branch over less than 128 bytes
+_SHORT = 2  # length of a branch with an 8-bit displacement, in bytes
 
 
 def _heads(listing: Listing) -> list[int]:
-    """Return the positions of the targets of backward branches."""
+    """Return the positions of the labels that are targets of backward branches."""
     return sorted({head for head, _ in _loops(listing)})
 
 
 def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
-    """Yield the position of each backward branch, behind that of its target."""
+    """Yield the positions of each backward branch's target and of the branch."""
     for n, line in enumerate(listing.lines):
         effects = listing.effects[n]
         if line.kind == "code" and effects and effects.flow in (Flow.BRANCH, Flow.JUMP):
@@ -139,7 +143,7 @@ def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
 
 
 class Reorder:
-    """Swap two neighbours of a loop's body."""
+    """Two adjacent instructions of a loop's body in the other order."""
 
     name = "instruction order"
     condition = (
@@ -149,45 +153,45 @@ class Reorder:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each possible pair of neighbours swapped."""
+        """Yield one listing for each pair of adjacent instructions that can be swapped."""
         for loop in turning_loops(listing):
             if listing.head not in ("", loop.head):
                 continue
-            for one, two in pairwise(loop.inside):
-                if self.holds(listing, one, two):
-                    yield _swapped(listing, one, two, self.name)
+            for first, second in pairwise(loop.inside):
+                if self.holds(listing, first, second):
+                    yield _swapped(listing, first, second, self.name)
 
-    def holds(self, listing: Listing, one: int, two: int) -> bool:
-        """Return whether two neighbours may be swapped."""
-        a, b = listing.effects[one], listing.effects[two]
+    def holds(self, listing: Listing, first: int, second: int) -> bool:
+        """True if two adjacent instructions can be swapped."""
+        a, b = listing.effects[first], listing.effects[second]
         if a is None or b is None or {a.flow, b.flow} != {Flow.NEXT}:
             return False
-        dead = EVERY_FLAG - listing.live[min(two + 1, len(listing.live) - 1)]
+        dead = EVERY_FLAG - listing.live[min(second + 1, len(listing.live) - 1)]
         if a.writes & (b.reads | b.writes - dead) or b.writes & a.reads:
             return False
-        return self.fixups_hold(listing, one, two)
+        return self.fixups_hold(listing, first, second)
 
-    def fixups_hold(self, listing: Listing, one: int, two: int) -> bool:
-        """Return whether the fixups of two neighbours find their registers in either order."""
-        if listing.entries_at(one) and listing.entries_at(two):
+    def fixups_hold(self, listing: Listing, first: int, second: int) -> bool:
+        """True if the fixups of two adjacent instructions are correct in either order."""
+        if listing.entries_at(first) and listing.entries_at(second):
             return False
-        pairs = ((one, listing.effects[two]), (two, listing.effects[one]))
+        pairs = ((first, listing.effects[second]), (second, listing.effects[first]))
         return all(e and fixups_spare(listing, at, e.writes) for at, e in pairs)
 
 
-def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
-    """Return the listing with two statements exchanged, with their access labels."""
+def _swapped(listing: Listing, first: int, second: int, step: str) -> Listing:
+    """Return the listing with two statements swapped, their access labels with them."""
     lines = listing.lines
-    start = one
+    start = first
     while (
         start > 0 and lines[start - 1].kind == "label" and lines[start - 1].text in listing.fixups
     ):
         start -= 1
-    between = lines[one + 1 : two]
+    between = lines[first + 1 : second]
     labels = [x for x in between if x.kind == "label"]
     other = [x for x in between if x.kind != "label"]
-    new = [*labels, lines[two], *other, *lines[start : one + 1]]
-    return listing.with_lines([*lines[:start], *new, *lines[two + 1 :]], step)
+    new = [*labels, lines[second], *other, *lines[start : first + 1]]
+    return listing.with_lines([*lines[:start], *new, *lines[second + 1 :]], step)
 
 
 REWRITES: tuple[Rewrite, ...] = (
@@ -237,4 +241,4 @@ OF_LOOPS: tuple[Transformation, ...] = (
     *(Align(n) for n in (4, 5, 6)),
     Reorder(),
 )
-"""Those of a loop without a contract."""
+"""The transformations of a loop without a contract."""

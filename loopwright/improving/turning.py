@@ -1,4 +1,4 @@
-"""Loops of one path, exits included: copies of an iteration with its tests."""
+"""Single-path loops with exits: copies of an iteration, each with its tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from loopwright.code.instructions import Flow
 from loopwright.improving.edits import PREHEADER, access_label, exit_label
 from loopwright.improving.listing import Line, Listing, code, label
 
-APART = ".Lentries"  # prefix of the labels that EntriesApart adds
-MOST_CODE = 96  # instructions of a loop's body, at most, that transformations make
+APART = ".Lentries"  # the label of the code that EntriesApart adds
+MOST_CODE = 96  # instructions of a transformed loop body, at most
 _OPPOSITE = {
     "je": "jne", "jz": "jnz", "jb": "jae", "jc": "jnc", "jnae": "jae", "jbe": "ja", "jna": "ja",
     "jl": "jge", "jnge": "jge", "jle": "jg", "jng": "jg", "js": "jns", "jo": "jno", "jp": "jnp",
     "b.eq": "b.ne", "b.lo": "b.hs", "b.cc": "b.cs", "b.ls": "b.hi", "b.lt": "b.ge",
     "b.le": "b.gt", "b.mi": "b.pl", "b.vs": "b.vc", "cbz": "cbnz", "tbz": "tbnz",
 }  # fmt: skip
-_OPPOSITE |= {other: one for one, other in _OPPOSITE.items()}
+_OPPOSITE |= {inverted: mnemonic for mnemonic, inverted in _OPPOSITE.items()}
 
 
 @dataclass(frozen=True)
 class Turning:
-    """A loop of one path: every other branch in it leaves it.
+    """A single-path loop: every branch in it, except the last, is an exit.
 
     first and last are the positions of its first statement and of the branch back to its head.
     """
@@ -33,18 +33,18 @@ class Turning:
 
     @property
     def exit(self) -> int:
-        """Return the position of the statement behind the loop."""
+        """The position of the statement after the loop."""
         return self.last + 1
 
     @property
     def inside(self) -> list[int]:
-        """Return the positions of its instructions, except for the branch back."""
+        """The positions of its instructions, without the branch back."""
         lines = self.listing.lines
         return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
 
     @property
     def exits(self) -> list[int]:
-        """Return the positions of the other branches."""
+        """The positions of its exits, without the branch back."""
         return [n for n in self.inside if _flow(self.listing, n) is Flow.BRANCH]
 
 
@@ -54,16 +54,16 @@ def _flow(listing: Listing, at: int) -> Flow:
 
 
 def turning_loops(listing: Listing, entered: frozenset[str] = frozenset()) -> Iterator[Turning]:
-    """Yield the loops of a listing that have one path, by the position of their branch.
+    """Yield the single-path loops of a listing, by the position of their branch.
 
-    entered are labels at which code outside of the listing may enter.
+    entered are labels at which outside code may enter.
     """
     for last, line in enumerate(listing.lines):
         if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
             continue
         target = listing.position.get(line.operands[-1] if line.operands else "", last)
-        if target < last and (found := _loop(listing, target, last, entered)):
-            yield found
+        if target < last and (loop := _loop(listing, target, last, entered)):
+            yield loop
 
 
 def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Turning | None:
@@ -85,17 +85,17 @@ def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Tu
 
 
 def opposite(text: str, target: str) -> str | None:
-    """Return a branch of the opposite condition to a target, None if there is no such branch."""
+    """Return the branch with the inverted condition and a new target, None if there is none."""
     mnemonic, rest = text.split(None, 1)
-    other = _OPPOSITE.get(mnemonic)
-    if other is None:
+    inverted = _OPPOSITE.get(mnemonic)
+    if inverted is None:
         return None
     *operands, _ = (part.strip() for part in rest.split(","))
-    return f"{other} {', '.join([*operands, target])}"
+    return f"{inverted} {', '.join([*operands, target])}"
 
 
 def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]]:
-    """Return a copy of a statement in the same iteration, and its exception-table entries."""
+    """Return a copy of a statement with labels of its own, and its exception-table entries."""
     lines: list[Line] = []
     entries: list[Line] = []
     for entry in listing.entries_at(at):
@@ -106,13 +106,13 @@ def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]
 
 
 class OfTurning(ABC):
-    """A transformation of one loop of one path at a time."""
+    """A transformation of one single-path loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with each loop changed that can be; of a bare loop the main one."""
+        """Yield one listing for each loop that can be changed, only the main one of a bare loop."""
         for loop in turning_loops(listing):
-            if listing.head in ("", loop.head) and (made := self.changed(loop)):
-                yield made
+            if listing.head in ("", loop.head) and (changed := self.changed(loop)):
+                yield changed
 
     @abstractmethod
     def changed(self, loop: Turning) -> Listing | None:
@@ -121,13 +121,13 @@ class OfTurning(ABC):
 
 @dataclass(frozen=True)
 class CopyIterations(OfTurning):
-    """Put several iterations one behind another, each with its tests."""
+    """Several iterations one after another, each with its tests."""
 
     factor: int
 
     @property
     def name(self) -> str:
-        """Return its name with its factor."""
+        """The name with the factor."""
         return f"{self.factor} iterations with their tests for one jump back"
 
     condition = (
@@ -148,27 +148,27 @@ class CopyIterations(OfTurning):
         if back is None:
             return None
         entries: list[Line] = []
-        out = [*listing.lines[loop.first : loop.last], code(back)]
+        body_lines = [*listing.lines[loop.first : loop.last], code(back)]
         for copy in range(1, self.factor):
             for at in loop.inside:
-                again, more = copied(listing, at, copy)
-                out += again
-                entries += more
-            out.append(code(back) if copy < self.factor - 1 else listing.lines[loop.last])
-        made = [
+                copy_lines, copy_entries = copied(listing, at, copy)
+                body_lines += copy_lines
+                entries += copy_entries
+            body_lines.append(code(back) if copy < self.factor - 1 else listing.lines[loop.last])
+        lines = [
             *listing.lines[: loop.first],
-            *out,
+            *body_lines,
             *behind.new,
             *listing.lines[loop.exit :],
             *entries,
         ]
-        changed = listing.with_lines(made, self.name)
+        changed = listing.with_lines(lines, self.name)
         turns = listing.turns * self.factor if listing.head == loop.head else listing.turns
         return replace(changed, turns=turns)
 
 
 class EntriesApart:
-    """Give entries behind a loop's head a copy of the rest of that iteration."""
+    """Entries that are not at a loop's head, moved to a separate copy of the iteration's rest."""
 
     name = "entries behind the loop"
     condition = (
@@ -177,19 +177,19 @@ class EntriesApart:
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with its main loop entered at its head alone."""
+        """Yield the listing with its main loop entered only at its head."""
         lines, entered = listing.lines, listing.entered
         if not entered or APART in listing.position:
             return
-        named = {word for one in lines if one.kind == "code" for word in one.operands}
-        for loop in turning_loops(listing, entered - named):
+        targets = {word for line in lines if line.kind == "code" for word in line.operands}
+        for loop in turning_loops(listing, entered - targets):
             if loop.head != listing.head:
                 continue
             first = min(listing.position[name] for name in entered)
             jump = "jmp" if listing.isa == "x86_64" else "b"
             *operands, _ = lines[loop.last].operands
             back = f"{lines[loop.last].mnemonic} {','.join([*operands, PREHEADER])}"
-            made = [
+            changed = [
                 *lines[: listing.position[loop.head]],
                 label(PREHEADER),
                 *(x for x in lines[listing.position[loop.head] :] if x.text not in entered),
@@ -198,4 +198,4 @@ class EntriesApart:
                 code(back),
                 code(f"{jump} {exit_label(loop, 'done').name}"),
             ]
-            yield listing.with_lines(made, self.name)
+            yield listing.with_lines(changed, self.name)

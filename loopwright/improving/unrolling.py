@@ -1,4 +1,4 @@
-"""Unrolling: several iterations of a loop at once; the loop itself does the remainder."""
+"""Unrolling of counted loops; the original loop does the remainder."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from loopwright.improving.edits import (
 )
 from loopwright.improving.listing import Line, Listing, code, label
 
-_MOST_ACCESSES = 32  # of an unrolled body
-AHEAD = "unrolled"  # in the labels of loops that run before others
+_MOST_ACCESSES = 32  # in an unrolled body
+AHEAD = "unrolled"  # part of the labels of loops that transformations put before others
 
 
 class Copies(NamedTuple):
-    """The statements of a loop's copies, each as the number of a copy and its position.
+    """The statements of the copies of a loop, each as the number of a copy and its position.
 
-    first is done once before the loop, inside in each iteration.
+    first is executed once before the loop, inside in each iteration.
     """
 
     first: Sequence[tuple[int, int]]
@@ -37,10 +37,10 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class AheadOfLoop(OfLoop):
-    """A loop before the original, while enough iterations are left; the original does the rest.
+    """A loop before the original loop, for as long as `factor` iterations are left.
 
-    factor is the number of iterations that have to be left, stride the number that one of its
-    iterations does. apart moves the original loop out of the way.
+    The original does the remainder. stride is the number of original iterations in one iteration of
+    the new loop. With apart the original moves out of line.
     """
 
     factor: int
@@ -49,21 +49,21 @@ class AheadOfLoop(OfLoop):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the name of the transformation."""
+        """The name in tables and comments."""
 
     @property
     @abstractmethod
     def stem(self) -> str:
-        """Return the prefix of its labels."""
+        """The beginning of its labels."""
 
     @property
     def stride(self) -> int:
-        """Return the number of iterations that one of its iterations does."""
+        """The number of original iterations in one of its own."""
         return self.factor
 
     @abstractmethod
     def copies(self, loop: Counted) -> Copies | None:
-        """Return the statements of its iterations, None where the condition does not hold."""
+        """Return the statements of the new loop, None where the condition does not hold."""
 
     def changed(self, loop: Counted) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
@@ -76,8 +76,8 @@ class AheadOfLoop(OfLoop):
             return None
         if any(EVERY_FLAG & loop.touched(n) for n in loop.body):
             return None
-        wanted = self.copies(loop)
-        if wanted is None:
+        copies = self.copies(loop)
+        if copies is None:
             return None
         counter, step = loop.counter, loop.step
         before = {"borrow": (factor - 1) * step, "index": -factor * step}.get(
@@ -86,32 +86,34 @@ class AheadOfLoop(OfLoop):
         head, fix = listing.fresh(self.stem), listing.fresh(f"{self.stem}_rest")
         fault, behind = listing.fresh(f"{self.stem}_fault"), exit_label(loop, "done")
         down = loop.form != "index"
-        kinds = ("sub", "add") if down else ("add", "sub")
+        operations = ("sub", "add") if down else ("add", "sub")
         amount = abs(before)
-        made = [
-            self._shifted(loop, which, before, fault) for which in (wanted.first, wanted.inside)
+        shifted_parts = [
+            self._shifted(loop, which, before, fault) for which in (copies.first, copies.inside)
         ]
-        if None in made:
+        if None in shifted_parts:
             return None
-        first, inside = (one for one in made if one is not None)
+        first, inside = (part for part in shifted_parts if part is not None)
         others = [u for u in loop.updates.values() if u.register != counter.register]
         steps = [code(stepped(listing.lines[u.at], u, self.stride)) for u in others]
-        done, more = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(loop.form, ("jz", "jnz"))
-        ends = [code(operation(kinds[1], amount, counter))]
+        done, continues = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(
+            loop.form, ("jz", "jnz")
+        )
+        ends = [code(operation(operations[1], amount, counter))]
         if loop.form == "limit":
             ends.append(code(f"cmp{counter.suffix} ${step},{counter.written}"))
-        ends.append(code(f"{more} {loop.head}" if self.apart else f"{done} {behind.name}"))
+        ends.append(code(f"{continues} {loop.head}" if self.apart else f"{done} {behind.name}"))
         entry = listing.position[loop.head]
         least = least_before(listing, entry, counter.register, negated=not down)
-        sure = 0 < amount <= least
-        big = [
+        enough = 0 < amount <= least
+        unrolled = [
             code(
-                operation(kinds[0], amount, counter),
+                operation(operations[0], amount, counter),
                 ""
-                if sure
+                if enough
                 else f"Less than {factor} iterations are left to the loop behind this one.",
             ),
-            *([] if sure else [code(f"{'jb' if down else 'jg'} {fix}")]),
+            *([] if enough else [code(f"{'jb' if down else 'jg'} {fix}")]),
             *first.lines,
             label(
                 head,
@@ -119,7 +121,7 @@ class AheadOfLoop(OfLoop):
             ),
             *inside.lines,
             *steps,
-            code(operation(kinds[0], self.stride * step, counter)),
+            code(operation(operations[0], self.stride * step, counter)),
             code(f"{'jae' if down else 'jle'} {head}"),
             label(fix),
             *ends,
@@ -128,23 +130,23 @@ class AheadOfLoop(OfLoop):
         if entries := [*first.entries, *inside.entries]:
             stub = [
                 label(fault, "The loop behind this one finds the fault again, and its place."),
-                code(operation(kinds[1], amount, counter)),
+                code(operation(operations[1], amount, counter)),
                 code(f"jmp {loop.head}"),
                 *entries,
             ]
-        changed = spliced(loop, big, behind, stub, self.name, moved=self.apart)
+        changed = spliced(loop, unrolled, behind, stub, self.name, moved=self.apart)
         if listing.head != loop.head:
             return changed
         return replace(changed, head=head, turns=listing.turns * self.stride)
 
     def _shifted(
-        self, loop: Counted, which: Sequence[tuple[int, int]], before: int, fault: str
-    ) -> "_Made | None":
-        """Return the statements of copies with adjusted addresses, and their exception entries."""
+        self, loop: Counted, statements: Sequence[tuple[int, int]], before: int, fault: str
+    ) -> "_CopiedCode | None":
+        """Return copies of statements with adjusted addresses, and exception-table entries."""
         listing = loop.listing
         lines: list[Line] = []
         entries: list[Line] = []
-        for number, (copy, at) in enumerate(which):
+        for number, (copy, at) in enumerate(statements):
             ahead = {
                 r: copy * u.step + loop.moved(at, r) + (before if u is loop.counter else 0)
                 for r, u in loop.updates.items()
@@ -157,11 +159,11 @@ class AheadOfLoop(OfLoop):
                 lines.append(label(name))
                 entries.append(replace(entry, text=name, target=fault))
             lines.append(code(text))
-        return _Made(lines, entries)
+        return _CopiedCode(lines, entries)
 
 
-class _Made(NamedTuple):
-    """Statements of copies, and the exception-table entries of their accesses."""
+class _CopiedCode(NamedTuple):
+    """The statements of copies, and the exception-table entries of their accesses."""
 
     lines: Sequence[Line]
     entries: Sequence[Line]
@@ -169,16 +171,16 @@ class _Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Unroll(AheadOfLoop):
-    """Put a loop of several iterations at once before the loop, which does the remainder."""
+    """An unrolled loop before the original loop, which does the remainder."""
 
     @property
     def name(self) -> str:
-        """Return the name of the transformation, with its factor and the place of the remainder."""
+        """The name with the factor and the place of the remainder."""
         return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
 
     @property
     def stem(self) -> str:
-        """Return the prefix of its labels."""
+        """The beginning of its labels."""
         return f"{AHEAD}{self.factor}"
 
     condition = (
@@ -187,5 +189,5 @@ class Unroll(AheadOfLoop):
     )
 
     def copies(self, loop: Counted) -> Copies:
-        """Return its iterations, one behind another."""
+        """Return the copies of the body, one after another."""
         return Copies((), [(copy, at) for copy in range(self.factor) for at in loop.body])
