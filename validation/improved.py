@@ -78,7 +78,7 @@ def find(
         rows.append(
             {
                 "file": file.name, "loop": piece.id, "offset": base.offset, "hex": base.main.hex(),
-                "steps": "; ".join(best.listing.steps), "turns": best.listing.turns,
+                "steps": "; ".join(best.listing.steps), "turns": best.listing.iterations,
                 "new_offset": best.offset, "new_hex": best.main.hex(), "bytes": best.bytes,
                 "proof": str(next(iter(one.proofs.values()))),
             }

@@ -6,9 +6,9 @@ from dataclasses import replace
 from loopwright.improving.counted import Counted
 from loopwright.improving.edits import (
     EVERY_FLAG,
-    OfLoop,
+    CountedTransformation,
+    after_transfer,
     before_directives,
-    behind_transfer,
     entered,
     implicit,
     named,
@@ -19,7 +19,7 @@ from loopwright.improving.edits import (
 from loopwright.improving.listing import Line, Listing, address, code, label
 
 
-class PointersForIndex(OfLoop):
+class PointersForIndex(CountedTransformation):
     """Stepped pointers instead of an index that several bases share."""
 
     name = "pointers for the index"
@@ -57,7 +57,7 @@ class PointersForIndex(OfLoop):
         return _with_fixups(loop, loop.body, lines, "bases", back, self.name)
 
 
-class FuseUpdate(OfLoop):
+class FuseUpdate(CountedTransformation):
     """The flag-setting update moved next to the loop's branch, so that the two macro-fuse."""
 
     name = "update beside its branch"
@@ -119,7 +119,7 @@ def _with_fixups(
     ]
     changed = listing.with_lines(redirected, step)
     branch = next(n for n, line in enumerate(redirected) if line is listing.lines[loop.last])
-    out_of_line = behind_transfer(changed, branch, len(redirected))
+    out_of_line = after_transfer(changed, branch, len(redirected))
     repairs = [
         line for old, new in names.items() for line in (label(new), *repair, code(f"jmp {old}"))
     ]

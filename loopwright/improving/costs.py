@@ -87,7 +87,7 @@ def merged(
 
 
 @dataclass(frozen=True)
-class Question:
+class CallComparison:
     """The comparison of candidates: cores, sizes, parameters, and the variant that they replace."""
 
     variant: Variant
@@ -238,8 +238,8 @@ def cores(ids: str | None, isa: str) -> list[Microarch]:
     return chosen
 
 
-def usable(question: Question, candidate: Candidate | InputError) -> Candidate:
+def usable(comparison: CallComparison, candidate: Candidate | InputError) -> Candidate:
     """Return a candidate; InputError where it has no cost."""
     if isinstance(candidate, InputError):
-        raise InputError(f"{question.variant.id} has no cost: {candidate}")
+        raise InputError(f"{comparison.variant.id} has no cost: {candidate}")
     return candidate

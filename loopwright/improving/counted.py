@@ -83,7 +83,7 @@ class Counted:
             out |= effects.writes if effects else frozenset()
         return out
 
-    def moved(self, at: int, register: str) -> int:
+    def added_before(self, at: int, register: str) -> int:
         """Return the constant that an iteration has added to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0

@@ -17,7 +17,12 @@ from loopwright.improving.edits import (
 )
 from loopwright.improving.listing import Line, Listing, address, code, label
 from loopwright.improving.rewriting import free_register
-from loopwright.improving.turning import MOST_CODE, OfTurning, Turning, opposite
+from loopwright.improving.single_path import (
+    MOST_CODE,
+    SinglePathLoop,
+    SinglePathTransformation,
+    opposite,
+)
 
 # The relation of P to E for which a branch after "cmp E,P" is taken, and whether it is signed.
 _RELATIONS = {
@@ -44,7 +49,7 @@ class _Loop:
     all unrolled iterations; updates has these and all others.
     """
 
-    turning: Turning
+    original: SinglePathLoop
     test: int
     moving: Update
     end: str
@@ -57,26 +62,26 @@ class _Loop:
     @property
     def listing(self) -> Listing:
         """The listing that has the loop."""
-        return self.turning.listing
+        return self.original.listing
 
     @property
     def head(self) -> str:
         """The label of its head."""
-        return self.turning.head
+        return self.original.head
 
     @property
     def exit(self) -> int:
         """The position of the statement after it."""
-        return self.turning.exit
+        return self.original.exit
 
-    def moved(self, at: int, register: str) -> int:
+    def added_before(self, at: int, register: str) -> int:
         """Return the constant that an iteration has added to a register before a statement."""
         update = self.updates.get(register)
         return update.step if update and update.at < at else 0
 
 
 @dataclass(frozen=True)
-class UnrollByDistance(OfTurning):
+class UnrollByDistance(SinglePathTransformation):
     """Unrolling while enough distance to the end is left; the original loop does the remainder."""
 
     factor: int
@@ -92,13 +97,13 @@ class UnrollByDistance(OfTurning):
         "find all registers as they were"
     )
 
-    def changed(self, turning: Turning) -> Listing | None:
+    def changed(self, original: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
-        loop = _read(turning)
-        listing = turning.listing
-        if loop is None or "unrolled" in turning.head or (listing.turns > 1):
+        loop = _read(original)
+        listing = original.listing
+        if loop is None or "unrolled" in original.head or (listing.iterations > 1):
             return None
-        body = [n for n in turning.inside if n != loop.test]
+        body = [n for n in original.inside if n != loop.test]
         kept = [n for n in body if n not in {u.at for u in loop.joined.values()}]
         if len(kept) * self.factor > MOST_CODE:
             return None
@@ -117,7 +122,7 @@ class UnrollByDistance(OfTurning):
         exact = loop.relation == "!="
         moving = _sized(loop.moving.register, loop.wide)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
-        rest = turning.head
+        rest = original.head
         refuse = {"jle": "jl", "jbe": "jb"}
         none = "jle" if loop.signed else "jbe"
         before = [
@@ -138,15 +143,15 @@ class UnrollByDistance(OfTurning):
             listing.lines[loop.test],
         ]
         behind = exit_label(loop, "done")
-        back = opposite(listing.lines[turning.last].text, behind.name)
+        back = opposite(listing.lines[original.last].text, behind.name)
         if back is None:
             return None
         changed = spliced(loop, [*before, code(back)], behind, stubs, self.name)
-        main = listing.head == turning.head
+        main = listing.head == original.head
         return replace(
             changed,
             head=head if main else changed.head,
-            turns=self.factor if main else changed.turns,
+            iterations=self.factor if main else changed.iterations,
         )
 
     def _copies(
@@ -156,10 +161,12 @@ class UnrollByDistance(OfTurning):
         listing = loop.listing
         lines: list[Line] = []
         stubs: list[Line] = []
-        exits = set(loop.turning.exits)
+        exits = set(loop.original.exits)
         for copy in range(self.factor):
             for at in kept:
-                ahead = {r: copy * u.step + loop.moved(at, r) for r, u in loop.joined.items()}
+                ahead = {
+                    r: copy * u.step + loop.added_before(at, r) for r, u in loop.joined.items()
+                }
                 if at in exits:
                     pending = {r: n for r, n in ahead.items() if n}
                     line = listing.lines[at]
@@ -183,27 +190,27 @@ class UnrollByDistance(OfTurning):
         return lines, stubs
 
 
-def _read(turning: Turning) -> _Loop | None:
+def _read(original: SinglePathLoop) -> _Loop | None:
     """Return a loop whose last test is a comparison of two registers, None for another loop."""
-    listing = turning.listing
+    listing = original.listing
     lines, live = listing.lines, listing.live
-    when_taken = _RELATIONS.get(lines[turning.last].mnemonic)
-    if listing.isa != "x86_64" or when_taken is None or EVERY_FLAG & live[turning.first]:
+    when_taken = _RELATIONS.get(lines[original.last].mnemonic)
+    if listing.isa != "x86_64" or when_taken is None or EVERY_FLAG & live[original.first]:
         return None
-    if any(listing.entries_at(n) for n in turning.inside):
+    if any(listing.entries_at(n) for n in original.inside):
         return None
-    effects = {n: e for n in turning.inside if (e := listing.effects[n])}
-    setters = [n for n in turning.inside if EVERY_FLAG & effects[n].writes]
+    effects = {n: e for n in original.inside if (e := listing.effects[n])}
+    setters = [n for n in original.inside if EVERY_FLAG & effects[n].writes]
     if not setters or not re.fullmatch(r"cmp[ql]?", lines[setters[-1]].mnemonic):
         return None
     test = setters[-1]
-    behind = [n for n in turning.inside if n > test]
-    if any(EVERY_FLAG & effects[n].reads or n in turning.exits for n in behind):
+    behind = [n for n in original.inside if n > test]
+    if any(EVERY_FLAG & effects[n].reads or n in original.exits for n in behind):
         return None
-    writers = [r for n in turning.inside for r in effects[n].writes]
+    writers = [r for n in original.inside for r in effects[n].writes]
     updates = {
         u.register: u
-        for n in turning.inside
+        for n in original.inside
         if (u := update_of(lines[n], n)) and writers.count(u.register) == 1 and u.step
     }
     comparison = _compared(lines[test], updates, set(writers))
@@ -218,7 +225,7 @@ def _read(turning: Turning) -> _Loop | None:
     relation = relation if first else _MIRRORED[relation]
     if (relation[0] == "<" and moving.step < 0) or (relation[0] == ">" and moving.step > 0):
         return None  # it moves away from its end
-    loop = _Loop(turning, test, moving, end, relation, signed, wide, updates)
+    loop = _Loop(original, test, moving, end, relation, signed, wide, updates)
     joined = {
         r: u
         for r, u in updates.items()
@@ -257,13 +264,13 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
     if update.register not in _WIDE or update.written != f"%{update.register}":
         return False
     listing, register = loop.listing, update.register
-    for n in loop.turning.inside:
+    for n in loop.original.inside:
         effects = listing.effects[n]
         if n in (update.at, loop.test) or effects is None or register not in effects.reads:
             continue
         line = listing.lines[n]
         direct = any(register in named(o) for o in line.operands if address(o) is None)
-        if direct or register not in named(line.text) or n in loop.turning.exits:
+        if direct or register not in named(line.text) or n in loop.original.exits:
             return False
     return True
 

@@ -21,7 +21,7 @@ from loopwright.improving.listing import (
     part,
 )
 
-RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
+REPEATABLE = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
 
 
 PREHEADER = ".Lpreheader"  # the label at which outside code enters a bare loop
@@ -62,7 +62,7 @@ class Stretch(Protocol):
         """The position of the statement after it."""
 
 
-class OfLoop(ABC):
+class CountedTransformation(ABC):
     """A transformation of one counted loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
@@ -76,7 +76,7 @@ class OfLoop(ABC):
         """Return the listing with a loop changed, None where the condition does not hold."""
 
 
-def behind_transfer(listing: Listing, at: int, count: int) -> int:
+def after_transfer(listing: Listing, at: int, count: int) -> int:
     """Return the first position from `at` on that control cannot fall into, count if none."""
     for n in range(at, count):
         effects = listing.effects[n]
@@ -181,7 +181,7 @@ def flags_pass(loop: Counted) -> bool:
     return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
 
 
-def restartable(loop: Counted) -> bool:
+def repeatable(loop: Counted) -> bool:
     """True if an iteration can be repeated after a part of its accesses.
 
     That requires that the next iteration needs no result of the body, that no access both loads and
@@ -194,7 +194,7 @@ def restartable(loop: Counted) -> bool:
         for n in loop.accesses
     )
     contract = listing.contract
-    return not carried and not both and contract is not None and contract.effect in RESTARTED
+    return not carried and not both and contract is not None and contract.effect in REPEATABLE
 
 
 def may_fault(loop: Counted) -> bool:
@@ -235,7 +235,7 @@ def spliced(
     """
     listing = loop.listing
     start = before_directives(listing.lines[: listing.position[loop.head]])
-    out_of_line = behind_transfer(listing, loop.exit, len(listing.lines))
+    out_of_line = after_transfer(listing, loop.exit, len(listing.lines))
     while out_of_line < len(listing.lines) and listing.lines[out_of_line].kind == "entry":
         out_of_line += 1
     own = listing.lines[start : loop.exit]

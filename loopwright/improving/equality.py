@@ -155,14 +155,14 @@ def compare(
         new_end = new_side.run(case, 4 * _MOST_STEPS if old_end.label else _MOST_STEPS // 4, new_at)
         count += 1
         why = _difference(bare, old, new_side, old_end, new_end)
-        if why and not _of_no_program(old_end):
+        if why and not _beyond_user_space(old_end):
             return Proof(count, f"{why} (run {count})")
         if old_end.label:
             ended.add(old_end.label)
     return Proof(count, missing=_missing(bare, old, new_side, ended))
 
 
-def _of_no_program(end: _End) -> bool:
+def _beyond_user_space(end: _End) -> bool:
     """True if a loop accessed addresses beyond user space, which the emulator lacks in part."""
     return any(at >= 1 << 47 for k in ("load", "store") for at, _ in _accesses(end.steps, k))
 
@@ -189,13 +189,15 @@ def _unfit(bare: Bare) -> str:
     return ""
 
 
-_NOT_ALONE = re.compile(r"(ld|st)l?a?x[rp]|cas|swp|ld(add|clr|eor|set|[su]m)|m[rs][rs]$|[di]c$|svc")
+_NOT_EMULATED = re.compile(
+    r"(ld|st)l?a?x[rp]|cas|swp|ld(add|clr|eor|set|[su]m)|m[rs][rs]$|[di]c$|svc"
+)
 
 
 def _unfit_arm64(bare: Bare) -> str:
     texts = [line.text for line in bare.listing.lines if line.kind == "code"]
     wrong = next(
-        (text for text in texts if _NOT_ALONE.match(text) or re.search(r"\b[zp]\d+\b", text)), ""
+        (text for text in texts if _NOT_EMULATED.match(text) or re.search(r"\b[zp]\d+\b", text)), ""
     )
     return wrong and f"{wrong.split()[0]} is not run side by side"
 

@@ -12,7 +12,7 @@ from loopwright.checking import check
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving import costs, family, lifting, listing
-from loopwright.improving.costs import Candidate, Question
+from loopwright.improving.costs import CallComparison, Candidate
 from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
@@ -53,7 +53,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass
-class Found:
+class Outcome:
     """The result of a search: rows, the files written, and findings in words (said).
 
     rows have, for each shown candidate and each core, a row for the variant it started from (step
@@ -116,12 +116,12 @@ def answer(
     settings: Settings,
     progress: Progress | None = None,
     state: Path | None = None,
-) -> Found:
+) -> Outcome:
     """Carry out improve; see there for the parameters and the result."""
     variant = _variant(spec)
     kernel = kernels.load(variant.kernel)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        question = Question(
+        comparison = CallComparison(
             variant,
             costs.cores(microarch, kernel.isa),
             histogram.read(sizes) if sizes else None,
@@ -130,22 +130,22 @@ def answer(
         )
         if out is not None:
             files.made_folder(out)  # fails before the search rather than after it
-        base = _base(question, read(variant))
-        hand = question.of_variants(
+        base = _base(comparison, read(variant))
+        hand = comparison.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
         )
         journal = None
         if state is not None:
-            about = digest_of(question.cores, question.settings, base.digest, question.places)
+            about = digest_of(comparison.cores, comparison.settings, base.digest, comparison.places)
             journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
-        result = search(question, base, TRANSFORMATIONS, settings, progress, journal)
-        return _told(question, result, hand, out, measured=measured, progress=progress)
+        result = search(comparison, base, TRANSFORMATIONS, settings, progress, journal)
+        return _concluded(comparison, result, hand, out, measured=measured, progress=progress)
 
 
-def _base(question: Question, start: Listing) -> Candidate:
+def _base(comparison: CallComparison, start: Listing) -> Candidate:
     """Return the variant itself as a candidate, with the listing that the search starts from."""
-    [baseline] = question.of_variants([question.variant]).values()
-    return replace(costs.usable(question, baseline), listing=start)
+    [baseline] = comparison.of_variants([comparison.variant]).values()
+    return replace(costs.usable(comparison, baseline), listing=start)
 
 
 def _variant(spec: str) -> Variant:
@@ -170,44 +170,44 @@ def read(variant: Variant) -> Listing:
     return lifting.lift(assemble.variant_code(variant), contract)
 
 
-def _told(
-    question: Question,
+def _concluded(
+    comparison: CallComparison,
     result: Search[Candidate],
     hand_written: Mapping[str, Candidate | InputError],
     out: Path | None,
     *,
     measured: bool,
     progress: Progress | None,
-) -> Found:
+) -> Outcome:
     """Prove, measure and write the best candidates; return the result with findings in words."""
     proven, refused = _proven(result, progress)
-    name = question.variant.name
+    name = comparison.variant.name
     labels = [f"{name}_improved{count if count > 1 else ''}" for count in range(1, len(proven) + 1)]
     named = dict(zip(labels, proven, strict=True))
     findings = [
-        f"cycles a call: {question.said}; pipeline simulator; in parentheses the worst offset"
+        f"cycles a call: {comparison.said}; pipeline simulator; in parentheses the worst offset"
     ]
     status = dict.fromkeys(named, "proven")
     notes = dict.fromkeys(named, "")
     if measured and named and not result.interrupted:
-        _measure(question, named, status, notes, progress)
+        _measure(comparison, named, status, notes, progress)
     rows = [
         row
         for label, candidate in named.items()
-        for row in _rows(question, result, label, candidate, status[label], notes[label])
+        for row in _rows(comparison, result, label, candidate, status[label], notes[label])
     ]
     if not named:
-        rows = list(_rows(question, result, name, result.base, "baseline", ""))
+        rows = list(_rows(comparison, result, name, result.base, "baseline", ""))
     findings += [
         line for label, candidate in named.items() for line in _slower(result, label, candidate)
     ]
-    findings += list(_hand_written(question, result, hand_written, proven))
-    comparable = _alike(question, hand_written)
+    findings += list(_hand_written(comparison, result, hand_written, proven))
+    comparable = _comparable(comparison, hand_written)
     if comparable:
-        findings.append(_beaten(question, result.base, comparable, proven))
+        findings.append(_beaten(comparison, result.base, comparable, proven))
     findings += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     findings += [f"refused by the contract checker: {reason}" for reason in refused]
-    findings += list(_bounds(question, proven[0] if proven else result.base))
+    findings += list(_bounds(comparison, proven[0] if proven else result.base))
     dropped = sum(result.dropped.values())
     findings.append(
         f"{result.tried} candidates simulated"
@@ -220,11 +220,15 @@ def _told(
     keep = {label: candidate for label, candidate in named.items() if status[label] != "withdrawn"}
     written: Sequence[Path] = ()
     if out is not None and keep:
-        origins = {label: _how(question, result, candidate) for label, candidate in keep.items()}
+        origins = {
+            label: _origin(comparison, result, candidate) for label, candidate in keep.items()
+        }
         paths = {label: result.path(candidate) for label, candidate in keep.items()}
-        written = family.write(out, question.variant, paths, origins)
-    fastest = {core.id: _fastest(comparable, core) for core in question.cores} if comparable else {}
-    return Found(Rows(COLUMNS, rows, _TYPES), written, findings, result.interrupted, fastest)
+        written = family.write(out, comparison.variant, paths, origins)
+    fastest = (
+        {core.id: _fastest(comparable, core) for core in comparison.cores} if comparable else {}
+    )
+    return Outcome(Rows(COLUMNS, rows, _TYPES), written, findings, result.interrupted, fastest)
 
 
 _LEAST_GAIN = 0.01
@@ -260,7 +264,7 @@ def _proven(
 
 
 def _rows(
-    question: Question,
+    comparison: CallComparison,
     result: Search[Candidate],
     label: str,
     candidate: Candidate,
@@ -271,16 +275,16 @@ def _rows(
     out = []
     path = result.path(candidate)
     for n, (stage, new) in enumerate(zip(path, family.new_steps(path), strict=True)):
-        for core in question.cores:
+        for core in comparison.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost
             last = stage is candidate
             out.append(
                 (
-                    question.variant.kernel,
+                    comparison.variant.kernel,
                     label,
                     n,
-                    "; ".join(new) if n else question.variant.name,
+                    "; ".join(new) if n else comparison.variant.name,
                     core.id,
                     round(cost.mean, 2),
                     round(cost.worst, 2),
@@ -310,7 +314,7 @@ def _slower(result: Search[Candidate], label: str, candidate: Candidate) -> Sequ
 
 
 def _hand_written(
-    question: Question,
+    comparison: CallComparison,
     result: Search[Candidate],
     hand_written: Mapping[str, Candidate | InputError],
     proven: Sequence[Candidate],
@@ -324,9 +328,9 @@ def _hand_written(
         for name, candidate in hand_written.items()
         if isinstance(candidate, Candidate)
     }
-    comparable = _alike(question, hand_written)
+    comparable = _comparable(comparison, hand_written)
     out = []
-    for core in question.cores:
+    for core in comparison.cores:
         least = min(candidate.costs[core.id].mean for candidate in (*proven, result.base))
         if comparable:
             name, cycles = _fastest(comparable, core)
@@ -349,11 +353,11 @@ def _hand_written(
     return out
 
 
-def _alike(
-    question: Question, hand_written: Mapping[str, Candidate | InputError]
+def _comparable(
+    comparison: CallComparison, hand_written: Mapping[str, Candidate | InputError]
 ) -> Mapping[str, Candidate]:
     """Return the hand-written variants with the same features switched off as the original."""
-    switched_off = question.variant.switched_off
+    switched_off = comparison.variant.switched_off
     return {
         name: candidate
         for name, candidate in hand_written.items()
@@ -369,7 +373,7 @@ def _fastest(candidates: Mapping[str, Candidate], core: Microarch) -> tuple[str,
 
 
 def _beaten(
-    question: Question,
+    comparison: CallComparison,
     base: Candidate,
     hand_written: Mapping[str, Candidate],
     proven: Sequence[Candidate],
@@ -379,7 +383,7 @@ def _beaten(
     for candidate in proven:
         faster = [
             core.id
-            for core in question.cores
+            for core in comparison.cores
             if _fastest({**hand_written, "": base}, core)[1]
             >= candidate.costs[core.id].mean * _BEATS
         ]
@@ -388,10 +392,10 @@ def _beaten(
     return f"a candidate is 5 % faster than every hand-written variant or more {where}"
 
 
-def _bounds(question: Question, candidate: Candidate) -> Iterator[str]:
+def _bounds(comparison: CallComparison, candidate: Candidate) -> Iterator[str]:
     """Yield, for each core, the main loop's cycles and its distance from its lower bounds."""
-    for core in question.cores:
-        loop = main_loop(candidate.variant, core, question.settings)
+    for core in comparison.cores:
+        loop = main_loop(candidate.variant, core, comparison.settings)
         if loop.cycles:
             bounds = [
                 f"{within(loop.cycles, least)} of {wording.format(least)}"
@@ -435,24 +439,24 @@ def main_loop(variant: Variant, core: Microarch, settings: Mapping[str, str]) ->
     return MainLoop(answer.cycles, subject.least_cycles, answer.bound)
 
 
-def _how(question: Question, result: Search[Candidate], candidate: Candidate) -> str:
+def _origin(comparison: CallComparison, result: Search[Candidate], candidate: Candidate) -> str:
     """Return the origin of a candidate in words, with its predicted gain on each core."""
     gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in result.gains(candidate).items())
     return (
-        f"loopwright improve {question.variant.id}: {'; '.join(candidate.listing.steps)}. "
-        f"Predicted by the pipeline simulator, {question.said}: {gains}."
+        f"loopwright improve {comparison.variant.id}: {'; '.join(candidate.listing.steps)}. "
+        f"Predicted by the pipeline simulator, {comparison.said}: {gains}."
     )
 
 
 def _measure(
-    question: Question,
+    comparison: CallComparison,
     named: Mapping[str, Candidate],
     status: dict[str, str],
     notes: dict[str, str],
     progress: Progress | None,
 ) -> None:
     """Measure candidates in alternation with the original variant, where this machine can."""
-    variant = question.variant
+    variant = comparison.variant
     isa = kernels.load(variant.kernel).isa
     if not toolchain.find(isa).native or hosts.lacks(isa, variant.needs):
         return
@@ -481,7 +485,7 @@ def _measure(
             reasons = rows.loc[rows["variant"].isin([variant.name, label]), "reason"]
             notes[label] = unmeasured(next((r for r in reasons if r), "no point repeated"))
             continue
-        ratio, low, high = call_costs.speedup(pairs, question.histogram)
+        ratio, low, high = call_costs.speedup(pairs, comparison.histogram)
         figure = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f}) as {variant.name} on {here}"
         core = hosts.microarch()
         if low > 1:

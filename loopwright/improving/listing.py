@@ -124,7 +124,7 @@ class Listing:
     than the start at which outside code enters. features are CPU features of all requested cores,
     which new instructions may need. offset is its code offset. steps names the transformations
     applied to the original source. head is the label of the main loop where a transformation made a
-    new one, and turns the number of original iterations in one iteration of it.
+    new one, and iterations the number of original iterations in one iteration of it.
     """
 
     lines: tuple[Line, ...]
@@ -137,7 +137,7 @@ class Listing:
     features: frozenset[str] = frozenset()
     offset: int = 0
     head: str = ""
-    turns: int = 1
+    iterations: int = 1
 
     @cached_property
     def position(self) -> Mapping[str, int]:

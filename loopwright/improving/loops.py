@@ -26,12 +26,12 @@ from loopwright.improving import costs, equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
-from loopwright.improving.improve import COLUMNS, SHOWN, Found, unmeasured, within
+from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
 from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
-from loopwright.improving.transformations import OF_LOOPS
-from loopwright.improving.turning import APART
+from loopwright.improving.single_path import APART
+from loopwright.improving.transformations import LOOP_TRANSFORMATIONS
 from loopwright.judging import model_accuracy
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
@@ -124,7 +124,7 @@ class Least(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OfLoop:
+class LoopComparison:
     """The comparison of candidates for a loop: cycles on each core, at the loop's own position."""
 
     bare: Bare
@@ -190,7 +190,7 @@ class OfLoop:
                 if (cycles := answers[n].cycles) is None:
                     wrong = wrong or f"{core}: {answers[n].error}"
                 else:
-                    cycles_per_iteration = cycles / code.listing.turns
+                    cycles_per_iteration = cycles / code.listing.iterations
                     costs_of[core] = Cost(cycles_per_iteration, cycles_per_iteration, {})
             results.append(
                 InputError(wrong) if wrong else LoopCandidate(**vars(code), costs=costs_of)
@@ -200,9 +200,9 @@ class OfLoop:
 
 
 def least_gain(
-    before: Block, after: Block, turns: float, core: Microarch, parameters: Mapping[str, str]
+    before: Block, after: Block, iterations: float, core: Microarch, parameters: Mapping[str, str]
 ) -> Least:
-    """Return the least gain of code that does `turns` iterations of the original in one of its own.
+    """Return the least gain of code with `iterations` original iterations in one of its own.
 
     One parameter at a time takes each end of its range, while all others keep their value of
     core.toml. Parameters that the user gave do not vary.
@@ -217,7 +217,7 @@ def least_gain(
         except InputError:  # the parameter has no effect on this core
             continue
         if old.cycles and new.cycles:
-            gains.append(Least(old.cycles * turns / new.cycles, f"{name} = {value}"))
+            gains.append(Least(old.cycles * iterations / new.cycles, f"{name} = {value}"))
     return min(gains)
 
 
@@ -256,7 +256,7 @@ def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
             return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
 
 
-def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Found:
+def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outcome:
     """Search better code for loops, prove it equal, and measure it on this machine.
 
     Rows are those of improve, for each loop by its id: cycles of one iteration of the original, at
@@ -286,12 +286,12 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Foun
         if asked.out is not None:
             written += improved.write(asked.out)
         if improved.search.interrupted:
-            return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said, interrupted=True)
+            return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said, interrupted=True)
     if len(refused) == len(loops):
         more = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
         raise InputError(f"{refused[0]}{more}")
     said += [f"left alone: {why}" for why in refused]
-    return Found(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said)
+    return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said)
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
@@ -327,14 +327,18 @@ def improve_loop(
     bare = of_piece(section, piece, asked.free)
     common = frozenset.intersection(*(core.features for core in cores))
     bare = replace(bare, listing=replace(bare.listing, features=common))
-    question = OfLoop(bare, cores, asked.parameters or {})
+    comparison = LoopComparison(bare, cores, asked.parameters or {})
     journal = None
     if asked.state is not None:
-        bare = question.bare
-        about = digest_of(cores, question.parameters, bare.code, bare.offset, bare.listing.render())
+        bare = comparison.bare
+        about = digest_of(
+            cores, comparison.parameters, bare.code, bare.offset, bare.listing.render()
+        )
         journal = Journal(asked.state / f"{_stem(bare.id)}.jsonl", about)
-    result = search(question, question.base(), OF_LOOPS, asked.settings, progress, journal)
-    improved = Improved(question, result)
+    result = search(
+        comparison, comparison.base(), LOOP_TRANSFORMATIONS, asked.settings, progress, journal
+    )
+    improved = Improved(comparison, result)
     improved.prove(asked.shown, progress)
     return improved
 
@@ -346,16 +350,16 @@ class Improved:
     reason for every candidate that was rejected.
     """
 
-    def __init__(self, question: OfLoop, result: Search[LoopCandidate]) -> None:
+    def __init__(self, comparison: LoopComparison, result: Search[LoopCandidate]) -> None:
         """Begin with the result of a search."""
-        self.question, self.search = question, result
+        self.comparison, self.search = comparison, result
         self.named: dict[str, LoopCandidate] = {}
         self.proofs: dict[str, Proof] = {}
         self.status: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self.measured: dict[str, tuple[float, float]] = {}
         self.refused: list[str] = []
-        self.shown = {core.id: shown_gain(core.id) for core in question.cores}
+        self.shown = {core.id: shown_gain(core.id) for core in comparison.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
         """Name up to `most` of the best candidates that are equal to the loop."""
@@ -373,9 +377,9 @@ class Improved:
                 text = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
                 self.refused.append(f"{'; '.join(candidate.listing.steps)}: {text}")
                 continue
-            proof = equality.compare(self.question.bare, candidate.code, candidate.entries)
+            proof = equality.compare(self.comparison.bare, candidate.code, candidate.entries)
             if not proof.failure:
-                unproven = smt.prove(self.question.bare, candidate.code, candidate.entries)
+                unproven = smt.prove(self.comparison.bare, candidate.code, candidate.entries)
                 proof = replace(proof, unproven=unproven)
             if not proof.holds:
                 self.refused.append(f"{'; '.join(candidate.listing.steps)}: {proof}")
@@ -386,20 +390,20 @@ class Improved:
 
     def _least(self, candidate: LoopCandidate) -> Least | None:
         """Return the highest of the cores' least gains, None if one is large enough to be shown."""
-        question, base = self.question, self.search.base
-        before, after = _block(question.bare, base), _block(question.bare, candidate)
+        comparison, base = self.comparison, self.search.base
+        before, after = _block(comparison.bare, base), _block(comparison.bare, candidate)
         least_gains = []
-        for core in question.cores:
+        for core in comparison.cores:
             if self.search.gains(candidate)[core.id] >= self.shown[core.id]:
-                turns, given = candidate.listing.turns, question.parameters
-                least_gains.append(least_gain(before, after, turns, core, given))
+                iterations, given = candidate.listing.iterations, comparison.parameters
+                least_gains.append(least_gain(before, after, iterations, core, given))
                 if least_gains[-1].gain >= self.shown[core.id]:
                     return None
         return max(least_gains)
 
     def measure(self, progress: Progress | None) -> None:
         """Measure candidates in alternation with the loop, where this machine can run them."""
-        bare = self.question.bare
+        bare = self.comparison.bare
         if not self.named or not toolchain.find(bare.isa).native:
             return
         blocks = [
@@ -422,12 +426,12 @@ class Improved:
 
     def _judge(self, label: str, base: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         candidate = self.named[label]
-        ratio = base["cycles"] * candidate.listing.turns / row["cycles"]
+        ratio = base["cycles"] * candidate.listing.iterations / row["cycles"]
         share = base["uncertainty"] / base["cycles"] + row["uncertainty"] / row["cycles"]
         error = ratio * share
         self.measured[label] = ratio, error
         core = hosts.microarch() or "this machine"
-        cycles = row["cycles"] / candidate.listing.turns
+        cycles = row["cycles"] / candidate.listing.iterations
         figure = (
             f"{ratio:.2f} times as fast (± {error:.2f}) on {core}, {row['clock']}: "
             f"{base['cycles']:.2f} and {cycles:.2f} cycles an iteration"
@@ -466,11 +470,11 @@ class Improved:
         self, label: str, path: Sequence[LoopCandidate], status: str, note: str, proof: str
     ) -> Iterable[tuple[Any, ...]]:
         nan = float("nan")
-        bare = self.question.bare
+        bare = self.comparison.bare
         for n, stage in enumerate(path):
             last = n == len(path) - 1
             ratio, error = self.measured.get(label, (nan, nan)) if last else (nan, nan)
-            for core in self.question.cores:
+            for core in self.comparison.cores:
                 cycles = stage.costs[core.id].mean
                 before = path[n - 1].costs[core.id].mean if n else cycles
                 yield (
@@ -493,12 +497,12 @@ class Improved:
 
     def said(self) -> list[str]:
         """Return the result in words: proofs, refusals, gains and bottlenecks."""
-        bare, result = self.question.bare, self.search
+        bare, result = self.comparison.bare, self.search
         out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]
         out += [f"{bare.id}: {bare.around}"] if self.named else []
         out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
         best = next(iter(self.named.values()), result.base)
-        for core in self.question.cores:
+        for core in self.comparison.cores:
             gain = result.gains(best)[core.id]
             what = (
                 f"{gain:.2f} times as fast" if best is not result.base else "nothing better found"
@@ -514,7 +518,7 @@ class Improved:
 
     def bound(self, candidate: LoopCandidate, core: Microarch) -> str:
         """Return a candidate's bottleneck on a core, in words."""
-        answer = self.question.answer(candidate, core)
+        answer = self.comparison.answer(candidate, core)
         limit = (answer.bottleneck or "what is not known").replace(
             "balanced: ", "several limits alike: "
         )
@@ -527,14 +531,14 @@ class Improved:
 
     def text(self, label: str) -> str:
         """Return a candidate's assembly, ready to replace the loop."""
-        return _shown(self.question.bare, self.named[label].listing)
+        return _shown(self.comparison.bare, self.named[label].listing)
 
     def diff(self, label: str, before: str, after: str, notes: Sequence[str]) -> str:
         """Return a candidate as a diff of the loop's assembly; before and after name the sides.
 
         notes has a comment for each instruction of the loop, shown beside it.
         """
-        bare = self.question.bare
+        bare = self.comparison.bare
         old, new = (_inside(bare, listing) for listing in (bare.listing, self.named[label].listing))
         diff = list(difflib.unified_diff(old, new, before, after, n=len(old), lineterm=""))
         mark = _comment(bare.isa)
@@ -549,7 +553,7 @@ class Improved:
     def write(self, out: Path) -> list[Path]:
         """Write the candidates that are not withdrawn, a file each."""
         written = []
-        stem = _stem(self.question.bare.id)
+        stem = _stem(self.comparison.bare.id)
         for label in self.named:
             if self.status[label] != "withdrawn":
                 path = out / f"{stem}_{label}.s"

@@ -21,7 +21,7 @@ from loopwright.improving.listing import (
     part,
     size_of,
 )
-from loopwright.improving.turning import turning_loops
+from loopwright.improving.single_path import single_path_loops
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
 _MOST_ALONE = 4  # single-site variants, at most; unrolled loops have many alike sites
@@ -39,7 +39,7 @@ class Rewrite(ABC):
         """Yield the listing with all sites of its loops changed, and a few with one changed."""
         if listing.isa != "x86_64":
             return
-        loops = [x for x in turning_loops(listing) if listing.head in ("", x.head)]
+        loops = [x for x in single_path_loops(listing) if listing.head in ("", x.head)]
         all_changed, single = listing, []
         for at in reversed([n for loop in loops for n in loop.inside]):
             if change := self.change(listing, at):

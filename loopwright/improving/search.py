@@ -55,7 +55,7 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
-class Question(Protocol[C]):
+class Comparison(Protocol[C]):
     """The comparison of candidates on several cores."""
 
     @property
@@ -73,7 +73,7 @@ class Search(Generic[C]):
     """The result of a search: candidates by code, the parent of each, and the errors of others."""
 
     base: C
-    found: dict[str, C] = field(default_factory=dict)
+    candidates: dict[str, C] = field(default_factory=dict)
     parents: dict[str, C] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     tried: int = 0
@@ -99,9 +99,9 @@ class Search(Generic[C]):
     def ordered(self, without: Collection[str] = ()) -> list[C]:
         """Return the candidates, the best first; of alike ones only the shortest."""
         remaining = (
-            candidate for candidate in self.found.values() if candidate.digest not in without
+            candidate for candidate in self.candidates.values() if candidate.digest not in without
         )
-        return _spoken(sorted(remaining, key=self.rank, reverse=True), self.robust)
+        return _representatives(sorted(remaining, key=self.rank, reverse=True), self.robust)
 
     def pareto(self, without: Collection[str] = ()) -> list[C]:
         """Return the candidates that no other beats on every core and in bytes of code.
@@ -133,7 +133,7 @@ class Search(Generic[C]):
         return path
 
 
-def _spoken(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
+def _representatives(ordered: Sequence[C], gains: Callable[[C], Mapping[str, float]]) -> list[C]:
     """Return a representative of each group of candidates that are alike on every core.
 
     It is the shortest of those within _SAME of the group's first, which is the best.
@@ -157,7 +157,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def search(
-    question: Question[C],
+    comparison: Comparison[C],
     base: C,
     transformations: Sequence[Transformation],
     settings: Settings,
@@ -169,7 +169,7 @@ def search(
     The journal keeps simulated costs, and supplies those that it has.
     """
     result = Search(base)
-    result.found[base.digest] = base
+    result.candidates[base.digest] = base
     generator = random.Random(settings.seed)
     beam = [base]
     reached, idle = result.rank(base), 0
@@ -179,14 +179,16 @@ def search(
             generator.shuffle(proposals)
             # A transformation's further results come after the first ones of all others.
             proposals.sort(key=lambda proposal: proposal.number)
-            new = _tried(question, proposals, result, settings, progress, journal)
+            new = _simulated(comparison, proposals, result, settings, progress, journal)
             # The best on each core stays, too: a mean over cores may hide the gain on one of them.
             kept = sorted(new, key=result.rank, reverse=True)
             best = [
-                max(new, key=lambda c: result.robust(c)[core.id]) for core in question.cores if new
+                max(new, key=lambda c: result.robust(c)[core.id])
+                for core in comparison.cores
+                if new
             ]
             beam = list(dict.fromkeys([*kept[: settings.beam], *best]))
-            top = max(map(result.rank, result.found.values()))
+            top = max(map(result.rank, result.candidates.values()))
             idle = idle + 1 if top[0] < reached[0] * (1 + _LEAST) else 0
             reached = max(top, reached)
             if not beam or result.tried >= settings.tried or idle == _IDLE:
@@ -220,8 +222,8 @@ def _expanded(beam: Iterable[C], transformations: Sequence[Transformation]) -> l
 _BATCH = 8
 
 
-def _tried(
-    question: Question[C],
+def _simulated(
+    comparison: Comparison[C],
     proposals: Sequence[_Proposal[C]],
     result: Search[C],
     settings: Settings,
@@ -234,7 +236,7 @@ def _tried(
     for start in range(0, len(proposals), _BATCH):
         batch = proposals[start : start + _BATCH]
         texts = [proposal.listing.render() for proposal in batch]
-        answers = question.candidates(
+        answers = comparison.candidates(
             [proposal.listing for proposal in batch], journal.known(texts) if journal else {}
         )
         if journal:
@@ -247,8 +249,8 @@ def _tried(
             result.tried += 1
             if isinstance(candidate, InputError):
                 result.dropped[str(candidate)] = result.dropped.get(str(candidate), 0) + 1
-            elif candidate.digest not in result.found:
-                result.found[candidate.digest] = candidate
+            elif candidate.digest not in result.candidates:
+                result.candidates[candidate.digest] = candidate
                 result.parents[candidate.digest] = parent
                 gain = max(
                     result.robust(candidate)[c] / result.robust(parent)[c] for c in candidate.costs
@@ -261,6 +263,6 @@ def _tried(
 
 
 def _best(result: Search[C]) -> str:
-    candidate = max(result.found.values(), key=result.rank)
+    candidate = max(result.candidates.values(), key=result.rank)
     gains = result.gains(candidate)
     return "best so far " + ", ".join(f"{core} {gain:.2f}x" for core, gain in gains.items())

@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 from loopwright.improving.counted import Counted
 from loopwright.improving.edits import (
-    OfLoop,
+    CountedTransformation,
     access_label,
     exit_label,
     flags_pass,
-    restartable,
+    repeatable,
     spliced,
 )
 from loopwright.improving.listing import Listing, address, code, label
 
 
 @dataclass(frozen=True)
-class StringInstruction(OfLoop):
+class StringInstruction(CountedTransformation):
     """rep stosq or rep movsq from a size on, instead of a loop over words."""
 
     least: int
@@ -45,7 +45,7 @@ class StringInstruction(OfLoop):
         ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"
         if copies is None or not ours or flags_pass(loop):
             return None
-        if not restartable(loop) or "unrolled" in loop.head:
+        if not repeatable(loop) or "unrolled" in loop.head:
             return None
         bias = loop.step if loop.form == "borrow" else 0
         behind = exit_label(loop, "done")
@@ -102,7 +102,7 @@ def _words(loop: Counted) -> bool | None:
         line = listing.lines[at]
         if not re.fullmatch(r"movq?", line.mnemonic) or len(line.operands) != 2:
             return None
-        ahead = {r: loop.moved(at, r) for r in loop.updates}
+        ahead = {r: loop.added_before(at, r) for r in loop.updates}
         source, target = (address(o) for o in line.operands)
         if source and not source.indexed and source.base == "%rsi":
             held = line.operands[1]

@@ -22,8 +22,8 @@ from loopwright.improving.rewriting import (
     known,
 )
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
+from loopwright.improving.single_path import CopyIterations, EntriesApart, single_path_loops
 from loopwright.improving.strings import StringInstruction
-from loopwright.improving.turning import CopyIterations, EntriesApart, turning_loops
 from loopwright.improving.unrolling import Unroll
 
 
@@ -154,7 +154,7 @@ class Reorder:
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each pair of adjacent instructions that can be swapped."""
-        for loop in turning_loops(listing):
+        for loop in single_path_loops(listing):
             if listing.head not in ("", loop.head):
                 continue
             for first, second in pairwise(loop.inside):
@@ -227,7 +227,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     Reorder(),
 )
 
-OF_LOOPS: tuple[Transformation, ...] = (
+LOOP_TRANSFORMATIONS: tuple[Transformation, ...] = (
     EntriesApart(),
     PointersForIndex(),
     FuseUpdate(),

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from loopwright.improving.counted import Counted, least_before
 from loopwright.improving.edits import (
     EVERY_FLAG,
-    OfLoop,
+    CountedTransformation,
     access_label,
     exit_label,
     flags_pass,
     may_fault,
     operation,
-    restartable,
+    repeatable,
     shifted,
     spliced,
     stepped,
@@ -36,7 +36,7 @@ class Copies(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AheadOfLoop(OfLoop):
+class AheadOfLoop(CountedTransformation):
     """A loop before the original loop, for as long as `factor` iterations are left.
 
     The original does the remainder. stride is the number of original iterations in one iteration of
@@ -72,7 +72,7 @@ class AheadOfLoop(OfLoop):
             return None
         if AHEAD in loop.head or flags_pass(loop):
             return None
-        if may_fault(loop) and not restartable(loop):
+        if may_fault(loop) and not repeatable(loop):
             return None
         if any(EVERY_FLAG & loop.touched(n) for n in loop.body):
             return None
@@ -137,7 +137,7 @@ class AheadOfLoop(OfLoop):
         changed = spliced(loop, unrolled, behind, stub, self.name, moved=self.apart)
         if listing.head != loop.head:
             return changed
-        return replace(changed, head=head, turns=listing.turns * self.stride)
+        return replace(changed, head=head, iterations=listing.iterations * self.stride)
 
     def _shifted(
         self, loop: Counted, statements: Sequence[tuple[int, int]], before: int, fault: str
@@ -148,7 +148,7 @@ class AheadOfLoop(OfLoop):
         entries: list[Line] = []
         for number, (copy, at) in enumerate(statements):
             ahead = {
-                r: copy * u.step + loop.moved(at, r) + (before if u is loop.counter else 0)
+                r: copy * u.step + loop.added_before(at, r) + (before if u is loop.counter else 0)
                 for r, u in loop.updates.items()
             }
             text = shifted(loop, at, ahead)

@@ -122,7 +122,7 @@ def _nothing(improved: Improved) -> str:
     """Return the reason why a loop has no candidate."""
     if improved.refused:
         return f"no candidate: {improved.refused[0]}"
-    core = improved.question.cores[0]
+    core = improved.comparison.cores[0]
     return (
         f"nothing better found; on {core.id} bound by {improved.bound(improved.search.base, core)}"
     )
@@ -136,7 +136,7 @@ def _rows(scan: Scan, number: int, improved: Improved) -> Iterator[tuple[Any, ..
     for n, (label, candidate) in enumerate(improved.named.items(), 1):
         ratio, error = improved.measured.get(label, (None, None))
         diff = _diff(scan, loop, improved, label)
-        for core in improved.question.cores:
+        for core in improved.comparison.cores:
             old, new = before.costs[core.id].mean, candidate.costs[core.id].mean
             yield (
                 loop.file,
@@ -165,7 +165,7 @@ def _rows(scan: Scan, number: int, improved: Improved) -> Iterator[tuple[Any, ..
 
 def _diff(scan: Scan, loop: ScannedLoop, improved: Improved, label: str) -> str:
     """Return a candidate as a diff where the loop's source lines are known, else as text."""
-    code = decode(loop.isa, improved.question.bare.code, loop.address)
+    code = decode(loop.isa, improved.comparison.bare.code, loop.address)
     lines = [scan.source.at(loop, ins.address) for ins in code]
     if not any(lines):
         return improved.text(label)

@@ -10,13 +10,13 @@ from quick import some
 from loopwright.code import pieces, snippet
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
-from loopwright.improving import distance, equality, turning
+from loopwright.improving import distance, equality, single_path
 from loopwright.improving.bare import BEHIND, of_piece
 from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.listing import CARRY, FLAGS, code
 from loopwright.improving.loops import assemble
-from loopwright.improving.transformations import OF_LOOPS, Align
-from loopwright.improving.turning import APART, CopyIterations, EntriesApart
+from loopwright.improving.single_path import APART, CopyIterations, EntriesApart
+from loopwright.improving.transformations import LOOP_TRANSFORMATIONS, Align
 
 ROUTINE = (
     "\t.globl f\n\t.type f,@function\nf:\txor %eax,%eax\n\txor %r8d,%r8d\n{}\tret\n.size f,.-f\n"
@@ -104,8 +104,8 @@ def new_code(loop, listing):
 @pytest.mark.parametrize("name", LOOPS)
 def test_every_transformation_leaves_a_loop_equal(name):
     loop = bare(LOOPS[name])
-    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
-    assert any(one.turns > 1 for _, one in made)
+    made = [(t.name, one) for t in LOOP_TRANSFORMATIONS for one in t.apply(loop.listing)]
+    assert any(one.iterations > 1 for _, one in made)
     for step, one in made:
         proof = equality.compare(loop, *new_code(loop, one))
         assert proof.holds, f"{step}: {proof}"
@@ -144,8 +144,8 @@ def test_a_loop_that_is_entered_in_its_middle_is_one_of_its_head(name):
     [apart] = EntriesApart().apply(loop.listing)
     assert not list(EntriesApart().apply(apart))
     assert equality.compare(loop, *new_code(loop, apart)).holds
-    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(apart)]
-    assert any(one.turns > 1 for _, one in made)
+    made = [(t.name, one) for t in LOOP_TRANSFORMATIONS for one in t.apply(apart)]
+    assert any(one.iterations > 1 for _, one in made)
     for step, one in made:
         proof = equality.compare(loop, *new_code(loop, one))
         assert proof.holds, f"{step}: {proof}"
@@ -167,7 +167,7 @@ def test_each_line_of_what_comes_in_within_a_loop_is_needed():
 def test_loops_with_an_end_are_unrolled_by_its_distance(name):
     loop = bare(LOOPS[name])
     [made] = UnrollByDistance(4).apply(loop.listing)
-    assert made.turns == 4
+    assert made.iterations == 4
     tests = [one for one in made.lines if one.kind == "code" and one.mnemonic.startswith("cmp")]
     assert len(tests) == (7 if name == "find" else 2)  # of the end two, of find's bytes all
 
@@ -214,7 +214,7 @@ def test_a_dropped_condition_is_found(name, monkeypatch):
 
 def test_a_copy_that_leaves_elsewhere_is_found(monkeypatch):
     loop = bare(FIND)
-    monkeypatch.setattr(turning, "opposite", lambda text, target: f"{text.split()[0]} {target}")
+    monkeypatch.setattr(single_path, "opposite", lambda text, target: f"{text.split()[0]} {target}")
     [made] = CopyIterations(2).apply(loop.listing)
     assert equality.compare(loop, *new_code(loop, made)).failure
 
@@ -422,8 +422,8 @@ def arm64(name, entry=".L2"):
 @pytest.mark.parametrize("name", ARM64)
 def test_loops_of_aarch64_are_run_side_by_side(name):
     loop = arm64(name)
-    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
-    assert {2, 4} <= {one.turns for _, one in made}
+    made = [(t.name, one) for t in LOOP_TRANSFORMATIONS for one in t.apply(loop.listing)]
+    assert {2, 4} <= {one.iterations for _, one in made}
     assert ("accesses paired" in {step for step, _ in made}) == (name == "words")
     for step, one in made:
         if not step.startswith("align"):

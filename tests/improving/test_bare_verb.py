@@ -91,7 +91,7 @@ def test_a_gain_is_withdrawn_where_it_was_predicted_for_this_core(
     question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
     [(section, piece)] = loops._loops(question)
     one = loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
-    turns = one.named["improved"].listing.turns
+    turns = one.named["improved"].listing.iterations
     monkeypatch.setattr(one.search, "gains", lambda _: {"zen3": predicted})
     monkeypatch.setattr(loops.hosts, "microarch", lambda: core)
     rows = [

@@ -105,13 +105,13 @@ def test_loops_have_a_file_each_and_are_not_simulated_again(tmp_path, monkeypatc
     first = str(answer_loops(asked).rows.records())
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["L1.jsonl"]
     several = []
-    ask = loops.OfLoop._costed
+    ask = loops.LoopComparison._costed
 
     def counted(self, made):
         several.append(len(made))
         return ask(self, made)
 
-    monkeypatch.setattr(loops.OfLoop, "_costed", counted)
+    monkeypatch.setattr(loops.LoopComparison, "_costed", counted)
     assert str(answer_loops(asked).rows.records()) == first
     assert sum(several) == 1  # the loop itself
 

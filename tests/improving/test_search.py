@@ -12,7 +12,7 @@ from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving import costs, family, improve
-from loopwright.improving.costs import Cost, Question
+from loopwright.improving.costs import CallComparison, Cost
 from loopwright.improving.improve import main_loop, read
 from loopwright.improving.search import ALIKE, Search, Settings, search
 from loopwright.improving.transformations import Align
@@ -26,7 +26,7 @@ FEW = (Unroll(2), Unroll(8), Align(5))
 @pytest.fixture
 def question(tmp_path):
     _, [variant] = kernels.select(PLAIN)
-    return Question(variant, costs.cores("zen2,zen4", "x86_64"), None, {}, tmp_path)
+    return CallComparison(variant, costs.cores("zen2,zen4", "x86_64"), None, {}, tmp_path)
 
 
 @pytest.fixture

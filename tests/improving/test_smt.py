@@ -21,8 +21,8 @@ from loopwright.improving.formulas_arm64 import (
     arm64_instructions,
 )
 from loopwright.improving.listing import code
-from loopwright.improving.transformations import OF_LOOPS, Reorder
-from loopwright.improving.turning import CopyIterations, EntriesApart
+from loopwright.improving.single_path import CopyIterations, EntriesApart
+from loopwright.improving.transformations import LOOP_TRANSFORMATIONS, Reorder
 from loopwright.machine.emulator import core_of, register_of
 
 z3 = pytest.importorskip("z3")
@@ -241,8 +241,8 @@ def test_known_instructions_do_what_a_core_does():
 @pytest.mark.parametrize("name", ARM64)
 def test_loops_of_aarch64_are_proven_and_a_changed_instruction_is_not(name):
     loop = arm64(name)
-    made = [(t.name, one) for t in OF_LOOPS for one in t.apply(loop.listing)]
-    assert {2, 4} <= {one.turns for _, one in made}
+    made = [(t.name, one) for t in LOOP_TRANSFORMATIONS for one in t.apply(loop.listing)]
+    assert {2, 4} <= {one.iterations for _, one in made}
     for step, one in made:
         if not step.startswith("align"):
             assert smt.prove(loop, *new_code(loop, one)) == "", step

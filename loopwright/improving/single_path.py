@@ -20,7 +20,7 @@ _OPPOSITE |= {inverted: mnemonic for mnemonic, inverted in _OPPOSITE.items()}
 
 
 @dataclass(frozen=True)
-class Turning:
+class SinglePathLoop:
     """A single-path loop: every branch in it, except the last, is an exit.
 
     first and last are the positions of its first statement and of the branch back to its head.
@@ -53,7 +53,9 @@ def _flow(listing: Listing, at: int) -> Flow:
     return effects.flow if effects else Flow.NEXT
 
 
-def turning_loops(listing: Listing, entered: frozenset[str] = frozenset()) -> Iterator[Turning]:
+def single_path_loops(
+    listing: Listing, entered: frozenset[str] = frozenset()
+) -> Iterator[SinglePathLoop]:
     """Yield the single-path loops of a listing, by the position of their branch.
 
     entered are labels at which outside code may enter.
@@ -66,7 +68,7 @@ def turning_loops(listing: Listing, entered: frozenset[str] = frozenset()) -> It
             yield loop
 
 
-def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Turning | None:
+def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> SinglePathLoop | None:
     lines = listing.lines
     first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
     for n in range(head + 1, last):
@@ -81,7 +83,7 @@ def _loop(listing: Listing, head: int, last: int, entered: frozenset[str]) -> Tu
         )
         if not plain or effects.string or lines[head].text in line.operands:
             return None
-    return Turning(listing, lines[head].text, first, last)
+    return SinglePathLoop(listing, lines[head].text, first, last)
 
 
 def opposite(text: str, target: str) -> str | None:
@@ -105,22 +107,22 @@ def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]
     return [*lines, listing.lines[at]], entries
 
 
-class OfTurning(ABC):
+class SinglePathTransformation(ABC):
     """A transformation of one single-path loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each loop that can be changed, only the main one of a bare loop."""
-        for loop in turning_loops(listing):
+        for loop in single_path_loops(listing):
             if listing.head in ("", loop.head) and (changed := self.changed(loop)):
                 yield changed
 
     @abstractmethod
-    def changed(self, loop: Turning) -> Listing | None:
+    def changed(self, loop: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
 
 
 @dataclass(frozen=True)
-class CopyIterations(OfTurning):
+class CopyIterations(SinglePathTransformation):
     """Several iterations one after another, each with its tests."""
 
     factor: int
@@ -135,7 +137,7 @@ class CopyIterations(OfTurning):
         "iteration did, and leaves where it left"
     )
 
-    def changed(self, loop: Turning) -> Listing | None:
+    def changed(self, loop: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
         listing = loop.listing
         body = [*loop.inside, loop.last]
@@ -163,8 +165,10 @@ class CopyIterations(OfTurning):
             *entries,
         ]
         changed = listing.with_lines(lines, self.name)
-        turns = listing.turns * self.factor if listing.head == loop.head else listing.turns
-        return replace(changed, turns=turns)
+        iterations = (
+            listing.iterations * self.factor if listing.head == loop.head else listing.iterations
+        )
+        return replace(changed, iterations=iterations)
 
 
 class EntriesApart:
@@ -182,7 +186,7 @@ class EntriesApart:
         if not entered or APART in listing.position:
             return
         targets = {word for line in lines if line.kind == "code" for word in line.operands}
-        for loop in turning_loops(listing, entered - targets):
+        for loop in single_path_loops(listing, entered - targets):
             if loop.head != listing.head:
                 continue
             first = min(listing.position[name] for name in entered)
