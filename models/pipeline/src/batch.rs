@@ -66,7 +66,7 @@ pub fn run(core: &Core, jobs: &[Job], threads: usize) -> Vec<Result<Prediction, 
     numbered.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What is made ready once.
+/// The key of requests that share their preparation.
 type Alike<'a> = (&'a [u8], Option<&'a [Stretch]>, Notion, StringUse);
 
 /// Numbers of the jobs that are done together: of those of which cycles are asked for alone, those of the same code.

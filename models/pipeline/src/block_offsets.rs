@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::predict::Prediction;
 use std::collections::HashMap;
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Cycles per iteration.
@@ -73,7 +73,7 @@ impl<'a> BlockOffsets<'a> {
         })
     }
 
-    /// What comes of it at a code offset.
+    /// The outcome at a code offset.
     ///
     /// # Errors
     /// It cannot be simulated.

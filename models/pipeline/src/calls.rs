@@ -23,11 +23,11 @@ pub struct Request {
     pub code: Vec<u8>,
     /// Its address mod 4096.
     pub offset: u32,
-    /// What [`parse`] reads.
+    /// The steps, in the format of [`parse`].
     pub steps: Vec<u8>,
 }
 
-/// What a call costs.
+/// The cost of a call.
 #[derive(Clone, Debug)]
 pub struct CallCost {
     /// Cycles a call where calls like it follow each other, all branches predicted.
@@ -40,7 +40,7 @@ pub struct CallCost {
     pub instructions: usize,
     /// Whether the state of the machine repeated.
     pub steady: bool,
-    /// What is not simulated, in sentences.
+    /// The parts that are not simulated, in sentences.
     pub caveats: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
-//! What can go wrong with one block or one core.
+//! Errors of one block or one core.
 
 use std::fmt;
 
-/// Why there is no prediction.
+/// The reason for no prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The core has no pipeline tables.

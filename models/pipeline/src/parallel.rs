@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex};
 
-/// What comes of each, in order. `threads` 0 means one per processor.
+/// The results of all items, in order. `threads` 0 means one per processor.
 pub fn each<T: Sync, R: Send>(items: &[T], threads: usize, run: impl Fn(&T) -> R + Sync + Send) -> Vec<R> {
     if threads == 1 || items.len() < 2 {
         return items.iter().map(run).collect();

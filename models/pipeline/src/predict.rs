@@ -17,7 +17,7 @@ use crate::observe::timeline::{Timeline, ROWS};
 use crate::observe::usage::{by_instruction, Usage};
 use crate::observe::watch::Watch;
 
-/// What to predict.
+/// The subject of a prediction.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Machine code.
@@ -41,9 +41,9 @@ pub struct Request<'a> {
 pub struct Prediction {
     /// Cycles per iteration.
     pub cycles: f64,
-    /// What limits it; empty if not asked for.
+    /// The bottleneck; empty if not asked for.
     pub bottleneck: String,
-    /// What it takes by each limit alone; empty if the bottleneck is not asked for.
+    /// The cycles by each limit alone; empty if the bottleneck is not asked for.
     pub limits: Vec<Figure>,
     /// Whether the state of the machine repeated.
     pub steady: bool,
@@ -55,7 +55,7 @@ pub struct Prediction {
     pub timeline: Option<Timeline>,
     /// Names of the instructions' forms.
     pub names: Vec<String>,
-    /// What is not simulated, in sentences.
+    /// The parts that are not simulated, in sentences.
     pub caveats: Vec<String>,
 }
 

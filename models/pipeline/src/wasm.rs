@@ -1,4 +1,4 @@
-//! What a WebAssembly host calls, with the cores of `models/` inside.
+//! The interface for a WebAssembly host, with the cores of `models/` inside.
 //!
 //! Text crosses in one buffer. The host asks [`reserve`] for room, writes a call there, calls
 //! [`answer`], and reads the JSON that [`answered`] points to. `explorer/src/simulator.ts` does all this.
@@ -28,7 +28,7 @@ thread_local! {
     static KNOWN: Cores = Cores::inside(CORES);
 }
 
-/// Where the host writes `length` bytes: the call and its arguments, each with a zero byte behind
+/// A buffer for `length` bytes of the host: the call and its arguments, each with a zero byte after
 /// it, one zero byte more, and the input.
 #[no_mangle]
 pub extern "C" fn reserve(length: usize) -> *mut u8 {
@@ -59,7 +59,7 @@ pub extern "C" fn answer() -> usize {
     length
 }
 
-/// Where the answer stands.
+/// The address of the answer.
 #[no_mangle]
 pub extern "C" fn answered() -> *const u8 {
     ANSWERED.with_borrow(|text| text.as_ptr())

@@ -3,7 +3,7 @@
 /// A register's value: an unknown one plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abstract {
-    /// Which unknown value.
+    /// The number of the unknown value.
     pub root: u32,
     /// Constant.
     pub offset: i64,

@@ -1,4 +1,4 @@
-//! Which loads read what an earlier store of the loop wrote.
+//! Loads that read the data of an earlier store of the loop.
 //!
 //! Addresses are followed as a register's unknown value plus a constant, so that
 //! the same expression with an advanced pointer is not taken for the same address.
@@ -38,14 +38,14 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
     }
 }
 
-/// What is known of the accesses of a block.
+/// The known facts of a block's accesses.
 #[derive(Debug)]
 pub struct Accesses {
     /// For each instruction, where its loads take their data from.
     pub cases: Vec<Case>,
-    /// Where each store writes.
+    /// The location of each store.
     pub stored: Vec<Location>,
-    /// Where each memory operand that is read lies; none if nothing hangs on it.
+    /// The location of each memory operand that is read; none if nothing depends on it.
     pub loaded: Vec<Location>,
 }
 

@@ -16,9 +16,9 @@ pub(crate) struct Builder<'a> {
     pub(crate) reads: u16,
     /// Registers that a loop advances by a constant, one bit each.
     pub(crate) advancing: u64,
-    /// Where the pointers stand, for accesses that cross boundaries.
+    /// The pointers, for accesses that cross boundaries.
     pub(crate) pointers: Pointers,
-    /// What the instruction that is being made accesses, where that is known.
+    /// The access of the instruction that is being built, where known.
     pub(crate) access: Option<Access>,
 }
 

@@ -1,4 +1,4 @@
-//! What of a block the cache of decoded uops holds, and in which lines.
+//! The part of a block that the uop cache holds, by lines.
 
 use crate::block::position::Position;
 use crate::block::regions::{enters_within, entries_rule, is_cut_branch, region_of, region_rule, Room};
@@ -22,7 +22,7 @@ pub struct Line {
     pub apart: bool,
 }
 
-/// What of a block comes from the uop cache.
+/// The part of a block that the uop cache delivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CachePlan {
     /// For each instruction whether it is decoded each time.

@@ -1,4 +1,4 @@
-//! What a prediction leaves out because of the instructions that it is of.
+//! The parts that a prediction leaves out, by instruction.
 
 use crate::block::uops::Case;
 use crate::core::figures::Figures;
@@ -28,7 +28,7 @@ pub enum Caveat {
 }
 
 impl Caveat {
-    /// What is not simulated, in words that follow the instruction's name.
+    /// The part that is not simulated, in words that follow the instruction's name.
     fn text(self) -> &'static str {
         match self {
             Caveat::NonTemporal => "write-combining buffers are not simulated, it may take longer",
@@ -91,7 +91,7 @@ fn mnemonic(d: &Decoded) -> &str {
     d.form.split([' ', '.']).next().unwrap_or_default()
 }
 
-/// What the simulator leaves out of an instruction.
+/// The part of an instruction that the simulator leaves out.
 pub(crate) fn of(d: &Decoded, figures: &Figures, case: &Case) -> Option<Caveat> {
     let name = mnemonic(d);
     if case.overlaps {

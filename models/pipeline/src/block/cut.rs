@@ -1,4 +1,4 @@
-//! How a core cuts a block's code where it lies: into blocks of fetch, lines of the uop cache.
+//! The division of a block's code, at its offset, into fetch windows and lines of the uop cache.
 //!
 //! All that a machine reads of a block's place stands here, and nothing that it does not read: where
 //! the cuts of two places are equal, so are the simulations.
@@ -20,7 +20,7 @@ pub(crate) struct Window {
 /// A block's code, cut by the boundaries of a core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// What the uop cache holds.
+    /// The content of the uop cache.
     pub plan: CachePlan,
     /// Whether the loop buffer holds it.
     pub buffered: bool,

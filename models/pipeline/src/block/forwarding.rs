@@ -1,4 +1,4 @@
-//! What it takes to forward a store's data to a load.
+//! The latency of forwarding a store's data to a load.
 
 use crate::block::uops::Case;
 use crate::core::params::memory;

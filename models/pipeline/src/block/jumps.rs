@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::core::choice::Joins;
 use crate::core::params::Params;
 
-/// What is known of an instruction as a branch that is taken.
+/// The known facts of an instruction as a taken branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Taken {
     /// It is the branch that was taken last, too.
@@ -13,7 +13,7 @@ pub struct Taken {
     pub second: bool,
 }
 
-/// What is known of each instruction, iterations following each other; empty where targets are not found ahead.
+/// The known facts of each instruction in successive iterations; empty where targets are not found ahead.
 pub(crate) fn of(block: &Block, params: &Params) -> Vec<Taken> {
     let p = &params.uop_cache;
     if matches!(p.joins, Joins::None | Joins::Apart | Joins::All) {

@@ -16,7 +16,7 @@ use crate::isa::x86::registers::RSP;
 use crate::isa::Isa;
 use std::borrow::Cow;
 
-/// What rename inserts before an instruction.
+/// The uops that rename inserts before an instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     /// A uop that brings the stack pointer up to date.

@@ -1,4 +1,4 @@
-//! Where the stores of a loop write and its loads read, as far as one can be told from another.
+//! The locations of a loop's stores and loads, as far as they can be distinguished.
 //!
 //! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
 

@@ -46,7 +46,7 @@ pub enum Notion {
     Call,
 }
 
-/// What rename does with a dispatch slot.
+/// The treatment of a dispatch slot by rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// Its uops go to the schedulers.
@@ -71,7 +71,7 @@ pub enum SlotKind {
     Exchange(Reg, Reg),
 }
 
-/// What an instruction that waits for all before it costs, in cycles.
+/// The cost of a serializing instruction, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Drain {
     /// From the last instruction before it that retires.
@@ -80,7 +80,7 @@ pub struct Drain {
     pub overlap: u32,
 }
 
-/// What an instruction is, where that costs cycles beside certain others.
+/// Properties of an instruction that cost cycles beside certain others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traits {
     /// Its flags are those of logic.
@@ -114,7 +114,7 @@ pub struct Slot {
     pub store: Option<u16>,
     /// Of an instruction of 512 bits.
     pub wide: bool,
-    /// What its instruction is.
+    /// The properties of its instruction.
     pub traits: Traits,
 }
 
@@ -156,7 +156,7 @@ pub struct Inst {
     pub lcp: bool,
     /// Fused uops.
     pub fused: Range<u32>,
-    /// How many of them come from microcode.
+    /// The number of them from microcode.
     pub ms: u32,
     /// Needs the complex decoder.
     pub complex: bool,
@@ -207,9 +207,9 @@ pub struct Block {
     pub owner: Vec<u16>,
     /// Number of stores.
     pub stores: usize,
-    /// Where each store writes.
+    /// The location of each store.
     pub places: Vec<Location>,
-    /// Where each memory operand that is read lies; none if nothing hangs on it.
+    /// The location of each memory operand that is read; none if nothing depends on it.
     pub reads: Vec<Location>,
     /// Whether a load takes its data from a store.
     pub forwards: bool,
@@ -221,7 +221,7 @@ pub struct Block {
     pub names: Vec<String>,
     /// Iterations after which accesses cross the same boundaries again.
     pub split_period: u32,
-    /// What is not simulated, in sentences.
+    /// The parts that are not simulated, in sentences.
     pub caveats: Vec<String>,
     /// Instructions of a call whose branches are mispredicted; empty: none.
     pub mispredicted: Vec<bool>,

@@ -22,7 +22,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// What a block executes: the stretches of a loop that are given, else all of its code.
+    /// The code that a block executes: the given stretches of a loop, else all of it.
     ///
     /// # Errors
     /// As [`Path::of`] and [`Path::whole`]; a block that is no loop has stretches.

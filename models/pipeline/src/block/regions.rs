@@ -33,7 +33,7 @@ pub(crate) fn is_cut_branch(block: &Block, i: usize, bytes: u32) -> bool {
         })
 }
 
-/// What instructions take of a line.
+/// The room that instructions take in a line.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Room {
     /// Places of uops.
@@ -43,7 +43,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// What one instruction takes, or the pair that it is fused in.
+    /// The room of one instruction, or of its fused pair.
     pub(crate) fn of(inst: &Inst) -> Room {
         Room {
             places: inst.fused.end - inst.fused.start + u32::from(inst.wide),

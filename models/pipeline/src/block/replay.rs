@@ -17,7 +17,7 @@ pub struct Replay {
     pub uops: u32,
 }
 
-/// What the loop buffer replays of a call, of which some instructions are decoded each time and others lie in
+/// The parts of a call that the loop buffer replays; some instructions are decoded each time and others are in
 /// regions of code.
 pub(crate) fn of(block: &Block, params: &Params, decoded: &[bool], region: impl Fn(usize) -> u32) -> Vec<Replay> {
     let p = &params.loop_buffer;

@@ -1,4 +1,4 @@
-//! What a block is made of, wherever its code lies: instructions, their figures, what they access.
+//! The parts of a block that do not depend on its offset: instructions, figures, accesses.
 
 use crate::block::aliasing::{analyse, Accesses};
 use crate::block::builder::Builder;
@@ -79,7 +79,7 @@ impl<'a> Source<'a> {
         self.builder(code_offset).build(self)
     }
 
-    /// Which instructions fuse with the one behind them at a code offset: where these are the same,
+    /// The instructions that fuse with the next one at a code offset: where these are the same,
     /// blocks differ in nothing but their offset.
     pub fn pairs(&self, code_offset: u32) -> Vec<bool> {
         let builder = self.builder(code_offset);

@@ -98,7 +98,7 @@ pub fn serial(kind: Serial, params: &Params) -> (&'static str, Drain) {
     (name, Drain { cycles, overlap })
 }
 
-/// What a core's string instructions of one kind take: measured points, or cycles before the first
+/// The cost of a core's string instructions of one kind: measured points, or cycles before the first
 /// byte and then bytes per cycle.
 struct Rates<'a> {
     name: &'static str,

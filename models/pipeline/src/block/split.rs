@@ -1,6 +1,6 @@
 //! Accesses that cross a boundary of memory and keep their port for longer.
 //!
-//! What a register holds is not known. Base registers are taken to start at an aligned address
+//! The values of registers are not known. Base registers are assumed to start at an aligned address
 //! plus `memory.misaligned_by`, the stack pointer and index registers at an aligned one; constants
 //! that a loop adds to them are followed. An access wider than the boundary must cross only
 //! multiples of its own size: a 32-byte store at a multiple of 32 crosses none on a core that
@@ -104,7 +104,7 @@ impl Access {
     }
 }
 
-/// Where the registers stand, counted from the start of an iteration.
+/// The values of registers relative to the start of an iteration.
 #[derive(Clone, Debug, Default)]
 pub struct Pointers {
     now: [i64; FOLLOWED],

@@ -9,7 +9,7 @@ use crate::block::{Block, Inst};
 pub struct Stream<'a> {
     /// Block.
     pub block: &'a Block,
-    /// How its code is cut.
+    /// The division of its code.
     pub cut: &'a Cut,
 }
 

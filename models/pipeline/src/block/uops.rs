@@ -9,7 +9,7 @@ pub const SOURCES: usize = 8;
 /// Outputs of a uop that are followed.
 pub const OUTPUTS: usize = 4;
 
-/// Where a uop's input comes from.
+/// The source of a uop's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// A register.
@@ -18,7 +18,7 @@ pub enum From {
     Inner(u16),
     /// The data of a store: store number in the block, iterations back.
     Store(u16, u16),
-    /// What a store stores, known to rename: store number, iterations back.
+    /// The data of a store, known to rename: store number, iterations back.
     Stored(u16, u16),
     /// A store that has to be in the cache: store number, iterations back.
     Committed(u16, u16),
@@ -136,11 +136,11 @@ pub struct Expansion {
     pub uops: Vec<Uop>,
     /// Fused uops as the front end carries them: a list of dispatch slots, each a list of uops.
     pub fused: Vec<Vec<Vec<u16>>>,
-    /// How many of the fused uops come from the microcode sequencer (the last ones).
+    /// The number of fused uops from the microcode sequencer (the last ones).
     pub ms: u16,
 }
 
-/// What decides which variant of an instruction is executed.
+/// The facts that decide which variant of an instruction is executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Case {
     /// For each load: the store that it reads from and the iterations in between.

@@ -1,4 +1,4 @@
-//! What parameters must be beyond their ranges, so that no value can break the simulation.
+//! Conditions on parameters beyond their ranges, so that no value can break the simulation.
 
 use crate::core::choice::Choice;
 use crate::core::params::Params;

@@ -1,4 +1,4 @@
-//! What the parameters that are words choose between.
+//! The choices of parameters that are words.
 
 use crate::error::Error;
 
@@ -147,7 +147,7 @@ words! {
     }
 }
 
-/// Which of several possible ports a dispatch slot takes.
+/// The choice of a dispatch slot among several possible ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// By load: 0 is the least loaded one.

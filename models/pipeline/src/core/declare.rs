@@ -1,4 +1,4 @@
-//! How parameters are declared: for each a field, and how it is read.
+//! The declaration of parameters: for each a field, and its reader.
 //!
 //! After the kind of each stands the range of its values, or what its words choose between; after
 //! that its default, if it has one. A `limit` is a number in that range or the word `unlimited`.

@@ -1,4 +1,4 @@
-//! Which parameters can do nothing on a core, given its others: an override of one is a mistake.
+//! Parameters without an effect on a core, given its others: an override of one is a mistake.
 
 use crate::core::choice::{Assign, CacheRule, FetchKind, Renames};
 use crate::core::params::Params;
@@ -6,7 +6,7 @@ use crate::core::value::UNLIMITED;
 use crate::isa::Isa;
 
 impl Params {
-    /// Why a value of a parameter can make no difference; `None` if it can.
+    /// The reason why a parameter's value has no effect; `None` if it has one.
     pub fn inert(&self, name: &str) -> Option<String> {
         let (table, key) = name.split_once('.')?;
         let because = |holds: bool, why: &str| holds.then(|| why.to_string());

@@ -1,4 +1,4 @@
-//! What is known of a core: parameters and figures of instructions.
+//! A core: parameters and figures of instructions.
 
 pub mod check;
 pub mod choice;

@@ -12,7 +12,7 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// Ports that a core may have: their letters and their places in what the choice of a port sorts.
 pub const PORTS: usize = 24;
 
-/// Where a parameter stands: root, table and key.
+/// The place of a parameter: root, table and key.
 pub(crate) struct Place<'a>(pub &'a Table, pub &'a str, pub &'a str);
 
 impl<'a> Place<'a> {
@@ -85,7 +85,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What one of some words stands for.
+    /// The value of a word, one of several.
     pub(crate) fn word<W: Word>(&self, default: Option<W>) -> Result<W, Error> {
         if self.find().is_none() {
             return default.ok_or_else(|| self.missing());

@@ -1,6 +1,6 @@
 //! Limits that a machine is built without, to see what they cost.
 
-/// What units do not have.
+/// Limits that units do not have.
 #[derive(Clone, Debug, Default)]
 pub struct Ablation {
     /// Ports that start any number of uops a cycle.

@@ -25,7 +25,7 @@ pub struct Backend<'a> {
 }
 
 impl Backend<'_> {
-    /// What an input of the uop `at` of the block, of an iteration and an instruction, is taken from.
+    /// The source of an input of the uop `at` of the block, of an iteration and an instruction.
     #[inline]
     pub fn input(&self, from: From, at: u32, iteration: u32, inst: u16, registers: &Registers) -> Held {
         let (of, store, back) = match from {

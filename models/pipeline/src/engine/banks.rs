@@ -7,7 +7,7 @@ use crate::engine::flight::NONE;
 use crate::engine::in_flight::{Flight, InFlight};
 use crate::engine::ready::Ready;
 
-/// What the loads of a cycle read, and those that wait because of it.
+/// The banks that the loads of a cycle read, and the loads that wait for them.
 #[derive(Debug)]
 pub struct Banks<'a> {
     block: &'a Block,

@@ -1,8 +1,8 @@
-//! What happens in the pipeline, for reports that subscribe to it.
+//! Events of the pipeline, for reports that subscribe to them.
 
 use crate::engine::flight::Source;
 
-/// Why rename took no more in a cycle.
+/// The reason why rename took no more in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// Nothing was waiting.
@@ -65,7 +65,7 @@ pub enum Event {
     },
     /// Rename takes no more in this cycle.
     Held {
-        /// Why.
+        /// The reason.
         why: Hold,
     },
     /// A uop started on a port.

@@ -3,7 +3,7 @@
 use crate::core::params::memory;
 use crate::engine::fingerprint::Fingerprint;
 
-/// What loads and stores pause for lines that fill.
+/// Pauses of loads and stores while lines are filled.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
     /// Bytes of a line.

@@ -13,7 +13,7 @@ impl Mixer {
     }
 }
 
-/// What decides what happens next, relative to a cycle and to the number of completed iterations.
+/// The state that decides all further events, relative to a cycle and the completed iterations.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprint {
     rest: Mixer,

@@ -1,4 +1,4 @@
-//! What is in flight: entries of queues, uops, what registers and stores hold.
+//! Everything in flight: entries of queues, uops, values of registers and stores.
 
 /// Fused uops in flight at most; a power of two.
 pub const ROB_SIZE: usize = 2048;
@@ -9,7 +9,7 @@ pub const NONE: u32 = u32::MAX;
 /// Not known yet.
 pub const LATER: i32 = i32::MAX;
 
-/// What a register holds.
+/// The value of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Known since a cycle; instruction that made it.
@@ -40,7 +40,7 @@ pub struct Waiting {
     pub wraps: bool,
 }
 
-/// Why the front end delivered nothing, for naming the bottleneck.
+/// The reason why the front end delivered nothing, for naming the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// Predecoder or fetch.

@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 /// Iterations that are remembered of a store; loads look back over fewer.
 const ITERATIONS: usize = 8;
 
-/// What one store holds, by iteration.
+/// The values of one store, by iteration.
 type History = [Held; ITERATIONS];
 
-/// What a load can wait for of a store.
+/// The part of a store that a load can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// The data, from the store.
@@ -72,7 +72,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// What a load waits for of a store some iterations back; `None` if that was before the start.
+    /// The value of a store some iterations back that a load waits for; `None` if before the start.
     pub fn get(&self, of: Of, store: u16, iteration: u32, back: u16) -> Option<Held> {
         let iteration = iteration.checked_sub(u32::from(back))?;
         let histories = match of {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Bytes of a store that is written as it is.
 const WORD: u16 = 4;
 
-/// What was written of late.
+/// The recent stores.
 #[derive(Debug, Default)]
 pub struct PartialStores {
     /// Stores of less than a word that the cache still merges, and until which cycle, the oldest first.

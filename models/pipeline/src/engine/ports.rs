@@ -230,7 +230,7 @@ impl WideVectors {
     }
 }
 
-/// What the dispatch slots of a cycle hold, for which each choice depends on the slots before it.
+/// The dispatch slots of a cycle, where each choice depends on the slots before it.
 #[derive(Debug)]
 struct Neighbours {
     /// Slots before one that count.
@@ -261,7 +261,7 @@ impl Neighbours {
     }
 }
 
-/// How rename gives uops their ports, by what it knows of those that wait.
+/// Port binding at rename, by the numbers of waiting uops.
 #[derive(Debug)]
 pub struct PortChoice<'a> {
     p: &'a ports,
@@ -355,7 +355,7 @@ impl<'a> PortChoice<'a> {
         port
     }
 
-    /// What rename sees is the load before a cycle's issue, or before that of the one before.
+    /// Rename sees the load before this cycle's issue, or before the previous cycle's.
     pub fn before_issue(&mut self) {
         if self.p.counts_age > 0 {
             self.seen = self.load;
@@ -386,7 +386,7 @@ impl<'a> PortChoice<'a> {
         }
     }
 
-    /// What rename gave ports in its last cycle it does not see.
+    /// Rename does not see the uops that it bound in its last cycle.
     fn forget_given(&mut self) {
         for (seen, given) in self.seen.iter_mut().zip(&mut self.given) {
             *seen = seen.saturating_sub(std::mem::take(given));

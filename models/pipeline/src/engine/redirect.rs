@@ -5,7 +5,7 @@ use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::LATER;
 use crate::engine::schedule::Schedule;
 
-/// What rename waits for.
+/// The mispredicted branches that rename waits for.
 #[derive(Debug)]
 pub struct Redirect<'a> {
     params: &'a Params,

@@ -1,4 +1,4 @@
-//! What registers hold at rename, and the moves and additions that rename does without a port.
+//! Values of registers at rename, and the moves and additions that rename performs without a port.
 
 use crate::block::uops::Uop;
 use crate::block::{Block, Slot, SlotKind};
@@ -36,7 +36,7 @@ pub struct Registers<'a> {
     eliminated: [[u32; CYCLES]; 2],
     /// Slots in use at the end of those cycles before this one.
     in_use: [[u32; CYCLES]; 2],
-    /// What registers are going to hold after the instruction that is being renamed.
+    /// The values of registers after the instruction that is being renamed.
     writes: Vec<(Reg, Held)>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Registers<'a> {
         recent + self.in_use[kind][cycles - 1] < slots
     }
 
-    /// What a register holds.
+    /// The value of a register.
     pub fn get(&self, reg: Reg) -> Held {
         self.held[usize::from(reg)]
     }

@@ -39,7 +39,7 @@ pub struct Rename<'a> {
     /// Cycles that it still stands still, and why.
     stall: u32,
     why: Hold,
-    /// What of mispredicted branches it waits for.
+    /// The mispredicted branches that it waits for.
     redirect: Redirect<'a>,
     /// Slots that each unit left empty, by [`Source`].
     starved_by: [u64; 5],
@@ -209,7 +209,7 @@ impl<'a> Rename<'a> {
         Hold::Window
     }
 
-    /// Which buffer has no room for so many slots and the uops and stores in them.
+    /// The buffer that has no room for so many slots and the uops and stores in them.
     fn full(&self, slots: u32, fused: &Fused, backend: &mut Backend) -> Option<Hold> {
         if fused.stores > 0 && !backend.memory.fits(fused.stores) {
             return Some(Hold::StoreQueue);

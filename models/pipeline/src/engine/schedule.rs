@@ -50,9 +50,9 @@ pub struct Schedule<'a> {
     /// Ports that load or store.
     memory_mask: u32,
     lines: Lines,
-    /// What loads of a cycle share, where that limits them.
+    /// The banks that loads of a cycle share, where they limit them.
     banks: Option<Banks<'a>>,
-    /// What results of a port share, where that limits them.
+    /// The write-back that results of a port share, where it limits them.
     write_back: Option<WriteBack>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,

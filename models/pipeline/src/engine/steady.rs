@@ -22,7 +22,7 @@ const SHORT_CALLS: usize = 4;
 /// Of so many parts of a long call two calls may differ in one.
 const ALIKE: i32 = 200;
 
-/// Where a simulation stood when its state was taken: iterations and cycles.
+/// The iterations and cycles at which a state was recorded.
 #[derive(Clone, Copy)]
 struct Mark {
     exact: u64,

@@ -5,7 +5,7 @@
 
 /// Odd; its powers tell iterations apart.
 const BASE: u64 = 0xd134_2543_de82_ef95;
-/// What it times is 1.
+/// The multiplicative inverse of the base.
 const INVERSE: u64 = inverse(BASE);
 
 const fn inverse(n: u64) -> u64 {
@@ -74,7 +74,7 @@ impl Default for UopSetHash {
 }
 
 impl UopSetHash {
-    /// What a uop of an iteration counts; iterations come in order.
+    /// The weight of a uop of an iteration; iterations come in order.
     #[inline]
     pub fn count(&mut self, uop: u32, iteration: u32) -> u64 {
         scattered(u64::from(uop)).wrapping_mul(self.entered.at(iteration))

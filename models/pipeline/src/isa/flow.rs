@@ -1,6 +1,6 @@
-//! Where control goes from one instruction to the next.
+//! Control flow from one instruction to the next.
 
-/// What can follow an instruction, as places in code counted from its start.
+/// The possible successors of an instruction, as offsets in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The instruction behind it.

@@ -53,7 +53,7 @@ pub struct HighByte {
     pub written: bool,
 }
 
-/// What an instruction does to a register, as far as addresses can be followed.
+/// The effect of an instruction on a register, for following addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// `to = from + add`.
@@ -84,7 +84,7 @@ pub enum Branch {
     Always,
 }
 
-/// What an instruction that waits for all before it is.
+/// The kind of a serializing instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serial {
     /// `lfence`.

@@ -1,4 +1,4 @@
-//! What a look at code tells before anything is simulated: how it ends, where control leaves it,
+//! The outline of code, without simulation: its last instruction, where control leaves it,
 //! and which extensions of the instruction set it needs.
 
 use crate::isa::Isa;

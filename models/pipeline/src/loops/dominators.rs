@@ -1,4 +1,4 @@
-//! Which block dominates which: the iterative way of Cooper, Harvey and Kennedy, A Simple, Fast
+//! Dominators of blocks, by the iterative algorithm of Cooper, Harvey and Kennedy, A Simple, Fast
 //! Dominance Algorithm (2001), over all routines at once, below a root that leads to each.
 
 use crate::loops::blocks::{Graph, NONE};

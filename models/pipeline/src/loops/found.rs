@@ -1,6 +1,6 @@
 //! Loops that were found.
 
-/// Why a loop has no block that could be predicted.
+/// The reason why a loop has no block to predict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Its path calls.
@@ -23,7 +23,7 @@ pub struct Loop {
     pub path: Vec<(u32, u32)>,
     /// Offsets of conditional branches on the path, but for the last, that may leave it.
     pub exits: Vec<u32>,
-    /// Why it is not one that can be predicted.
+    /// The reason why it cannot be predicted.
     pub refused: Option<Refusal>,
 }
 
@@ -32,7 +32,7 @@ pub struct Loop {
 pub struct Loops {
     /// Innermost ones by where their path begins.
     pub found: Vec<Loop>,
-    /// How many hold another one.
+    /// The number of loops that contain another one.
     pub outer: u32,
     /// Bytes that are no instructions, padding left out.
     pub lost: u32,

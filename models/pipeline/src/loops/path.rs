@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What in a block keeps the loop from being predicted.
+    /// The reason in a block why the loop cannot be predicted.
     fn refused(&self, block: u32) -> Option<Refusal> {
         let here = &self.graph.blocks[block as usize];
         let steps = &self.text.steps[here.first as usize..=here.last as usize];

@@ -1,6 +1,6 @@
-//! Which blocks control gets to from where.
+//! The blocks that control reaches, and from where.
 //!
-//! What nothing in the code leads to (fixups after faults, targets of jump tables, code that is
+//! Code without predecessors (fixups after faults, targets of jump tables, code that is
 //! patched in) is not counted against a loop that it joins: it is reached in a later turn, from
 //! where it begins, and its ways into what was reached before are left out.
 
@@ -17,7 +17,7 @@ pub(crate) struct Reach {
     sure: u32,
     /// All blocks, each after those that lead to it but for branches back (reverse postorder).
     pub(crate) order: Vec<u32>,
-    /// Where each block stands in it.
+    /// The position of each block in it.
     pub(crate) place: Vec<u32>,
     /// Blocks where a turn begins.
     pub(crate) roots: Vec<bool>,
@@ -124,7 +124,7 @@ impl Reach {
 
     /// Blocks that nothing leads to beside bytes that are no instructions: they may be data, too.
     ///
-    /// What begins at an aligned address behind padding is taken for a routine.
+    /// Code at an aligned address after padding counts as a routine.
     pub(crate) fn doubtful(&self, graph: &Graph, text: &Text, section: &Section) -> Vec<bool> {
         let mut doubtful = vec![false; graph.blocks.len()];
         let known = |b: &usize| self.turn[*b] < self.sure;

@@ -49,7 +49,7 @@ fn refused(graph: &Graph, head: u32, why: Refusal) -> Loop {
     }
 }
 
-/// Where control may come from elsewhere: as the section says, at what is called, at landing pads.
+/// Offsets where control may enter: entries of the section, targets of calls, landing pads.
 fn entries(text: &Text, section: &Section) -> Vec<u32> {
     let given = section.entries.iter().copied();
     let pads = text.steps.iter().filter(|s| s.hint == Hint::Pad).map(|s| s.at);

@@ -1,4 +1,4 @@
-//! What loops are looked for in.
+//! The code in which loops are searched.
 
 use crate::isa::Isa;
 

@@ -1,11 +1,11 @@
-//! Where control goes from each instruction of a section, read from its start to its end.
+//! Control flow of each instruction of a section, decoded from its start to its end.
 
 use crate::isa::Isa;
 use crate::loops::section::Section;
 use disarm64::decoder;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
-/// How control goes on behind an instruction.
+/// Control flow after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Next,
@@ -21,13 +21,13 @@ pub(crate) enum Flow {
     End,
 }
 
-/// What else matters of an instruction.
+/// Further properties of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     None,
     /// A string instruction that repeats.
     Repeats,
-    /// Where indirect branches may land.
+    /// A landing pad of indirect branches.
     Pad,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Step {
     pub(crate) hint: Hint,
     /// Does nothing: it may be padding.
     pub(crate) pads: bool,
-    /// Where a direct branch goes, in the section.
+    /// The target of a direct branch, in the section.
     pub(crate) target: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Run {
     pub(crate) end: u32,
     /// It begins where nothing says that an instruction starts.
     pub(crate) guessed: bool,
-    /// What comes behind it starts no instruction.
+    /// The bytes after it start no instruction.
     pub(crate) broken: bool,
 }
 

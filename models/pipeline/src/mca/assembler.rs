@@ -55,7 +55,7 @@ fn object(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<u8>, String> {
     Err("no assembler: install llvm-mc (package llvm) or the GNU assembler (package binutils)".into())
 }
 
-/// What a program answers to a text, or the first line of what it complains of; `None` where there is no such program.
+/// The answer of a program to a text, or the first line of its errors; `None` without the program.
 fn piped(command: &mut Command, text: &str) -> Result<Option<Result<Vec<u8>, String>>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| format!("{name}: {e}");

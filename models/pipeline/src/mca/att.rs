@@ -4,7 +4,7 @@ use iced_x86::Mnemonic;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Where a name stands that the text does not define: its displacement takes four bytes.
+/// The address of a name that the text does not define: its displacement takes four bytes.
 const ELSEWHERE: i64 = 0x1000_0000;
 
 /// Widening moves: their name, Intel's, and the size of what they read.

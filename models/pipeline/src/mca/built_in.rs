@@ -13,7 +13,7 @@ const KEPT: [&str; 12] = [
     ".inst",
 ];
 
-/// What stands for the `.L` of a label while it is assembled.
+/// The stand-in for the `.L` of a label while it is assembled.
 const LOCAL: &str = "_L_";
 
 /// A line as the assembler takes it: without comments and other directives, in its syntax.
@@ -78,7 +78,7 @@ pub fn assembled(_: &Flags, isa: Isa, text: &str) -> Result<Code, String> {
     })
 }
 
-/// What an assembler says, its `line:column:` in words.
+/// The message of an assembler, its `line:column:` in words.
 fn in_line(said: &str) -> String {
     let said = said.replace(LOCAL, ".L");
     let mut parts = said.splitn(3, ':');

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 /// Texts of cores: id, `core.toml`, `instructions.csv`.
 pub type Texts = &'static [(&'static str, &'static str, &'static str)];
 
-/// Where cores are found.
+/// The place where cores are found.
 #[derive(Clone, Debug)]
 enum Place {
     Folder(PathBuf),

@@ -3,7 +3,7 @@
 use crate::isa::Isa;
 use crate::mca::cores::Cores;
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// An analysis.

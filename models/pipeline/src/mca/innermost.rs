@@ -5,7 +5,7 @@ use crate::loops::search;
 use crate::loops::section::Section;
 use crate::mca::region::Region;
 
-/// What a region holds of loops.
+/// The loops in a region.
 #[derive(Clone, Debug, Default)]
 pub struct Innermost {
     /// Loops of one stretch of code, each a region.

@@ -10,7 +10,7 @@ use crate::mca::region::Region;
 use object::SectionIndex;
 use std::io::Read;
 
-/// What an input holds.
+/// The content of an input.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Regions in the order of the input.
@@ -103,7 +103,7 @@ fn of_assembly(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<Region>, Strin
     }
 }
 
-/// What the system says of a file, without its number for it.
+/// The system's message on a file, without the error number.
 pub fn plain(error: &std::io::Error) -> String {
     let said = error.to_string();
     said.split(" (os error").next().unwrap_or(&said).to_string()

@@ -27,7 +27,7 @@ use crate::mca::flags::{Asked, Flags};
 use crate::mca::simulated::Simulated;
 use std::io::Read;
 
-/// What a command line answers.
+/// The answer to a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Text for standard output; empty where `-o` names a file.

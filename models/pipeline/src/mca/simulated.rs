@@ -213,7 +213,7 @@ fn simulated(core: &Core, flags: &Flags, region: &Region) -> Result<Simulated, E
     })
 }
 
-/// What tells of each instruction by itself: its uops spread evenly over the ports that take them.
+/// The prediction of each instruction by itself: its uops spread evenly over their ports.
 fn by_itself(core: &Core, block: &Block) -> Prediction {
     let names = core.params.ports.names.chars().count();
     let mut ports = vec![vec![0.0; names]; block.insts.len()];

@@ -8,7 +8,7 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, In
 use iced_x86::{SymbolResolver, SymbolResult};
 use std::collections::BTreeMap;
 
-/// Where a region stands while its instructions are written: labels before it have addresses, too.
+/// The address of a region while its instructions are written: labels before it have addresses, too.
 const BASE: u64 = 1 << 32;
 
 /// Names of places, for the formatter.

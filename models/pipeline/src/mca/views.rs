@@ -245,7 +245,7 @@ fn pressure(core: &Core, one: &Simulated) -> String {
     out
 }
 
-/// What an instruction does in an iteration, as one line of the timeline shows it.
+/// An instruction in an iteration, as one line of the timeline.
 struct Line {
     dispatched: i32,
     issued: Option<i32>,

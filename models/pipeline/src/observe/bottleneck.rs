@@ -9,14 +9,14 @@ use crate::observe::chains;
 use crate::observe::lift::{cycles, Limit};
 use crate::observe::limits::{name_all, Observed};
 
-/// How much faster a block must get for a limit to count.
+/// The least speed-up of a block for a limit to count.
 const FASTER: f64 = 1.02;
-/// How much better a limit must be than those that are looked at before it.
+/// The least speed-up of a limit over those tried before it.
 const BETTER: f64 = 1.01;
 /// Sets of ports that are looked at.
 const SETS: usize = 48;
 
-/// What limits a block: `port 4`, `ports 2 and 3`, `port 0 and dispatch`, `op cache`,
+/// The bottleneck of a block: `port 4`, `ports 2 and 3`, `port 0 and dispatch`, `op cache`,
 /// `dependency chain through instructions 0-3`; `unknown` where nothing that can be lifted helps.
 pub fn name(block: &Block, params: &Params, seen: &Observed, binding: &[Limit]) -> String {
     if names_microcode(block) {
@@ -99,7 +99,7 @@ impl Search<'_> {
         left
     }
 
-    /// What a limit consists of, the likeliest first.
+    /// The parts of a limit, the likeliest first.
     fn parts(&self, limit: &Limit, seen: &Observed) -> Vec<Limit> {
         match limit {
             Limit::FrontEnd => seen.front_end(self.block, self.params),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Which instruction waited for a result of which: (producer, consumer).
+/// The dependencies that instructions waited for: (producer, consumer).
 pub type Edges = BTreeSet<(u16, u16)>;
 
 /// Sets of instructions that depend on themselves: strongly connected ones, in program order.

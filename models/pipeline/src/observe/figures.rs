@@ -1,4 +1,4 @@
-//! What a block takes by each limit alone, as if the core had no other.
+//! The cycles of a block by each limit alone, as if the core had no other.
 
 use crate::block::cut::Cut;
 use crate::block::uops::Uop;

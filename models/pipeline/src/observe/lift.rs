@@ -1,4 +1,4 @@
-//! What a block takes on a core of which a part is ideal: it has no limit.
+//! The cycles of a block on a core with an ideal part, which has no limit.
 
 use crate::block::cut::Cut;
 use crate::block::Block;

@@ -1,4 +1,4 @@
-//! Which limits a block can have, and what they are called.
+//! The limits that a block can have, and their names.
 
 use crate::block::uops::{Role, Uop};
 use crate::block::{Block, Notion};
@@ -10,10 +10,10 @@ use crate::observe::chains::{self, Edges};
 use crate::observe::lift::Limit;
 use crate::observe::watch::Watch;
 
-/// What a simulation showed of a block.
+/// The observations of a simulation of a block.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Which instruction waited for which.
+    /// The dependencies that instructions waited for.
     pub edges: Edges,
     /// Instructions that waited for each other last, in a cycle.
     pub critical: Vec<u16>,
@@ -128,7 +128,7 @@ pub fn name_all(limits: &[Limit], block: &Block, params: &Params, seen: &Observe
     join(&parts)
 }
 
-/// What a limit is called that has no ports and no chain.
+/// The name of a limit without ports and chain.
 pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> String {
     match limit {
         Limit::Divider => divider(block, params),

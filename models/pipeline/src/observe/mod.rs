@@ -1,4 +1,4 @@
-//! What is told of a simulation: timeline, use of ports, what limits a block.
+//! Reports on a simulation: timeline, port usage, limits of a block.
 
 pub mod bottleneck;
 pub mod chains;

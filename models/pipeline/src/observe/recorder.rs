@@ -9,7 +9,7 @@ pub struct Recorder {
     pub iterations: u32,
     /// Cycle and event, in order.
     pub events: Vec<(i32, Event)>,
-    /// Why rename ended, by cycle.
+    /// The reason why rename ended, by cycle.
     pub holds: Vec<Hold>,
 }
 

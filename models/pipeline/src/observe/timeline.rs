@@ -21,9 +21,9 @@ pub struct Row {
     pub inst: u32,
     /// Uop of the instruction.
     pub uop: Option<u32>,
-    /// What the uop does: `load`, `store address`, `store data`, `compute`.
+    /// The role of the uop: `load`, `store address`, `store data`, `compute`.
     pub role: Option<&'static str>,
-    /// How it is carried: `micro-fused`, `macro-fused` (or both), `eliminated`, `no port`,
+    /// The kind of its slot: `micro-fused`, `macro-fused` (or both), `eliminated`, `no port`,
     /// `inserted` by rename; empty where none of these.
     pub how: &'static str,
     /// Port that it started on.
@@ -42,7 +42,7 @@ pub struct Row {
     pub executed: Option<i32>,
     /// Cycle at which it retired.
     pub retired: Option<i32>,
-    /// What kept it from starting earlier.
+    /// The reason why it was not issued earlier.
     pub waited_for: String,
 }
 
@@ -210,7 +210,7 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// Which ports were busy: the one it was given, or all that could have run it.
+/// The busy ports: the one bound at rename, or all that could have run it.
 fn busy(block: &Block, params: &Params, uop: u32, port: u8, names: &[char]) -> String {
     let uop = &block.uops[uop as usize];
     let ports: String = if params.ports.assign == Assign::AtIssue {
@@ -242,7 +242,7 @@ fn operand(rows: &[Row], at: usize, critical: u32, block: &Block, uop: u32) -> S
     }
 }
 
-/// What kept it from being renamed earlier.
+/// The reason why it was not renamed earlier.
 fn before_dispatch(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'static str {
     let Some(dispatched) = row.dispatched else { return "" };
     let waited = row.decoded.is_none_or(|decoded| dispatched > decoded + 1);

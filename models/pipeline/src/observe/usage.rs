@@ -1,10 +1,10 @@
-//! Which ports the uops of each instruction use.
+//! The ports that the uops of each instruction use.
 
 use crate::block::Block;
 use crate::core::value::PORTS;
 use crate::engine::events::{Event, Observer};
 
-/// What became of each uop since the start.
+/// The ports of each uop since the start.
 #[derive(Clone, Debug)]
 pub struct Usage {
     /// By uop of the block and port: how often it started there.

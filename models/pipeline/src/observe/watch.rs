@@ -6,10 +6,10 @@ use crate::observe::chains::Edges;
 use crate::observe::recorder::Recorder;
 use crate::observe::usage::Usage;
 
-/// What a simulation shows.
+/// The observer of a simulation.
 pub struct Watch<'a> {
     block: &'a Block,
-    /// Which instruction waited for which.
+    /// The dependencies that instructions waited for.
     pub edges: Edges,
     /// For each instruction, the one whose result it waited for last.
     pub waited: Vec<u16>,

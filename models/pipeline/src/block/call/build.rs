@@ -207,7 +207,7 @@ fn moving(steps: &[Step]) -> HashMap<u32, i64> {
     moving
 }
 
-/// What is not simulated, each instruction of the code being looked at once.
+/// The parts that are not simulated; each instruction of the code is examined once.
 fn sentences(core: &Params, known: &[&Known<'_>], rows: &[Cow<'_, Figures>], cases: &[Case]) -> Vec<String> {
     let mut seen: HashMap<(u32, bool), ()> = HashMap::new();
     let first = known

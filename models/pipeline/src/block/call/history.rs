@@ -49,7 +49,7 @@ impl Windows {
     }
 }
 
-/// What a predictor is asked at a step.
+/// The question to a predictor at a step.
 struct Question {
     conditional: bool,
     /// Branches of the call taken before it.

@@ -1,4 +1,4 @@
-//! Which loads of a call read what its stores, or those of the call before it, wrote.
+//! Loads of a call that read data of its stores, or of those of the call before it.
 
 use crate::block::call::code::Known;
 use crate::block::call::steps::Step;
@@ -21,11 +21,11 @@ struct Store {
     number: u16,
 }
 
-/// What is known of the memory that a call accesses.
+/// The known facts of a call's memory accesses.
 pub(crate) struct Memory {
     /// For each step where its load takes its data from.
     pub(crate) cases: Vec<Case>,
-    /// Where each store writes.
+    /// The location of each store.
     pub(crate) places: Vec<Location>,
 }
 
@@ -83,7 +83,7 @@ fn stores(steps: &[Step], known: &[&Known<'_>]) -> (Vec<Store>, Vec<Location>) {
 /// The stores before a load.
 struct Window<'a> {
     stores: &'a [Store],
-    /// How many of them stand before it in the same call.
+    /// The number of them before it in the same call.
     before: usize,
     at: usize,
     steps: usize,
@@ -130,7 +130,7 @@ impl Window<'_> {
     }
 }
 
-/// Which loads have an address that comes straight from a load.
+/// Marks the loads whose address comes directly from a load.
 fn chase(known: &[&Known<'_>], params: &Params, cases: &mut [Case]) {
     let reach = i64::from(params.memory.pointer_chase_reach);
     let moves = params.rename.move_slots_gpr > 0;

@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How to shorten a call; `None` if it is simulated whole.
+    /// The plan for shortening a call; `None` if it is simulated whole.
     pub fn new(steps: &[Step]) -> Option<Plan> {
         if steps.len() <= WHOLE {
             return None;

@@ -13,7 +13,7 @@ pub struct Step {
     pub at: u32,
     /// Repetitions of a string instruction.
     pub repeats: u32,
-    /// What it accesses.
+    /// Its access.
     pub access: Access,
     /// Is a branch that goes another way than several times before.
     pub late: bool,

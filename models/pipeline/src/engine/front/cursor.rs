@@ -1,4 +1,4 @@
-//! Where the unit that finds instructions in code stands.
+//! The position of the unit that finds instructions in code.
 
 use crate::block::cache_plan::CachePlan;
 use crate::block::position::Position;

@@ -20,12 +20,12 @@ pub struct Decode<'a> {
     unequal: bool,
 }
 
-/// What came of a cycle.
+/// The result of a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoded {
     /// The unit that feeds rename from now on, if that is known.
     pub feeds: Option<Source>,
-    /// Where the uop cache takes over.
+    /// The position from which the uop cache delivers.
     pub cached_from: Option<Position>,
 }
 

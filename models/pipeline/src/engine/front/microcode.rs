@@ -17,7 +17,7 @@ pub struct Routine {
     pub iteration: u32,
 }
 
-/// What it did in a cycle.
+/// Its action in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
     /// Nothing: the decoders may work.

@@ -33,7 +33,7 @@ pub struct FrontEnd<'a> {
     feeding: Source,
     /// Instructions whose branches are mispredicted.
     mispredicted: &'a [bool],
-    /// What follows a mispredicted branch is not known yet.
+    /// The target of a mispredicted branch is not known yet.
     waits: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a> FrontEnd<'a> {
         }
     }
 
-    /// What follows a mispredicted branch is known.
+    /// The target of a mispredicted branch is known.
     pub fn resume(&mut self) {
         self.waits = false;
     }

@@ -1,4 +1,4 @@
-//! What a form of AArch64 accesses in memory: told by words of it that differ in one field.
+//! The memory access of a form of AArch64, found by words that differ in one field.
 
 use crate::isa::arm64::work::BASE;
 use crate::isa::inst::{Decoded, Effect};
@@ -19,7 +19,7 @@ pub struct Displacement {
     pub signed: bool,
 }
 
-/// What is accessed.
+/// A memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Bytes.
@@ -32,7 +32,7 @@ pub struct Access {
     pub moves: bool,
     /// Bytes that the base moves on by.
     pub by: i64,
-    /// Where the displacement stands; none where there is none, or the base is written.
+    /// The field of the displacement; none where there is none, or the base is written.
     pub displacement: Option<Displacement>,
 }
 
@@ -73,7 +73,7 @@ pub fn accessed(word: u32, computes: impl Fn(u32) -> Option<Decoded>) -> Option<
     (mem.disp == 0).then_some((word, access))
 }
 
-/// Where an instruction accesses memory, or moves its base to; none where that is not known.
+/// The address that an instruction accesses or moves its base to; none where unknown.
 fn place(d: &Decoded) -> Option<i64> {
     if !d.writes.iter().any(|w| w.0 == BASE) {
         return d.mems.first().map(|mem| mem.disp);

@@ -24,7 +24,7 @@ const MOST: usize = 64;
 /// An operand in a register that can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// What figures are listed by.
+    /// The key of its figures.
     pub label: Label,
     /// It is a vector register.
     pub vector: bool,
@@ -53,7 +53,7 @@ pub struct Form {
     pub reads_flags: bool,
     /// Writes the flags.
     pub writes_flags: bool,
-    /// What it accesses in memory.
+    /// Its memory access.
     pub access: Option<Access>,
 }
 
@@ -142,7 +142,7 @@ fn words(fixed: u32, bits: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// What a word does, if it computes in registers, loads or stores.
+/// The description of a word that computes in registers, loads or stores.
 fn computes(word: u32) -> Option<Decoded> {
     let d = describe(word, 0).ok()?;
     let plain = d.branch == Branch::No && d.special == Special::No;

@@ -38,7 +38,7 @@ pub(crate) fn branch(w: &mut Work) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where control goes from an instruction at a place.
+/// Control flow after an instruction at an offset.
 pub(crate) fn next(word: u32, at: i64, branch: Branch) -> Next {
     // A field of words, with its sign.
     let target = |low: u32, bits: u32| {

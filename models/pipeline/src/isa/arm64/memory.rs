@@ -6,7 +6,7 @@ use crate::isa::label::Label;
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 
-/// What a single load or store moves: letter of the register, bytes, whether it loads.
+/// The operand of a single load or store: letter of the register, bytes, whether it loads.
 fn moved(w: &Work) -> Option<(char, u16, bool)> {
     let (size, kind) = (w.bits(30, 2), w.bits(22, 2));
     if w.bits(26, 1) == 1 {

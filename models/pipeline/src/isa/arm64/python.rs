@@ -14,7 +14,7 @@ pub type Operand = (u8, bool, Vec<u32>, u8, usize, bool, bool);
 /// counts below zero.
 pub type Displacement = (u32, u32, i64, bool);
 
-/// What is accessed: bytes, whether it is loaded, stored, the base is written, by how many bytes it
+/// An access: bytes, whether it is loaded, stored, the base is written, by how many bytes it
 /// moves on, the displacement.
 pub type Access = (u16, bool, bool, bool, i64, Option<Displacement>);
 

@@ -16,11 +16,11 @@ pub struct Work {
     pub word: u32,
     /// Name of the instruction, without aliases.
     pub mnemonic: &'static str,
-    /// What it does.
+    /// The description so far.
     pub d: Decoded,
 }
 
-/// Why a word is not described.
+/// The reason why a word has no description.
 pub enum Refused {
     /// It is no instruction.
     Invalid,

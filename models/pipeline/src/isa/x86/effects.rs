@@ -84,7 +84,7 @@ pub(crate) fn special_of(i: &Instruction) -> Special {
     }
 }
 
-/// Where control goes from an instruction.
+/// Control flow after an instruction.
 pub(crate) fn next_of(i: &Instruction) -> Next {
     let direct = matches!(
         i.op0_kind(),

@@ -203,7 +203,7 @@ fn writes(access: OpAccess) -> bool {
     )
 }
 
-/// How many 32-bit constants the code of an instruction has; those of a nop are not kept.
+/// The number of 32-bit constants in an instruction's code; those of a nop do not count.
 fn constants(i: &Instruction) -> u8 {
     if matches!(i.mnemonic(), Mnemonic::Nop) {
         return 0;
