@@ -94,10 +94,12 @@ def loops(function: F) -> F:
 
 
 def _whole(file: TextIO, name: str) -> str:
-    """Return a text; InputError if it is endless or far too long."""
+    """Return a text; InputError if it is endless, far too long or binary."""
     text = file.read(_MOST_TEXT + 1)
     if len(text) > _MOST_TEXT:
         raise InputError(f"{name} has more than {_MOST_TEXT:,} characters; give the loops alone")
+    if "\0" in text:
+        raise InputError(f"{name} is no text; give an object or a program by --obj")
     return text
 
 

@@ -222,6 +222,8 @@ def sections(
     edits returns the bytes to write over the code of an ELF file first. InputError if it is no
     ELF file, or archive of such files, for a supported ISA.
     """
+    if not content.startswith((b"!<", b"\x7fELF")):
+        raise InputError(f"{name} is no ELF file; give an object, an archive or a program")
     try:
         if content.startswith(b"!<thin>\n"):
             raise InputError(f"{name} is a thin archive, which holds no code: name its members")

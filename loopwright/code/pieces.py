@@ -177,8 +177,10 @@ def _meant(spec: str) -> list[tuple[Section, range]]:
         raise InputError(f"{path} holds code of several ISAs: give objects of one")
     if wanted:
         known = {s.name for section in sections for s in section.symbols}
+        if not known:
+            raise InputError(f"{path} is stripped of its symbols; give it without :{wanted}")
         if wanted not in known:
-            raise unknown("symbol", wanted, known)
+            raise InputError(f"{path}: {unknown('symbol', wanted, known)}")
     return [place for section in sections for place in _places(section, wanted)]
 
 
@@ -202,8 +204,9 @@ def _parsed(spec: str) -> tuple[Path, str]:
     if Path(spec).exists() or ":" not in spec:
         return Path(spec), ""
     file, _, symbol = spec.rpartition(":")
-    if not symbol:
-        raise InputError(f"{spec!r} names no symbol behind its colon; give FILE:SYMBOL or FILE")
+    if not (file and symbol):
+        missing = "symbol behind" if file else "file before"
+        raise InputError(f"{spec!r} names no {missing} its colon; give FILE:SYMBOL or FILE")
     return Path(file), symbol
 
 

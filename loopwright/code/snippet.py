@@ -169,6 +169,8 @@ def read_pasted(text: str) -> Pasted:
         return Pasted(f"hex: {_data(instructions.parse_hex(whole))}")
     if len(_PERF.findall("\n".join(lines))) > 1:
         return _annotated(lines)
+    if not any(map(_PLACED.match, lines)):
+        lines = _numbered(lines)
     if _is_listing(lines):
         return _listed(lines, bare=False)
     intel = _is_intel(whole)
@@ -197,6 +199,23 @@ def _is_listing(lines: Sequence[str]) -> bool:
         return False
     coded = any(_BYTES.match(found["rest"]) or _WORD.match(found["rest"]) for found in placed)
     return coded or (max(places) > _MOST_LABEL and all(a < b for a, b in pairwise(places)))
+
+
+def _numbered(lines: list[str]) -> list[str]:
+    """Return lines of `objdump --no-addresses` with addresses from 0 on, others as they are."""
+    coded = [_WORD.match(line) or _BYTES.match(line) for line in lines]
+    if not any(map(_NAMED.match, lines)):
+        return lines
+    if not any(coded):
+        raise InputError(
+            "the listing has neither addresses nor bytes, so nothing says where its branches go; "
+            "leave out --no-addresses or --no-show-raw-insn"
+        )
+    out, at = [], 0
+    for line, found in zip(lines, coded, strict=True):
+        out.append(f"{at:x}:\t{line.strip()}" if found else line)
+        at += len(bytes.fromhex(found["code"])) if found else 0
+    return out
 
 
 def _annotated(lines: Sequence[str]) -> Pasted:

@@ -113,8 +113,13 @@ def test_a_symbol_is_one_routine_and_without_a_loop_one_call(tmp_path):
     assert ids(f"{obj}:sum") == ["sum+0x10"]
     (row,) = lw.predict(obj=f"{obj}:twice", microarch="zen2").to_dict("records")
     assert (row["id"], row["notion"], row["error"]) == ("twice", "unrolled", "")
-    with pytest.raises(InputError, match=r"unknown symbol 'som'; nearest: .*sum"):
+    with pytest.raises(InputError, match=r"code\.o: unknown symbol 'som'; nearest: .*sum"):
         lw.predict(obj=f"{obj}:som")
+    subprocess.run(["strip", obj], check=True)
+    with pytest.raises(
+        InputError, match=r"code\.o is stripped of its symbols; give it without :sum"
+    ):
+        lw.predict(obj=f"{obj}:sum")
 
 
 def test_sections_of_their_own_and_archives_name_what_they_are_of(tmp_path):

@@ -58,6 +58,13 @@ def test_a_listing_without_bytes_is_assembled_to_the_same_code(built, options):
     )
 
 
+def test_a_listing_without_addresses_is_read_by_its_bytes(built):
+    whole = snippet.pieces(listing(built))
+    assert loops_of(snippet.pieces(listing(built, "--no-addresses"))) == loops_of(whole)
+    with pytest.raises(InputError, match="leave out --no-addresses or --no-show-raw-insn"):
+        snippet.pieces(listing(built, "--no-addresses", "--no-show-raw-insn"))
+
+
 @pytest.mark.parametrize("syntax", ["att", "intel"])
 def test_what_a_compiler_prints_is_read_with_demangled_names(built, syntax):
     isa, gcc, folder = built
