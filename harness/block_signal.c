@@ -84,10 +84,10 @@ void block_signal(int number, siginfo_t *info, void *context)
 	case SIGTRAP:
 		give_up("trap", 0);
 	case SIGBUS:
-		give_up("misaligned access, or a stack that cannot be", 0);
+		give_up("misaligned access, or a stack outside of the address space", 0);
 	}
 	if (!is_page_fault(info))
-		give_up("privileged instruction, or an address that cannot be", 0);
+		give_up("privileged instruction, or an access outside of the address space", 0);
 	if (in_code(address))
 		give_up("writes to its own code", 0);
 	if (info->si_code == SEGV_ACCERR)

@@ -642,7 +642,7 @@ class _Search:
             )
         if found.faulted >= 0:
             step = self._path.steps[found.faulted]
-            return f"an access that cannot be, at +{step.at:#x}: {step.text}"
+            return f"an access outside of the address space, at +{step.at:#x}: {step.text}"
         step = self._path.steps[found.left]
         if found.left == self._end.step_of_path:
             return f"what ends it cannot be set: +{step.at:#x} {step.text}"

@@ -38,8 +38,8 @@ WRONG = {
     "31c0488b00": "not to be had",
     "4881c70010000048890f": "touches too many pages",
     "48b90000001000000000f3aa": "touches too many pages",
-    "48bc000000000000008058": "stack that cannot be",
-    "48b8000000000000008048ff00": "address that cannot be",
+    "48bc000000000000008058": "a stack outside of the address space",
+    "48b8000000000000008048ff00": "an access outside of the address space",
 }
 HARMLESS = {
     "fd": "std",
