@@ -259,12 +259,13 @@ def run(
     rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}
     tested = self_test_span(rounds.self_tests)
+    where = {v.id: _where(v) for v in wanted}
     rows = [
         result_row(
             s.variant,
             s.place.offset,
             r,
-            *_where(s.variant),
+            *where[s.variant.id],
             "" if refused[s.variant.id] else tested,
         )
         for s in subjects

@@ -247,6 +247,7 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._database = connection
+        self._last: tuple[Run, int] | None = None  # the run that was kept last, and its id
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
@@ -274,13 +275,17 @@ class Store:
         processes are the clocks of the run's processes, by number.
         """
         with database_faults(self.path), transaction(self._database):
-            run_id = self._run(run)
+            # A run's records come one by one: its machine is recognised once.
+            last, number = self._last or (None, 0)
+            run_id = number if last is run else self._run(run)
             self._database.executemany(
                 "INSERT INTO process (run, number, answer) VALUES (?, ?, ?) "
                 "ON CONFLICT (run, number) DO NOTHING",
                 [(run_id, n, json.dumps(answer)) for n, answer in (processes or {}).items()],
             )
-            return sum(self._insert(run_id, run, record) for record in records)
+            new = sum(self._insert(run_id, run, record) for record in records)
+        self._last = run, run_id
+        return new
 
     def runs(self) -> list[Run]:
         """Return the runs that were not withdrawn, newest first."""
