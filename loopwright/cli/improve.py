@@ -14,18 +14,29 @@ Row = dict[str, Any]
 
 
 def show_improved(rows: Rows) -> None:
-    """Print each candidate as a table: a line for each transformation, a column for each core."""
+    """Print each candidate as a table: a line for each transformation, a column for each core.
+
+    Code without a better candidate shares one table behind them.
+    """
     loops = len(dict.fromkeys(row.get("id") for row in rows.records())) > 1
+    kept: list[Row] = []
     for (loop, candidate), group in groupby(
         rows.records(), key=lambda row: (row.get("id"), row["candidate"])
     ):
         steps = [list(step) for _, step in groupby(group, key=lambda row: row["step"])]
+        if len(steps) == 1:
+            kept.append(_line(steps[0]))
+            continue
         last = steps[-1][0]
         where = f"{loop}: " if loops else ""
         output.say(f"{where}{candidate}: {last['status']}, {last['bytes']} B", style="bold")
         output.draw(Rows.of(map(_line, steps)))
         if last["note"]:
             output.say(last["note"])
+        print()
+    if kept:
+        output.say("nothing better found", style="bold")
+        output.draw(Rows.of({"code": line.pop("transformation"), **line} for line in kept))
         print()
 
 

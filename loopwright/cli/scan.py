@@ -361,13 +361,12 @@ _SCAN_COLUMNS = (
 )  # fmt: skip
 _CYCLES = ("cycles", "best", "worst", "lost")
 _SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
-_AT_LENGTH = 3  # rows whose fix is printed in full
 
 
 def show_scan(rows: Rows) -> None:
     """Print rows, with a column for the place of each loop and one for its boundary.
 
-    Below the table the fixes of the first loops are printed in full.
+    Below the table the fix of the first loop is printed in full.
     """
     records = output.folded(
         {
@@ -391,13 +390,12 @@ def show_scan(rows: Rows) -> None:
             Rows.of(records), _SPARE if all(r["function"] for r in records) else _SPARE[:-1]
         )
         print()
-    fixes = dict.fromkeys(
-        (row["address"], _where(row["function"], row["into"]), row["how"])
-        for row in rows.records()
-        if row["how"]
-    )
-    for address, where, how in list(fixes)[:_AT_LENGTH]:
-        output.say(f"{where or address}: {how}\n")
+    fixed = [row for row in rows.records() if row["how"]]
+    for row in fixed[:1]:
+        output.say(f"{_where(row['function'], row['into']) or row['address']}: {row['how']}")
+        if len({row["address"] for row in fixed}) > 1:
+            output.say("how to fix the others: column how of --csv")
+        print()
 
 
 def _cycles(value: float | None) -> output.Figure | None:

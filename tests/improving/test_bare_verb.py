@@ -74,6 +74,21 @@ def test_several_loops_have_a_table_each(tmp_path, capsys):
     assert said.count(": improved: proven, ") == 2
 
 
+def test_loops_that_stay_as_they_are_share_a_table(tmp_path, capsys):
+    chase = "\tmov (%rdi), %rdi\n\ttest %rdi, %rdi\n\tjne {0}\n\tret\n"
+    text = tmp_path / "two.s"
+    text.write_text("".join(f"{name}:\n{chase.format(name)}" for name in ("here", "there")))
+    command = ["improve", "--asm", str(text), "--microarch", "zen3", "--no-measure", "--tried", "8"]
+    assert run(command) == 1
+    lines = capsys.readouterr().out.splitlines()
+    head = lines.index("nothing better found")
+    assert lines[head + 1].split() == ["code", "bytes", "zen3"]
+    assert [line.split() for line in lines[head + 3 : head + 5]] == [
+        ["here", "8", "4.00"],
+        ["there", "8", "4.00"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("core", "times", "predicted", "status", "said"),
     [
