@@ -5,6 +5,7 @@ one line on stderr.
 """
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -50,6 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; a signal to end removes half-written files first."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # its encoding may lack the lines of tables
     # Rows are many small objects without cycles: frequent collections would find none.
     gc.set_threshold(200_000)
     sys.exit(run(arguments))

@@ -65,6 +65,8 @@ def show_blocks(found: Rows) -> None:
 
 def show_compared(found: Rows) -> None:
     """Print predicted and measured loops by core and offset, then limits and errors."""
+    from loopwright.judging.call_costs import signed_percent
+
     rows = found.records()
     lines = [
         {
@@ -74,7 +76,7 @@ def show_compared(found: Rows) -> None:
             "predicted": _digits(row["predicted"], 2),
             "measured": _digits(row["measured"], 3),
             "±": _digits(row["uncertainty"], 3),
-            "error": "" if row["error_percent"] is None else f"{row['error_percent']:+.1f} %",
+            "error": "" if row["error_percent"] is None else signed_percent(row["error_percent"]),
         }
         for row in rows
     ]

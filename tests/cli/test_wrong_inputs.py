@@ -1,6 +1,7 @@
 """Wrong inputs of every kind: one line that says what is wrong, exit code 2 or 1, no traceback."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -199,3 +200,11 @@ def test_lists_bytes_and_frames_are_taken():
     assert list(rows["id"]) == ["a", "2"]
     assert list(rows["offset"]) == [3, 0]
     assert set(rows["cycles"]) == {1.0}
+
+
+def test_an_output_without_rules_has_other_characters_for_them():
+    command = [LOOPWRIGHT, "predict", "--hex", "48ffc875fb", "--microarch", "zen2", "--ports"]
+    plain = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=True)
+    assert "decq %rax" in done.stdout
+    assert done.stdout.isascii()
