@@ -8,13 +8,14 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, isnan
 from pathlib import Path
 
 from loopwright import files
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.predicting import core_figures
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.rows import Rows, as_frame, counted
 from loopwright.scanning import costs, fixes, images
@@ -342,8 +343,16 @@ def limits(
         chosen = [p for p in places if p.core == number and p.loop not in core.errors]
         asked = [(loop.code, loop.offset, loop.path) for loop in (loops[p.loop] for p in chosen)]
         for place, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
-            out[place] = str(row["bottleneck"])
+            called = core_figures.vendor_port_names(core.core)
+            out[place] = _PORTS.sub(partial(_by_vendor, called), str(row["bottleneck"]))
     return out
+
+
+_PORTS = re.compile(r"\bports? \w(?:, \w)*(?: and \w\b)?")  # of the simulator, by their letters
+
+
+def _by_vendor(called: Mapping[str, str], ports: re.Match[str]) -> str:
+    return re.sub(r"\b\w\b", lambda letter: called.get(letter[0], letter[0]), ports[0])
 
 
 def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:

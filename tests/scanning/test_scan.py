@@ -102,6 +102,14 @@ chain:	imulq %rbx, %rax
     assert row["cycles"] == 9.0
 
 
+def test_a_port_that_limits_a_loop_has_the_vendors_name(tmp_path: Path) -> None:
+    divided = (
+        "\t.globl f\nf:\tdivsd %xmm0, %xmm1\n\tmovaps %xmm2, %xmm1\n\tdecq %rsi\n\tjne f\n\tret\n"
+    )
+    (row,) = lw.scan(linked(tmp_path, divided), microarch="zen2", top=1).to_dict("records")
+    assert row["limit"] == "divider on port FP3"
+
+
 def test_what_a_core_does_not_know_has_a_reason_and_no_figure(program: Path) -> None:
     rows = lw.scan(program, microarch="sandybridge").set_index("function")
     assert rows.loc["halts", "error"] == "no figures for hlt"
