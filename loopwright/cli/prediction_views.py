@@ -484,20 +484,27 @@ def _legend(core: Microarch) -> None:
 
 def show_sources(rows: Rows) -> None:
     """Print for each block the sources of its instructions' figures, then its assumptions."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     console = output.console()
+
+    def below(depth: int, text: str) -> None:
+        console.print(Padding.indent(Text(text), depth))
+
     for title, part in _by_block(rows):
         console.print(f"{title}: what it rests on", style="bold")
         measured = [row for row in part if row["least_cycles"] is None]
         for source, group in groupby(sorted(measured, key=_source), key=_source):
-            console.print(f"  {source}", markup=False)
+            below(2, source)
             for row in group:
-                console.print(f"      {row['of']}   ({row['figure']})", markup=False)
+                below(6, f"{row['of']}   ({row['figure']})")
         for row in part:
             if row["least_cycles"] is not None:
-                console.print(
-                    f"  assumed: {row['of']} = {row['figure']}: {row['least_cycles']:g} to "
+                below(
+                    2,
+                    f"assumed: {row['of']} = {row['figure']}: {row['least_cycles']:g} to "
                     f"{row['most_cycles']:g} cycles as it varies; {row['source']}",
-                    markup=False,
                 )
         console.print()
 
