@@ -538,10 +538,13 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
     ports = [vendor_names.get(row["port"], "") for row in rows]
     widest = max(map(len, ports))
     labels = [_label(row, port, widest) for row, port in zip(rows, ports, strict=True)]
-    label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
     waits = [(row["waited_for"] or "") if reasons else "" for row in rows]
-    room = console.width - label_width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
+    whole = console.width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
     last = max(row["retired_cycle"] or 0 for row in rows)
+    # Labels are cut where all cycles would not stand beside them otherwise, to half of the window.
+    least = max(console.width // 2, 20)
+    label_width = min(max(len(label) for label in labels), max(least, whole - last - 1))
+    room = whole - label_width
     shown = min(last + 1, max(room, 10))
     console.print(Text(" " * (label_width + 1) + _ruler(shown)))
     for label, wait, row in zip(labels, waits, rows, strict=True):

@@ -174,7 +174,10 @@ ANSWERS = {
         ("AGU0", "STD", "end of a line"),
     ),
     "sources": (("predict", "LOOP", "--microarch", "zen2", "--sources"), ("uops-info",)),
-    "a timeline": (("predict", "LOOP", "--microarch", "zen2", "--timeline", "2"), ("1.2",)),
+    "a timeline": (
+        ("predict", "LOOP", "--microarch", "zen2", "--timeline", "2"),
+        ("1.2", " store address ", " compute "),
+    ),
     "trace": (("trace", "x86_64/clear_user/plain", "--size", "16"), ("text", "store")),
     "list": (("list",), ("kernel", "variants")),
     "list of cores": (("list", "microarchs"), ("role", "zen2")),
