@@ -154,8 +154,14 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
     loopwright core zen2 --beside zen4 --html zen2.html
     LOOPWRIGHT_MODELS=cores loopwright core host --html host.html
     """
+    from loopwright import microarchs
     from loopwright.calibrating import core_sheet
+    from loopwright.machine import hosts
+    from loopwright.predicting import core_figures
 
+    if microarch == hosts.HOST and microarch not in microarchs.ids():  # as calibrate names a core
+        [known] = hosts.cores(microarch)
+        microarch = known.id
     if html is not None:
         from loopwright.reporting import core_page
         from loopwright.reporting.html import check, write
@@ -166,6 +172,14 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
         write(core_page.render(rows.frame(), microarch, beside), html)
         print(f"written: {html}", file=sys.stderr)
     output.emit(rows, hide=("source",))
+    if output.row_format():
+        return
+    for one in filter(None, (microarch, beside)):
+        called = core_figures.vendor_port_names(microarchs.load(one))
+        letters = [f"{letter} {name}" for letter, name in called.items() if name != f"p{letter}"]
+        if letters:
+            output.say(f"ports of {one} by their letters: {', '.join(letters)}")
+    output.say("where each value comes from: column source of --csv")
 
 
 # Commands that install the completion where each shell looks for it.

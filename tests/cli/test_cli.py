@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from loopwright import toolchain
+from loopwright.cli import run as run_here
 from loopwright.machine import hosts
 
 COPY8 = "488b064889074883c6084883c70848ffc975ed"
@@ -168,3 +169,11 @@ def test_list_names_what_there_is():
     assert {"pipeline", "llvm-mca", "osaca", "uica"} <= {row["model"] for row in models}
     cores = json.loads(run("list", "microarchs", "--json").stdout)
     assert {"zen2", "sandybridge", "neoverse-n1", "tsv110"} <= {row["microarch"] for row in cores}
+
+
+def test_the_core_of_this_machine_is_shown_by_its_name_host(capsys, monkeypatch):
+    monkeypatch.setattr(hosts, "microarch", lambda: "zen2")
+    assert run_here(["core", "zen2", "--csv"]) == 0
+    named = capsys.readouterr().out
+    assert run_here(["core", "host", "--csv"]) == 0
+    assert capsys.readouterr().out == named

@@ -181,7 +181,7 @@ ANSWERS = {
     "trace": (("trace", "x86_64/clear_user/plain", "--size", "16"), ("text", "store")),
     "list": (("list",), ("kernel", "variants")),
     "list of cores": (("list", "microarchs"), ("role", "zen2")),
-    "core": (("core", "zen2"), ("figure", "value", "confidence")),
+    "core": (("core", "zen2"), ("figure", "value", "confidence", "0 ALU0", "column source")),
     "doctor": (("doctor",), ("part", "state", "detail")),
     "check": (
         ("check", "x86_64/put_event/write_begin"),
