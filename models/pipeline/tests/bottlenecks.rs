@@ -208,3 +208,10 @@ fn a_pointer_that_is_loaded_anew_is_the_same_where_no_store_changes_it() {
     let moving = run(&core("redwoodcove"), "498b0424480148104983c40849ffcf75ef", 0, Loop).expect("a prediction");
     assert!(moving.cycles < 2.0, "{}", moving.cycles);
 }
+
+#[test]
+fn fused_uops_that_rename_takes_apart_late_in_a_cycle_are_no_unknown_limit() {
+    // add rax, 1; cmp rax, rsi; je; cmp [rdi+rax*4], edx; jne: the last pair is taken apart.
+    let found = limit("goldencove", "4883c0014839f0740739148775f2", 48, Loop);
+    assert!(found.contains("dispatch"), "{found}");
+}

@@ -106,6 +106,8 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ab
             params.rename.instructions = UNLIMITED;
             params.rename.alu_uops = UNLIMITED;
             params.rename.branches = UNLIMITED;
+            params.rename.apart = UNLIMITED;
+            params.rename.apart_places = 0;
             params.rename.whole_groups = false;
             params.rename.queue = params.rename.queue.max(WIDE);
         }
