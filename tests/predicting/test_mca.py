@@ -249,7 +249,7 @@ def test_an_instruction_without_figures_is_an_error_or_left_out(capfd, written):
         (["-mcpu=zen2", "EMPTY"], "no instructions"),
         (["-mcpu=zen2", "HALF"], "line 1: 48f: an odd number of hex digits"),
         (["-mcpu=zen2", "END"], "line 1: a region ends that did not begin"),
-        (["-mcpu=zen2", "CALL"], "a call, a return"),
+        (["-mcpu=zen2", "CALL"], "`callq` at +0x1: a call, a return"),
     ],
 )
 def test_what_is_refused_is_one_line(capfd, written, arguments, says):
@@ -259,7 +259,7 @@ def test_what_is_refused_is_one_line(capfd, written, arguments, says):
         "EMPTY": "",
         "HALF": "48f\n",
         "END": "# LLVM-MCA-END\n",
-        "CALL": "call f\nnop\n",
+        "CALL": "nop\ncall f\nnop\n",
     }
     arguments = [written(texts[a]) if a in texts else a for a in arguments]
     code, out, err = mca(capfd, *arguments)
@@ -279,5 +279,6 @@ def test_a_file_is_written_whole(capfd, tmp_path, written):
 def test_help_names_flags_and_cores(capfd):
     code, out, _ = mca(capfd, "-help")
     assert code == 0
+    assert mca(capfd, "-h")[1] == out
     assert "-timeline-max-iterations=N" in out
     assert "znver2" in out

@@ -246,7 +246,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
         let flag = flag.strip_prefix('-').unwrap_or(flag);
         let (name, value) = match flag.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None => (flag, None),
+            None => (if flag == "h" { "help" } else { flag }, None),
         };
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
             return Err(format!("-{name} has no meaning here: {why}"));

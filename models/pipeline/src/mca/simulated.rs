@@ -140,7 +140,8 @@ fn simulated(core: &Core, flags: &Flags, region: &Region) -> Result<Simulated, E
     let decoded = isa::decode(isa, &region.code)?;
     let (kind, straight) = kind(isa, &region.code)?;
     if !straight && !flags.tables {
-        return Err(Error::Block(NOT_STRAIGHT.into()));
+        let named = first_elsewhere(flags, isa, region, &decoded).unwrap_or_default();
+        return Err(Error::Block(format!("{named}{NOT_STRAIGHT}")));
     }
     let inner = decoded.iter().rev().skip(1).any(|d| d.branch != Branch::No);
     let offset = flags.offset.unwrap_or((region.address % u64::from(LINE)) as u32);
@@ -234,6 +235,21 @@ fn by_itself(core: &Core, block: &Block) -> Prediction {
         names: block.names.clone(),
         caveats: Vec::new(),
     }
+}
+
+/// The mnemonic and place of the first instruction behind which control goes elsewhere.
+fn first_elsewhere(flags: &Flags, isa: Isa, region: &Region, decoded: &[Decoded]) -> Option<String> {
+    let mut at = 0;
+    for (n, d) in decoded.iter().enumerate() {
+        let code = region.code.get(at..at + usize::from(d.len))?;
+        if !isa::outline::outline(isa, code).ok()?.straight {
+            let lines = text::lines(flags, isa, region, decoded);
+            let mnemonic = lines.get(n)?.split_whitespace().next()?;
+            return Some(format!("`{mnemonic}` at +{at:#x}: "));
+        }
+        at += code.len();
+    }
+    None
 }
 
 /// A loop where code ends in a branch, else copies that follow each other; and whether control goes through it.
