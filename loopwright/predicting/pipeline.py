@@ -132,7 +132,8 @@ def _ports(limit: Limit, cycles: float, core: Microarch) -> str:
     word = "port" if len(names) == 1 else "ports"
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     busy = f"{limit.taken / cycles:.2f}".rstrip("0").rstrip(".")
-    return f"{kinds[0] + ' ' if kinds else ''}{word} {listed} ({busy} of {len(names)} busy)"
+    served = " or ".join(kinds)
+    return f"{served + ' ' if kinds else ''}{word} {listed} ({busy} of {len(names)} busy)"
 
 
 def _chain(limit: Limit, block: Block) -> str:

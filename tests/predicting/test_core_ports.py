@@ -2,6 +2,7 @@
 
 import pytest
 
+import loopwright as lw
 from loopwright import microarchs
 from loopwright.cli import run as run_cli
 from loopwright.predicting import core_figures
@@ -31,6 +32,14 @@ def test_zen2_is_as_published():
         "float multiply": "ab",
         "float divide": "d",
     }
+
+
+def test_a_full_port_is_called_by_all_that_it_takes():
+    # add rax, 1; cmp rax, rsi; je; cmp [rdi+rax*4], edx; jne: no shift, but two branches.
+    [row] = lw.predict(hex="4883c0014839f0740739148775f2", microarch="goldencove").to_dict(
+        "records"
+    )
+    assert "shift or branch ports p0 and p6 (2 of 2 busy)" in row["bottleneck"]
 
 
 @pytest.mark.parametrize("core", microarchs.ids())
