@@ -80,10 +80,10 @@ MACHINES = (
 def qemu_program(isa: str) -> str:
     """Return QEMU for an ISA; InputError with the package's name where it is missing."""
     name, package = _PROGRAMS[isa]
-    found = shutil.which(name)
-    if not found:
+    program = shutil.which(name)
+    if not program:
         raise InputError(f"{name} is missing, which boots kernels: `apt install {package}`")
-    return found
+    return program
 
 
 def qemu_version(isa: str) -> str:
@@ -91,8 +91,8 @@ def qemu_version(isa: str) -> str:
     done = subprocess.run(
         [qemu_program(isa), "--version"], capture_output=True, text=True, check=False
     )
-    found = re.search(r"version (\S+)", done.stdout)
-    return f"QEMU {found[1]}" if found else "QEMU"
+    version = re.search(r"version (\S+)", done.stdout)
+    return f"QEMU {version[1]}" if version else "QEMU"
 
 
 def qemu_command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> list[str]:
@@ -107,11 +107,11 @@ def qemu_command(machine: Machine, kernel: Path, initrd: Path, words: list[str])
     ]  # fmt: skip
 
 
-def boot(given: list[str], timeout: float = TIMEOUT) -> str:
+def boot(command: list[str], timeout: float = TIMEOUT) -> str:
     """Run the command of a boot and return its console; CheckError if it takes too long."""
     try:
         done = subprocess.run(
-            given,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -120,12 +120,12 @@ def boot(given: list[str], timeout: float = TIMEOUT) -> str:
             timeout=timeout,
             check=False,
         )
-    except subprocess.TimeoutExpired as late:
-        output = (late.stdout or b"").decode(errors="replace")
-        raise CheckError(f"it is not done after {timeout} s", given, output) from None
+    except subprocess.TimeoutExpired as expired:
+        output = (expired.stdout or b"").decode(errors="replace")
+        raise CheckError(f"it is not done after {timeout} s", command, output) from None
     console = done.stdout.replace("\r", "")
     if "loopwright: done" not in console:
-        raise CheckError(f"it did not get through: {_last(console)}", given, console)
+        raise CheckError(f"it did not get through: {_last(console)}", command, console)
     return console
 
 
@@ -243,12 +243,12 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
     called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
     out = []
     for file in trees.files_holding(tree, isa, "kunit_test_suite", called):
-        found = re.findall(
+        suite_names = re.findall(
             r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"", tree.read(file)
         )
         ways = build.ways_to_build(tree, file)
         option = next((way[0] for way in ways if len(way) == 1), "")  # "": it takes none of its own
-        out += [Suite(name, file, option) for name in found]
+        out += [Suite(name, file, option) for name in suite_names]
     return out
 
 
@@ -358,8 +358,8 @@ class Kernel:
         if machine.needs and not any(machine.needs in text for text in self.files.values()):
             raise NotCovered(f"this kernel knows no {machine.needs}")
         output = boot(command)
-        if self.fails and (found := self.fails.search(output)):
-            raise CheckError(f"the kernel says: {found[0].strip()}", command, output)
+        if self.fails and (message := self.fails.search(output)):
+            raise CheckError(f"the kernel says: {message[0].strip()}", command, output)
         _as_meant(machine, output, command)
         self.console = output
         return f"-cpu {machine.cpu} up, and down again by itself"
@@ -413,10 +413,10 @@ def judge_sweep(sweep: str, command: list[str], console: str) -> str:
 
     CheckError with the first one that did not.
     """
-    found = re.search(rf"loopwright: {sweep} cases (\d+) failed (\d+) ?(.*)", console)
-    if "loopwright: setup failed" in console or found is None:
+    match = re.search(rf"loopwright: {sweep} cases (\d+) failed (\d+) ?(.*)", console)
+    if "loopwright: setup failed" in console or match is None:
         raise CheckError("the guest could not set it up", command, console)
-    cases, failed, first = int(found[1]), int(found[2]), found[3].strip()
+    cases, failed, first = int(match[1]), int(match[2]), match[3].strip()
     if failed or not cases:
         raise CheckError(f"{failed} of {cases} cases fail, first: {first}", command, console)
     return f"{cases} cases of sizes and fault positions"

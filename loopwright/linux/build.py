@@ -276,8 +276,8 @@ def _lists(tree: Tree, folder: str) -> Iterator[tuple[str, str, str]]:
         file = str(PurePosixPath(folder, name))
         if tree.has(file):
             for line in tree.read(file).replace("\\\n", " ").splitlines():
-                if found := _LIST.match(line):
-                    yield found[1], found[2], found[3]
+                if match := _LIST.match(line):
+                    yield match[1], match[2], match[3]
 
 
 @cache

@@ -287,8 +287,8 @@ def direction_flag(code: bytes) -> int:
 
 def indirect_branches(code: bytes, address: int = 0) -> list[str]:
     """Return the branches through registers other than returns (arm64; objtool checks x86)."""
-    found = _arm64_decoded(code, address)
-    return [f"{i.mnemonic} {i.op_str}" for i in found if i.mnemonic in ("br", "braa", "brab")]
+    decoded = _arm64_decoded(code, address)
+    return [f"{i.mnemonic} {i.op_str}" for i in decoded if i.mnemonic in ("br", "braa", "brab")]
 
 
 def wide_name(register: str) -> str:

@@ -22,7 +22,7 @@ _FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*
 
 @dataclass(frozen=True)
 class Complaint:
-    """One finding of checkpatch.pl; allowed is the reason why it may stand, or ""."""
+    """One finding of checkpatch.pl; allowed is the reason for tolerating it, or ""."""
 
     level: str
     type: str
@@ -36,7 +36,7 @@ Findings = tuple[Complaint, ...]
 
 @dataclass(frozen=True)
 class Allowance:
-    """A type of finding that may stand, where its text and the patch's line match."""
+    """A type of finding that is tolerated if its text and the patch's line match."""
 
     type: str
     reason: str
@@ -52,7 +52,7 @@ def allowances() -> tuple[Allowance, ...]:
 
 
 def errors(findings: Findings) -> list[Complaint]:
-    """Return the errors among findings that may not stand."""
+    """Return the errors among findings that are not tolerated."""
     return [f for f in findings if f.level == "ERROR" and not f.allowed]
 
 
@@ -199,16 +199,16 @@ def applied(tree: Tree, patch: Path) -> dict[str, str]:
 def _proven(tree: Tree, patch: Path, meant: Mapping[str, str], *, signed: bool) -> Findings:
     """Return the findings on a patch that makes the files meant and has no error; PatchError."""
     try:
-        made = applied(tree, patch)
+        patched = applied(tree, patch)
     except GitError as error:
         raise PatchError("git am does not take the patch", str(error)) from None
-    if others := [file for file in {**meant, **made} if made.get(file) != meant.get(file)]:
+    if others := [file for file in {**meant, **patched} if patched.get(file) != meant.get(file)]:
         raise PatchError(f"git am made another {others[0]} than was meant", patch.read_text())
     findings = checkpatch(tree, patch, signed=signed)
-    if found := errors(findings):
+    if severe := errors(findings):
         raise PatchError(
-            f"{SCRIPT} of {tree} finds {len(found)} errors, first {found[0].type} in line "
-            f"{found[0].line}: {found[0].text}",
+            f"{SCRIPT} of {tree} finds {len(severe)} errors, first {severe[0].type} in line "
+            f"{severe[0].line}: {severe[0].text}",
             f"{listed(findings)}\n\n{patch.read_text()}",
         )
     return findings

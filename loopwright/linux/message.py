@@ -1,4 +1,4 @@
-"""The message of a patch: subject, reason, evidence, tables, what is unproven, trailers."""
+"""The message of a patch: subject, reason, evidence, tables, unproven points, trailers."""
 
 import math
 import re
@@ -118,11 +118,11 @@ def call_tables(
         return []
     out = []
     of_base = dict(iter(base.groupby(_MEASURED_BY, sort=False, dropna=False)))
-    for key, mine in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
-        theirs = of_base.get(key)
-        if theirs is None:
+    for key, our_rows in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
+        base_rows = of_base.get(key)
+        if base_rows is None:
             continue
-        if not (pairs := _paired(theirs, mine)):
+        if not (pairs := _paired(base_rows, our_rows)):
             continue
         sizes = sorted({place.size for place in (*judged, *pairs)})
         lines = [_size(size, judged, pairs) for size in sizes]

@@ -156,14 +156,14 @@ def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[s
     The latter are not built in a configuration (the text of a .config). NotProven if there are
     too many.
     """
-    found = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
-    if len(found) > _MOST_INCLUDERS:
+    sources = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
+    if len(sources) > _MOST_INCLUDERS:
         raise NotProven(
             f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
             "those of its small kernel by tier boot"
         )
-    built = [file for file in found if is_built(subject.tree, file, config)]
-    return [object_of(file) for file in built], [file for file in found if file not in built]
+    built = [file for file in sources if is_built(subject.tree, file, config)]
+    return [object_of(file) for file in built], [file for file in sources if file not in built]
 
 
 def _unit(variant: Variant, symbol: str) -> str:
@@ -199,31 +199,31 @@ _PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGN
 _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
 
-def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
+def _table(image: Image, variant: Variant, place: CompiledAs) -> str:
     """Check the exception table against the instructions and the kinds of their accesses."""
-    names = [name for name in found.symbols if found.sizes[name]]
-    instructions = {i.address: i for name in names for i in _instructions(found, name)}
-    start = found.symbols[place.symbol]
-    end = start + found.sizes[place.symbol]
-    mine = [e for e in found.entries if start <= e.insn < end]
-    sites = {a.site for a in found.alternatives}
-    for entry in found.entries:
+    names = [name for name in image.symbols if image.sizes[name]]
+    instructions = {i.address: i for name in names for i in _instructions(image, name)}
+    start = image.symbols[place.symbol]
+    end = start + image.sizes[place.symbol]
+    own = [e for e in image.entries if start <= e.insn < end]
+    sites = {a.site for a in image.alternatives}
+    for entry in image.entries:
         where = f"entry {place.symbol}+{entry.insn - start:#x}"
         # Entries of replacements are checked by the run with their feature.
         if entry.insn not in sites:
             _stands(entry, where, instructions)
-        if entry in mine or len(place.objects) > 1:
-            _is_of_kind(entry, where, variant, found.isa)
+        if entry in own or len(place.objects) > 1:
+            _is_of_kind(entry, where, variant, image.isa)
         # With alternatives a routine may switch PAN off, and then use any kind of access.
-        if found.isa == "arm64" and contract_of(variant).faulting and not found.alternatives:
+        if image.isa == "arm64" and contract_of(variant).faulting and not image.alternatives:
             _is_unprivileged(instructions[entry.insn], where)
     if variant.source.suffix == ".S":
         want = len(assemble.variant_code(variant).exceptions)
-        if len(mine) != want:
-            raise CheckError(f"{len(mine)} entries, {want} in {variant.source.name}")
-    kinds = f", each {' or '.join(sorted({e.type for e in mine}))}" if mine else ""
+        if len(own) != want:
+            raise CheckError(f"{len(own)} entries, {want} in {variant.source.name}")
+    kinds = f", each {' or '.join(sorted({e.type for e in own}))}" if own else ""
     return (
-        f"{len(mine)} entries of its own, each at a load or store, each to a whole instruction"
+        f"{len(own)} entries of its own, each at a load or store, each to a whole instruction"
         f"{kinds}"
     )
 
@@ -344,11 +344,11 @@ class _Work:
 
     def read(self, place: CompiledAs) -> str:
         """Link the objects of a routine and read them."""
-        found = self.images[place.symbol] = self._linked(place)
-        if place.symbol not in found.symbols:
+        image = self.images[place.symbol] = self._linked(place)
+        if place.symbol not in image.symbols:
             raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
-        size, entries = found.sizes[place.symbol], len(found.entries)
-        return f"{size} bytes, {entries} entries, {len(found.alternatives)} alternatives"
+        size, entries = image.sizes[place.symbol], len(image.entries)
+        return f"{size} bytes, {entries} entries, {len(image.alternatives)} alternatives"
 
     def _linked(self, place: CompiledAs) -> Image:
         objects = [self.build.folder / name for name in place.objects]
@@ -382,11 +382,11 @@ def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
     name = place.symbol
     if not (yield Check(f"read {name}", partial(work.read, place))):
         return
-    found = work.images[name]
-    yield Check(f"exception table of {name}", partial(_table, found, variant, place))
-    yield Check(f"alternatives of {name}", partial(_alternatives, found, variant))
-    yield Check(f"registers of {name}", partial(_registers, found, variant, place))
-    yield Check(f"contract of {name}", partial(hold_to_contract, found, variant, name))
+    image = work.images[name]
+    yield Check(f"exception table of {name}", partial(_table, image, variant, place))
+    yield Check(f"alternatives of {name}", partial(_alternatives, image, variant))
+    yield Check(f"registers of {name}", partial(_registers, image, variant, place))
+    yield Check(f"contract of {name}", partial(hold_to_contract, image, variant, name))
     if contract_of(variant).uncopied == "at_least" and work.subject.files:
         over = partial(work.compare_over_report, variant, place)
         yield Check(f"over-report of {name}", over)
@@ -428,56 +428,56 @@ def _first(output: str, word: str) -> str:
     return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
 
 
-def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
-    start, size = found.symbols[symbol], found.sizes[symbol]
-    return instructions.decode(found.isa, found.text[start : start + size], start)
+def _instructions(image: Image, symbol: str) -> tuple[Instruction, ...]:
+    start, size = image.symbols[symbol], image.sizes[symbol]
+    return instructions.decode(image.isa, image.text[start : start + size], start)
 
 
-def _alternatives(found: Image, variant: Variant) -> str:
+def _alternatives(image: Image, variant: Variant) -> str:
     """Check the alternatives: whole instructions, features that the variant's text names."""
-    for alternative in found.alternatives:
+    for alternative in image.alternatives:
         if len(alternative.replacement) > alternative.length:
             raise CheckError(f"the replacement for {alternative.feature} is longer than its place")
         if alternative.replacement:
             try:
                 instructions.decode(
-                    found.isa, alternative.replacement, alternative.replacement_address
+                    image.isa, alternative.replacement, alternative.replacement_address
                 )
             except InputError as error:
                 raise CheckError(f"the replacement for {alternative.feature}: {error}") from None
-    have = {a.feature for a in found.alternatives}
+    have = {a.feature for a in image.alternatives}
     want = {name for names in routines.alternative_sets(variant) for name in names}
     if variant.source.suffix == ".S" and want - have:
         raise CheckError(
             f"{', '.join(sorted(want - have))} is named in the source, not in the object"
         )
-    names = [a.feature for a in found.alternatives]
+    names = [a.feature for a in image.alternatives]
     each = [f"{name} at {names.count(name)} places" for name in dict.fromkeys(names)]
     return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
 
 
-def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
+def _registers(image: Image, variant: Variant, place: CompiledAs) -> str:
     """Check for writes to registers that the contract does not allow, on any path."""
-    start, size = found.symbols[place.symbol], found.sizes[place.symbol]
-    pieces = [(found.text[start : start + size], start)]
-    pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
+    start, size = image.symbols[place.symbol], image.sizes[place.symbol]
+    pieces = [(image.text[start : start + size], start)]
+    pieces += [(a.replacement, a.replacement_address) for a in image.alternatives]
     rules = contract_of(variant)
-    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
+    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(image)}
     allowed = {built_code.wide_name(register) for register in allowed}
     for code, address in pieces:
-        if vectors := built_code.vector_registers(found.isa, code, address):
+        if vectors := built_code.vector_registers(image.isa, code, address):
             raise CheckError(
                 f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
             )
         if (
-            wrong := built_code.written_registers(found.isa, code, address)
+            wrong := built_code.written_registers(image.isa, code, address)
             - allowed
             - set(rules.zeroed)
         ):
             raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
-        if found.isa == "x86_64" and built_code.direction_flag(code) > 0:
+        if image.isa == "x86_64" and built_code.direction_flag(code) > 0:
             raise CheckError("it sets the direction flag and does not clear it")
-        if found.isa == "arm64" and (jumps := built_code.indirect_branches(code, address)):
+        if image.isa == "arm64" and (jumps := built_code.indirect_branches(code, address)):
             raise CheckError(
                 f"it has {', '.join(jumps)}: a kernel that checks branch targets (BTI) faults "
                 "where one leads to a caller; ret is let through"
@@ -485,5 +485,5 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
     return "no callee-saved register is lost, none of the vectors is used"
 
 
-def _linkage(found: Image) -> set[str]:
-    return {"x16", "x17", "x30"} if found.isa == "arm64" else {"rsp"}
+def _linkage(image: Image) -> set[str]:
+    return {"x16", "x17", "x30"} if image.isa == "arm64" else {"rsp"}

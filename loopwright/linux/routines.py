@@ -243,15 +243,15 @@ def static_functions(content: str) -> list[str]:
 def needed_statics(content: str, function: str) -> list[str]:
     """Return the static functions of a file that a function calls, directly or indirectly."""
     known = static_functions(content)
-    found: set[str] = set()
+    needed: set[str] = set()
     open_texts = [function]
     while open_texts:
         code = blank_comments(open_texts.pop())
         for name in known:
-            if name not in found and re.search(rf"\b{name}\b", code):
-                found.add(name)
+            if name not in needed and re.search(rf"\b{name}\b", code):
+                needed.add(name)
                 open_texts.append(_definition(content, name))
-    return [name for name in known if name in found]
+    return [name for name in known if name in needed]
 
 
 def missing_statics(content: str, given: str, function: str) -> str:

@@ -249,8 +249,8 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
     if a tree is named and is invalid or unavailable.
     """
     if spec and not spec.startswith("debian:"):
-        found = read(Path(spec))
-        return Found(found.root, str(found))
+        tree = read(Path(spec))
+        return Found(tree.root, str(tree))
     series = spec.removeprefix("debian:") if spec else DEFAULT
     try:
         path = fetch_debian(series, whole=whole)
@@ -263,8 +263,8 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
             raise InputError(note) from None
         return Found(None, note)
     what = f"the files of Debian's {debian_package(series)} needed here"
-    found = read(path)
-    return Found(path, f"{found}, {what}" if found.has(SUBSET) else str(found))
+    tree = read(path)
+    return Found(path, f"{tree}, {what}" if tree.has(SUBSET) else str(tree))
 
 
 ARCH = {"x86_64": "x86", "arm64": "arm64"}  # Linux's name of each ISA
@@ -293,12 +293,12 @@ def files_holding(
 ) -> list[str]:
     """Return the sources with a word, and with a match of a regular expression."""
     needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
-    found = []
+    files = []
     for file in source_files(tree, isa, suffixes):
         content = _read(tree.root / file)
         if needle in content and wanted.search(content):
-            found.append(file)
-    return sorted(found)
+            files.append(file)
+    return sorted(files)
 
 
 def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:

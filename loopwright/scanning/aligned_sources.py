@@ -52,16 +52,16 @@ def labels(text: str) -> list[Label]:
     ]
 
 
-def marked(text: str, found: Sequence[Label]) -> str:
+def marked(text: str, marks: Sequence[Label]) -> str:
     """Return the file with a symbol before each label, which shows its address in the object."""
-    for number, label in reversed(list(enumerate(found))):
+    for number, label in reversed(list(enumerate(marks))):
         text = f"{text[: label.at]}{_NAME.format(number)}:\n{text[label.at :]}"
     return text
 
 
-def at_head(sections: Sequence[Section], found: Sequence[Label], loop: ScannedLoop) -> Label | None:
+def at_head(sections: Sequence[Section], marks: Sequence[Label], loop: ScannedLoop) -> Label | None:
     """Return the first label at a loop's first byte, by the symbols of marked text."""
-    names = {_NAME.format(number): label for number, label in enumerate(found)}
+    names = {_NAME.format(number): label for number, label in enumerate(marks)}
     here = [
         names[symbol.name]
         for section in sections
@@ -119,19 +119,21 @@ def find_again(
 def assembly_source(tree: Tree, isa: str, function: str) -> str:
     """Return the assembly file of a tree that defines a function; InputError without one."""
     starts = _STARTS.format(re.escape(function))
-    found = [
+    defining = [
         file
         for file in trees.files_holding(tree, isa, function, starts, suffixes=(".S",))
         if re.search(rf"(?m){starts}", blank_comments(tree.read(file)))
     ]
-    if not found:
+    if not defining:
         raise InputError(
             f"no assembly file of {tree} defines {function}: patches are made of assembly; "
             "for C see what its row says to tell the compiler"
         )
-    if len(found) > 1:
-        raise InputError(f"{function} is defined in {', '.join(found)} of {tree}: which is meant?")
-    return found[0]
+    if len(defining) > 1:
+        raise InputError(
+            f"{function} is defined in {', '.join(defining)} of {tree}: which is meant?"
+        )
+    return defining[0]
 
 
 @dataclass(frozen=True)
@@ -236,15 +238,15 @@ class Work:
     def _find(self) -> str:
         """Find the requested loops in the object, and the label of each in the file."""
         text = self.tree.read(self.file)
-        found = labels(text)
-        sections = self._made(marked(text, found)).sections
+        file_labels = labels(text)
+        sections = self._made(marked(text, file_labels)).sections
         here = find_again(self.loops, self.function, self.before.sections, self.before.loops)
         for wish in self.wishes:
             if wish not in here:
                 where = self.loops[wish].where
                 raise CheckError(f"the tree's {self.function} has no loop like {where}")
             loop = self.before.loops[here[wish]]
-            label = at_head(sections, found, loop)
+            label = at_head(sections, file_labels, loop)
             if label is None:
                 raise CheckError(
                     f"the loop at {loop.where} has no label of its own in {self.file}: it comes "
@@ -342,12 +344,12 @@ class Work:
 
     def _worse(self) -> str:
         """Return the first other loop that is gone or slower, with its core, or ""."""
-        mine = {n for _, n in self.numbers}
+        aligned_loops = {n for _, n in self.numbers}
         numbers = self.matched
         for n, loop in enumerate(self.before.loops):
             if n not in numbers:
                 return f"{loop.where} is no loop of the object any more"
-            if n in mine:
+            if n in aligned_loops:
                 continue
             for number, core in enumerate(self.cores):
                 was, now = self.before.cycles(number, n), self.after.cycles(number, numbers[n])

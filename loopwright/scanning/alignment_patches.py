@@ -146,14 +146,14 @@ class Booted:
         work = self.work
         (section,) = {self.work.before.loops[n].section for _, n in work.numbers}
         starts = {x.address - x.into for x in (work.before.loops[n] for _, n in work.numbers)}
-        found = {
+        names = {
             symbol.name
             for in_section in work.before.sections
             if in_section.name == section
             for symbol in in_section.symbols
             if symbol.address in starts
         }
-        return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*found, work.function}}
+        return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*names, work.function}}
 
     def _options(self) -> Iterator[str]:
         """Yield the options that build the patched file and the kernel's own tests of it."""
@@ -243,18 +243,18 @@ def _boot_table(booted: Booted, results: Mapping[str, str]) -> str:
         if f"boot: {machine.name}" in results:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
             tests, calls = (_counted(kind, machine, results) for kind in ("KUnit ", "sweep "))
-            held = (f"{tests} pass", f"{calls:,} as they must")
-            rows.append([machine.name, *times, *held])
+            passed = (f"{tests} pass", f"{calls:,} as they must")
+            rows.append([machine.name, *times, *passed])
     return message.aligned(head, rows, left=len(head))
 
 
 def _counted(kind: str, machine: Machine, results: Mapping[str, str]) -> int:
     """Return the sum of the counts that begin the results of one kind of check on a machine."""
     return sum(
-        int(found[1])
+        int(match[1])
         for check, what in results.items()
         if check.startswith(kind) and check.endswith(f": {machine.name}")
-        if (found := re.match(r"(?:pass:)?(\d+)", what))
+        if (match := re.match(r"(?:pass:)?(\d+)", what))
     )
 
 
@@ -308,8 +308,13 @@ def patch(
     numbers = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
     loops = [scan.found.loops[n] for n in numbers]
     cores = [core_costs.core for core_costs in scan.costs]
-    mine = [{at: wishes[n] for at, n in enumerate(numbers) if n in wishes} for wishes in choices]
-    asked = [{at: c.alignment for at, m in fixes.items() if (c := m.candidate)} for fixes in mine]
+    fixes_of = [
+        {at: wishes[n] for at, n in enumerate(numbers) if n in wishes} for wishes in choices
+    ]
+    asked = [
+        {at: c.alignment for at, fix in chosen.items() if (c := fix.candidate)}
+        for chosen in fixes_of
+    ]
     with hold(source) as overlay:
         work = Work(source, overlay, isa, function, file, loops, asked, cores)
         booted = Booted(work) if tier == BOOT else None
@@ -326,7 +331,7 @@ def patch(
     what = "a loop" if len(work.labels) == 1 else f"{len(work.labels)} loops"
     subject = f"{prefix(file)}: Align {what} of {function}()"
     proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
-    body = patch_body(work, mine[work.taken], scan.image.path, proven)
+    body = patch_body(work, fixes_of[work.taken], scan.image.path, proven)
     if booted:
         body += "\n\n" + boot_text(booted, rows)
     trailer = [f"Signed-off-by: {author}"] if author else []
@@ -344,17 +349,17 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
 
     A larger alignment with the same effect is a further choice.
     """
-    mine = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
+    own = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
     where = scan.image.path
-    if not mine:
+    if not own:
         raise InputError(f"{where} has no loop in a function {function!r}; scan it for their names")
-    hurt = _hurt(scan, mine, 0)
+    hurt = _hurt(scan, own, 0)
     cores = ", ".join(core_costs.core.id for core_costs in scan.costs)
     if not hurt:
         raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Fix]] = []
     for least in fixes.ALIGNMENTS:
-        wishes = {n: fix for n, fix in _hurt(scan, mine, least).items() if fix.candidate}
+        wishes = {n: fix for n, fix in _hurt(scan, own, least).items() if fix.candidate}
         if wishes not in choices and (not choices or wishes.keys() == choices[0].keys()):
             choices.append(wishes)
     if not choices[0]:
@@ -363,13 +368,13 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
     return choices
 
 
-def _hurt(scan: Scan, mine: Sequence[int], least: int) -> dict[int, Fix]:
+def _hurt(scan: Scan, numbers: Sequence[int], least: int) -> dict[int, Fix]:
     """Return the fix by alignment of each hurt loop among some, of at least an alignment."""
     known = costs.start_alignments(scan.image)
     found = fixes.find_fixes(
-        scan.found.loops, scan.costs, known, kinds=("align",), only=set(mine), least=least
+        scan.found.loops, scan.costs, known, kinds=("align",), only=set(numbers), least=least
     )
-    return {n: found[n] for n in mine if found[n].words not in ("", fixes.NEVER_MIND)}
+    return {n: found[n] for n in numbers if found[n].words not in ("", fixes.NEVER_MIND)}
 
 
 def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:

@@ -144,19 +144,19 @@ def find_loops(image: Image) -> Found:
     return found
 
 
-def _search(found: Found, section: Section) -> None:
+def _search(result: Found, section: Section) -> None:
     rows = loops.in_section(section)
-    found.outer += rows.outer
-    found.lost += rows.lost
+    result.outer += rows.outer
+    result.lost += rows.lost
     for path, exits, refused in rows.innermost:
         if refused == "calls":
-            found.calling += 1
+            result.calling += 1
         elif refused:
-            found.refused[_REFUSED[refused]] += 1
+            result.refused[_REFUSED[refused]] += 1
         elif waits(section.isa, loop := _loop(section, path, exits)):
-            found.refused[_WAITS] += 1
+            result.refused[_WAITS] += 1
         else:
-            found.loops.append(loop)
+            result.loops.append(loop)
 
 
 def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int]) -> ScannedLoop:

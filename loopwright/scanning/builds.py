@@ -67,13 +67,13 @@ def _by_key(
     numbers: set[int],
     keys: Callable[[ScannedLoop], tuple[object, ...]],
 ) -> dict[tuple[object, ...], list[int]]:
-    found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    by_key: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for n in sorted(numbers, key=lambda n: (loops[n].section, loops[n].address)):
         loop = loops[n]
         if keys is loose_shape and not loop.function:
             continue
-        found[loop.file, loop.written, *keys(loop)].append(n)
-    return found
+        by_key[loop.file, loop.written, *keys(loop)].append(n)
+    return by_key
 
 
 def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float | None]:

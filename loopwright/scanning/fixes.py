@@ -68,7 +68,7 @@ def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
 
 
 def taking(code: bytes, more: int) -> str:
-    """Return the last instruction of code with an encoding so many bytes longer, or ""."""
+    """Return the last instruction of code with an encoding `more` bytes longer, or ""."""
     for ins in reversed(list(iced.Decoder(64, code))):
         for new, word in () if ins.is_invalid else others(ins, code[ins.ip : ins.next_ip]):
             if len(new) - ins.len == more and word:
@@ -199,7 +199,7 @@ def _moved_branches(
 
 
 def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
-    """Return a branch with its distance after the code behind `at` has moved."""
+    """Return a branch with its distance adjusted for the code moved after `at`."""
     target = ins.near_branch_target
     target = target - (1 << 64) if target >> 63 else target
     moved = longer * ((target > at) - (ins.ip > at))
@@ -378,7 +378,7 @@ def find_fixes(
     only: Collection[int] | None = None,
     least: int = 0,
 ) -> list[Fix]:
-    """Return for each loop the fix that adds fewest bytes and serves all cores of its costs.
+    """Return for each loop the fix that adds fewest bytes and suits all cores of its costs.
 
     A fix serves if at every offset that it leaves possible the loop is as good as at its best on
     each core that is hurt now, and no core gets slower by more than 1 %. Where there is none, it is

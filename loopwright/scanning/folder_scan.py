@@ -101,13 +101,13 @@ def _wait_for_one(client: "Client", where: str) -> None:
 def _hold_to_one_loopwright(client: "Client") -> None:
     """Raise InputError unless all workers have this machine's loopwright and cores."""
     ours = identity()
-    for worker, theirs in client.run(identity, on_error="return").items():
-        if isinstance(theirs, ModuleNotFoundError):
+    for worker, reply in client.run(identity, on_error="return").items():
+        if isinstance(reply, ModuleNotFoundError):
             raise InputError(f"worker {worker} has no loopwright; install {ours} there")
-        if isinstance(theirs, Exception):
-            raise InputError(f"worker {worker} does not answer: {type(theirs).__name__}: {theirs}")
-        if theirs != ours:
-            raise InputError(f"worker {worker} has {theirs}, and here is {ours}; install the same")
+        if isinstance(reply, Exception):
+            raise InputError(f"worker {worker} does not answer: {type(reply).__name__}: {reply}")
+        if reply != ours:
+            raise InputError(f"worker {worker} has {reply}, and here is {ours}; install the same")
 
 
 T = TypeVar("T")
@@ -187,10 +187,10 @@ def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
 def _workers(client: "Client") -> dict[str, int]:
     """Return the workers' addresses and threads; none if the scheduler does not answer."""
     try:
-        found: dict[str, int] = client.nthreads()
+        threads: dict[str, int] = client.nthreads()
     except OSError:
         return {}
-    return found
+    return threads
 
 
 def _checked(expected: str, function: Callable[[T], R], item: T) -> R:

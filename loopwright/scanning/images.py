@@ -313,21 +313,21 @@ def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
     They are objects, archives, libraries, programs, kernels and modules, also packed, recognised by
     their first bytes; links are not followed. InputError if the folder has none.
     """
-    found = sorted(path for path in _files(folder) if _holds_code(path))
-    if not found:
+    code_files = sorted(path for path in _files(folder) if _holds_code(path))
+    if not code_files:
         raise InputError(f"{folder} holds no file with code: no ELF file, archive or kernel")
     by_size: dict[int, list[Path]] = {}
-    for path in found:
+    for path in code_files:
         by_size.setdefault(path.stat().st_size, []).append(path)
     first: dict[tuple[int, str], Path] = {}
     same = {}
-    for path in found:
+    for path in code_files:
         size = path.stat().st_size
         if len(by_size[size]) > 1:
             earlier = first.setdefault((size, _digest(path)), path)
             if earlier != path:
                 same[path] = earlier
-    return [path for path in found if path not in same], same
+    return [path for path in code_files if path not in same], same
 
 
 def _files(folder: Path) -> Iterator[Path]:

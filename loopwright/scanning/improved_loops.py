@@ -64,9 +64,9 @@ def improve_suspects(
     for n in suspects:
         loop = scan.found.loops[n]
 
-        def step(_done: int, _total: int | None, said: str, where: str = loop.where) -> None:
+        def step(_done: int, _total: int | None, activity: str, where: str = loop.where) -> None:
             if progress:
-                progress(out.looked_at, len(suspects), f"{where}: {said}")
+                progress(out.looked_at, len(suspects), f"{where}: {activity}")
 
         out.looked_at += 1
         try:

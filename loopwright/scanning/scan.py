@@ -93,10 +93,10 @@ def _script(lines: Iterable[str]) -> Iterator[Sample]:
     weight: float | None = None
     mapped: dict[str, list[tuple[int, int, int]]] = {}
     for line in lines:
-        if found := _MAPPED.match(line):
-            start, size, offset = (int(n, 16) for n in found.groups()[:3])
-            if not found[4].startswith("["):
-                mapped.setdefault(found[4], []).append((start, size, offset))
+        if match := _MAPPED.match(line):
+            start, size, offset = (int(n, 16) for n in match.groups()[:3])
+            if not match[4].startswith("["):
+                mapped.setdefault(match[4], []).append((start, size, offset))
             continue
         if not line.strip() or line.startswith("#"):
             weight = None
@@ -137,9 +137,9 @@ _SHARE = re.compile(r"\s*(\d+\.\d+)%\s+(.*?\s)?\[[.kguH]\]\s+(\S+)(?:\s+(\S+))?"
 
 def _report(lines: Iterable[str]) -> Iterator[Sample]:
     for line in lines:
-        if found := _SHARE.match(line):
-            share, routine, where = float(found[1]), found[3], found[4] or ""
-            dso = (found[2] or "").split()[-1:]
+        if match := _SHARE.match(line):
+            share, routine, where = float(match[1]), match[3], match[4] or ""
+            dso = (match[2] or "").split()[-1:]
             if re.fullmatch(r"0x[0-9a-f]+", routine):  # without a name
                 yield Sample(share, int(routine, 16), dso="".join(dso))
                 continue

@@ -61,8 +61,8 @@ def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
             return None
     # The data before the first token need not end in a zero; the tokens are aligned to 8 bytes.
     for first in (start, *range(start + (-start) % 8, content.find(b"\0", start), 8)):
-        if found := _indexed(content, first):
-            return found
+        if tokens := _indexed(content, first):
+            return tokens
     return None
 
 
@@ -122,7 +122,7 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _skipped(content: bytes, at: int, count: int, texts: list[bytes]) -> int:
-    """Return the position after so many names, -1 if one of them is invalid."""
+    """Return the position after `count` names, -1 if one of them is invalid."""
     for _ in range(count):
         if at + 3 > len(content):
             return -1
@@ -167,11 +167,11 @@ def _addresses(offsets: tuple[int, ...], base: int) -> list[int]:
     With absolute per-CPU symbols, other offsets are negative, counted from the base less one.
     """
     if sum(offset < 0 for offset in offsets) > len(offsets) // 2:
-        found = [base - 1 - offset if offset < 0 else offset for offset in offsets]
+        addresses = [base - 1 - offset if offset < 0 else offset for offset in offsets]
     else:
-        found = [base + (offset & 0xFFFFFFFF) for offset in offsets]
-    falls = sum(a > b for a, b in pairwise(found))
-    return found if falls <= 1 and any(offsets) else []
+        addresses = [base + (offset & 0xFFFFFFFF) for offset in offsets]
+    falls = sum(a > b for a, b in pairwise(addresses))
+    return addresses if falls <= 1 and any(offsets) else []
 
 
 _ROUTINES = frozenset("tTwW")  # letters of nm for symbols in text
@@ -302,9 +302,9 @@ def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
     for size in X86_BYTES:
         if len(content) % size:
             continue
-        found = [x86_entry(content, at, base, size) for at in range(0, len(content), size)]
-        if all(layout.place(e.at) and layout.fits(e) for e in found):
-            yield from found
+        entries = [x86_entry(content, at, base, size) for at in range(0, len(content), size)]
+        if all(layout.place(e.at) and layout.fits(e) for e in entries):
+            yield from entries
             return
     raise InputError(
         f"its {SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
@@ -492,8 +492,8 @@ def _longest(good: "np.ndarray") -> tuple[int, int]:
 
     best = (0, 0)
     for start in range(3):
-        mine = np.concatenate(([False], good[start::3], [False])).astype(np.int8)
-        change = np.flatnonzero(np.diff(mine))
+        padded = np.concatenate(([False], good[start::3], [False])).astype(np.int8)
+        change = np.flatnonzero(np.diff(padded))
         begins, ends = change[::2], change[1::2]
         if len(begins):
             n = int(np.argmax(ends - begins))
@@ -582,15 +582,15 @@ class Alternatives:
 
     def _x86(self, image: ELFFile) -> Edits:
         layout = X86Layout(image)
-        found = list(x86_entries(layout))
-        self.total += len(found)
+        entries = list(x86_entries(layout))
+        self.total += len(entries)
         out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:
             return out
         self._all_of(X86_FEATURES, "x86-64")
-        self.unknown += sum(entry.feature not in X86_FEATURES.values() for entry in found)
+        self.unknown += sum(entry.feature not in X86_FEATURES.values() for entry in entries)
         taken = {X86_FEATURES[name] for name in self.features} | {X86_ALWAYS}
-        for entry in found:
+        for entry in entries:
             if (place := layout.place(entry.at)) is not None:
                 number, at = place
                 code = layout.content(number)
@@ -631,15 +631,15 @@ class Alternatives:
 
     def _arm64(self, content: bytes, nops: Collection[int]) -> Iterator[tuple[int, bytes]]:
         """Yield the edits of a kernel's memory; nops are addresses of that function."""
-        found = arm64_entries(content)
-        self.total += len(found)
-        if self.features is None or not found:
+        entries = arm64_entries(content)
+        self.total += len(entries)
+        if self.features is None or not entries:
             return
         numbers = arm64_features(content)
         self._all_of(numbers, "this arm64 kernel")
         known = set(numbers.values())
         taken = {numbers[name] for name in self.features}
-        for entry in found:
+        for entry in entries:
             if entry.feature not in known or (entry.made and entry.new not in nops):
                 self.unknown += 1
             elif entry.feature in taken:
