@@ -20,13 +20,13 @@ from loopwright.improving.listing import Line, Listing, address, code, label
 
 
 class PointersForIndex(CountedTransformation):
-    """Stepped pointers instead of an index that several bases share."""
+    """Stepped pointers instead of an index that several bases share.
+
+    Condition: the index is only added to bases that nothing else changes, the loop is entered only
+    by falling into its head, and no flags are live at its entry or exit.
+    """
 
     name = "pointers for the index"
-    condition = (
-        "the index is added to bases alone that nothing else changes, the loop is entered at its "
-        "head by falling into it, and flags pass neither its entry nor its exit"
-    )
 
     def changed(self, loop: Counted) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
@@ -58,13 +58,13 @@ class PointersForIndex(CountedTransformation):
 
 
 class FuseUpdate(CountedTransformation):
-    """The flag-setting update moved next to the loop's branch, so that the two macro-fuse."""
+    """The flag-setting update moved next to the loop's branch, so that the two macro-fuse.
+
+    Condition: the instructions that the update moves past use the register in addresses only, and
+    neither read nor write flags. Fixups get a repair of the register first.
+    """
 
     name = "update beside its branch"
-    condition = (
-        "what it moves past uses the register in addresses alone and neither reads nor writes "
-        "flags; where a fault there went on, the register is made what it would have been"
-    )
 
     def changed(self, loop: Counted) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""

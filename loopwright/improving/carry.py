@@ -83,7 +83,12 @@ def _jumps(listing: Listing, head: int) -> list[int]:
 
 @dataclass(frozen=True)
 class CarryChains:
-    """A loop of several words an iteration before the original, with the carry added each time."""
+    """A loop of several words an iteration before the original, with the carry added each time.
+
+    Condition: the contract compares sums folded to 16 bits, the loop is one chain of adc that
+    begins with clc, its counter is a multiple of its step, and registers are free for a pointer and
+    the further sums.
+    """
 
     words: int
     chains: int
@@ -93,11 +98,6 @@ class CarryChains:
         """The name with the words and the chains."""
         count = f"{self.chains} chains of " if self.chains > 1 else ""
         return f"carry folded each iteration, {count}{self.words // self.chains} words"
-
-    condition = (
-        "the contract compares sums folded to 16 bits, the loop is one chain of adc from a clc on, "
-        "its counter is a multiple of its step, and registers are free for a pointer and a sum"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each carry-chain loop that can be changed."""

@@ -82,7 +82,12 @@ class _Loop:
 
 @dataclass(frozen=True)
 class UnrollByDistance(SinglePathTransformation):
-    """Unrolling while enough distance to the end is left; the original loop does the remainder."""
+    """Unrolling while enough distance to the end is left; the original loop does the remainder.
+
+    Condition: the loop ends by comparing a register that moves by a constant with an invariant
+    register or a constant, no flags are live at its head, a register is free for the distance, and
+    other exits find all registers unchanged.
+    """
 
     factor: int
 
@@ -90,12 +95,6 @@ class UnrollByDistance(SinglePathTransformation):
     def name(self) -> str:
         """The name with the factor."""
         return f"unroll by {self.factor} by the distance to the end"
-
-    condition = (
-        "a comparison of a register that moves by a constant with one that stays, or a constant, "
-        "ends the loop; no flags pass into it; a register is free for the distance; other exits "
-        "find all registers as they were"
-    )
 
     def changed(self, original: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""

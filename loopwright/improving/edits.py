@@ -31,16 +31,12 @@ EVERY_FLAG = frozenset({CARRY, FLAGS})
 class Transformation(Protocol):
     """A change of a listing that preserves its contract.
 
-    name appears in tables and comments; condition describes in words where it applies.
+    name appears in tables and comments. A transformation's docstring states its condition.
     """
 
     @property
     def name(self) -> str:
         """The name in tables and comments."""
-
-    @property
-    def condition(self) -> str:
-        """The condition for its use, in words."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one changed listing for each possible use."""

@@ -21,13 +21,14 @@ def _flags_die(listing: Listing, at: int) -> bool:
 
 
 class ThreeOperands(Rewrite):
-    """A three-operand operation instead of a copy and an operation that overwrites the copy."""
+    """A three-operand operation instead of a copy and an operation that overwrites the copy.
+
+    Condition: the operation writes all of the copy, and nothing in between changes the original.
+    For lea, shlx and rorx the flags of the operation are dead; shlx and rorx need BMI2 on every
+    core.
+    """
 
     name = "copies within operations"
-    condition = (
-        "the operation writes all of the copy and nothing between changes the original; of lea, "
-        "shlx and rorx no flags that the operation set are read; every core has BMI2 for the latter"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return no instruction for the copy, and the operation on the original."""
@@ -93,13 +94,13 @@ def _shifted(line: Line, source: str, target: str) -> str:
 
 
 class NewerForms(Rewrite):
-    """Shifts by a register as shlx and its kin; a not and an and as andn."""
+    """Shifts by a register as shlx and its kin; a not and an and as andn.
+
+    Condition: every core has BMI1 or BMI2, the flags of the instructions are dead, and nothing
+    between not and and uses the register.
+    """
 
     name = "shifts and complements of BMI"
-    condition = (
-        "every core has BMI1 or BMI2, no flags that the instructions set are read, nothing between "
-        "a complement and its conjunction uses the register"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return a three-operand shift, or one instruction for two."""
@@ -123,10 +124,12 @@ class NewerForms(Rewrite):
 
 
 class TwoOperands(Rewrite):
-    """Additions instead of lea, as three-part addresses are slow on some cores."""
+    """Additions instead of lea, as three-part addresses are slow on some cores.
+
+    Condition: no flags are live after the lea.
+    """
 
     name = "lea as additions"
-    condition = "no flags are live behind it"
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return additions, with a move or the rest of the lea before them."""

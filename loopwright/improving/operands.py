@@ -58,13 +58,13 @@ def _load(line: Line) -> _Load | None:
 
 
 class FoldLoads(Rewrite):
-    """Operations with a memory operand instead of a load and an operation on its register."""
+    """Operations with a memory operand instead of a load and an operation on its register.
+
+    Condition: the operation is the only reader of the register, control goes straight from load to
+    operation, nothing in between changes the address or memory, and neither may fault.
+    """
 
     name = "loads within operations"
-    condition = (
-        "the operation alone reads the register, which holds nothing behind it; control goes from "
-        "one to the other, and nothing between changes the address or memory; neither may fault"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return no instruction for the load, and the operation with the memory operand."""
@@ -98,10 +98,12 @@ class FoldLoads(Rewrite):
 
 
 class UnfoldLoads(Rewrite):
-    """A load and an operation on its register instead of an operation with a memory operand."""
+    """A load and an operation on its register instead of an operation with a memory operand.
+
+    Condition: a register is free; fixups find all others unchanged.
+    """
 
     name = "loads apart from operations"
-    condition = "a register is free; a fixup finds all others as they were"
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the load and the operation."""
@@ -126,10 +128,12 @@ def _loading(memory: str, register: str, size: int) -> str:
 
 
 class SplitUpdates(Rewrite):
-    """A load, an operation and a store instead of a read-modify-write of memory."""
+    """A load, an operation and a store instead of a read-modify-write of memory.
+
+    Condition: a register is free, and the update may not fault.
+    """
 
     name = "updates of memory split"
-    condition = "a register is free, and the update may not fault"
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the load, the operation and the store."""
@@ -151,13 +155,14 @@ class SplitUpdates(Rewrite):
 
 
 class JoinUpdates(Rewrite):
-    """A read-modify-write of memory instead of an adjacent load, operation and store."""
+    """A read-modify-write of memory instead of an adjacent load, operation and store.
+
+    Condition: all three are on the same bytes, the register is dead after them and is neither
+    source nor address, and none may fault. The flags are dead if the operation was wider than the
+    memory operand.
+    """
 
     name = "updates of memory joined"
-    condition = (
-        "they are of the same bytes, the register holds nothing behind them and is neither source "
-        "nor address, none may fault; of an operation on more bytes no flags go on"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the read-modify-write in the store's place."""

@@ -52,13 +52,14 @@ def _text(access: _Access) -> str:
 
 
 class PairAccesses:
-    """One access of two registers instead of two accesses of adjacent memory."""
+    """One access of two registers instead of two accesses of adjacent memory.
+
+    Condition: both have the same kind, size and base and are adjacent in memory. Between them there
+    is no jump, no jump target, and no use of the second one's registers or memory. Neither may
+    fault, and loads do not change the base.
+    """
 
     name = "accesses paired"
-    condition = (
-        "both are of one kind, size and base and lie side by side; nothing between them comes in, "
-        "branches, or uses what the second one uses; neither may fault; loads change no base"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with all adjacent accesses paired, each with the next of its kind."""
@@ -124,10 +125,12 @@ def _joined(first: _Access, second: _Access) -> _Access | None:
 
 
 class SplitPairs:
-    """Two accesses instead of one of two registers."""
+    """Two accesses instead of one of two registers.
+
+    Condition: neither may fault, and a load does not change its base before the second one uses it.
+    """
 
     name = "pairs split"
-    condition = "neither may fault; a load does not change its base before the second one uses it"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with all pairs split."""

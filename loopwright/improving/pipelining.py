@@ -9,7 +9,10 @@ from loopwright.improving.unrolling import AHEAD, AheadOfLoop, Copies
 
 @dataclass(frozen=True)
 class PipelineLoads(AheadOfLoop):
-    """A loop whose loads belong to the next iteration; the original does the last iteration."""
+    """A loop whose loads belong to the next iteration; the original does the last iteration.
+
+    Condition: the body begins with loads, and the conditions of unrolling hold.
+    """
 
     factor: int = 2
 
@@ -27,8 +30,6 @@ class PipelineLoads(AheadOfLoop):
     def stride(self) -> int:
         """The number of original iterations in one of its own."""
         return 1
-
-    condition = "the body begins with loads, which then are its last ones; and as for unrolling"
 
     def copies(self, loop: Counted) -> Copies | None:
         """Return the first loads, and an iteration that ends with the loads of the next one."""

@@ -33,7 +33,6 @@ class Rewrite(ABC):
     """A transformation that replaces a few instructions by others, wherever its condition holds."""
 
     name: str
-    condition: str
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with all sites of its loops changed, and a few with one changed."""
@@ -166,13 +165,14 @@ _MERGED = re.compile(r"movs[sd]")
 
 
 class BreakDependencies(Rewrite):
-    """Zeroing or full-width writes that break the dependency on a register's old value."""
+    """Zeroing or full-width writes that break the dependency on a register's old value.
+
+    Condition: the register is no source, and its old value apart from the result is not read, by
+    code or a fixup, before all of it is written. Flags that a zeroing overwrites are not needed by
+    a fixup.
+    """
 
     name = "false dependencies broken"
-    condition = (
-        "the register is no source, nothing reads what it held beside the result, on any way up to "
-        "where it is written as a whole, nor does a fixup, nor does that read flags"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return a zeroing before an instruction, or one that writes the full register."""
@@ -225,14 +225,14 @@ class BreakDependencies(Rewrite):
 
 
 class Rename(Rewrite):
-    """Another register for one result and all its readers."""
+    """Another register for one result and all its readers.
+
+    Condition: all readers follow the result without a branch or label between, name the register,
+    and no fixup there needs it. The other register is unused, or the source of the result and dead
+    afterwards.
+    """
 
     name = "registers renamed"
-    condition = (
-        "all that reads the result stands behind it without a branch or label between, names it, "
-        "and no fixup there needs it; the other register is the result's own source, which nothing "
-        "reads afterwards, or one that nothing uses"
-    )
 
     def change(self, listing: Listing, at: int) -> Change | None:
         """Return the instruction and its readers with another register."""

@@ -21,10 +21,12 @@ def _gate(line: Line) -> str:
 
 
 class JoinSections:
-    """One user-access section instead of two consecutive ones."""
+    """One user-access section instead of two consecutive ones.
+
+    Condition: between clac and stac there is no memory access, jump or jump target.
+    """
 
     name = "sections of user access joined"
-    condition = "between clac and stac nothing touches memory, and control neither comes nor goes"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing without all such pairs of clac and stac."""
@@ -49,10 +51,13 @@ class JoinSections:
 
 
 class ConstantBranches:
-    """Branches on constants resolved, and dead writes removed."""
+    """Branches on constants resolved, and dead writes removed.
+
+    Condition: the register has the constant on every path to the test, and the flags are dead after
+    it.
+    """
 
     name = "branches on constants resolved"
-    condition = "the register holds the constant on every way to the test, and no flags go on"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with all such branches resolved."""
@@ -109,10 +114,13 @@ class ConstantBranches:
 
 
 class Copies:
-    """Copy propagation: the source instead of a copy, which is removed once it is dead."""
+    """Copy propagation: the source instead of a copy, which is removed once it is dead.
+
+    Condition: neither register is written between copy and use, and there is no jump target between
+    them.
+    """
 
     name = "copies propagated"
-    condition = "neither register is written between copy and use, and control comes in nowhere"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with all copies propagated."""

@@ -123,7 +123,11 @@ class SinglePathTransformation(ABC):
 
 @dataclass(frozen=True)
 class CopyIterations(SinglePathTransformation):
-    """Several iterations one after another, each with its tests."""
+    """Several iterations one after another, each with its tests.
+
+    Condition: the loop has a single path, and its branch back has an inverse: every copy computes
+    what the iteration did, and leaves by the same exits.
+    """
 
     factor: int
 
@@ -131,11 +135,6 @@ class CopyIterations(SinglePathTransformation):
     def name(self) -> str:
         """The name with the factor."""
         return f"{self.factor} iterations with their tests for one jump back"
-
-    condition = (
-        "the loop has one path and its branch back can be turned round: every copy does what the "
-        "iteration did, and leaves where it left"
-    )
 
     def changed(self, loop: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None where the condition does not hold."""
@@ -172,13 +171,13 @@ class CopyIterations(SinglePathTransformation):
 
 
 class EntriesApart:
-    """Entries that are not at a loop's head, moved to a separate copy of the iteration's rest."""
+    """Entries that are not at a loop's head, moved to a separate copy of the iteration's rest.
+
+    Condition: the loop has a single path: the copy completes the iteration, leaves by the same
+    exits, and continues at the head.
+    """
 
     name = "entries behind the loop"
-    condition = (
-        "the loop has one path: the copy does what is left of the iteration, leaves where it left "
-        "and goes on at the head"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield the listing with its main loop entered only at its head."""

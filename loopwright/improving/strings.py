@@ -18,7 +18,11 @@ from loopwright.improving.listing import Listing, address, code, label
 
 @dataclass(frozen=True)
 class StringInstruction(CountedTransformation):
-    """rep stosq or rep movsq from a size on, instead of a loop over words."""
+    """rep stosq or rep movsq from a size on, instead of a loop over words.
+
+    Condition: the body stores rax to, or copies, each word of a contiguous range at rdi (from rsi),
+    rcx counts its bytes, and the loop can be restarted after a fault.
+    """
 
     least: int
 
@@ -26,11 +30,6 @@ class StringInstruction(CountedTransformation):
     def name(self) -> str:
         """The name with the least size in bytes."""
         return f"string instruction from {self.least} bytes on"
-
-    condition = (
-        "the body stores rax, or copies, each word of one stretch at rdi (from rsi), rcx counts "
-        "its bytes, and the loop may begin again behind a fault"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each loop that can get a string instruction before it."""

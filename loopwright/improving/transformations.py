@@ -29,7 +29,11 @@ from loopwright.improving.unrolling import Unroll
 
 @dataclass(frozen=True)
 class Align:
-    """An alignment directive before a loop, for a power of two."""
+    """An alignment directive before a loop, for a power of two.
+
+    Condition: none. Before a loop that control falls into, longer encodings of the same
+    instructions replace nops where they suffice, so that no instruction is added.
+    """
 
     power: int
 
@@ -37,11 +41,6 @@ class Align:
     def name(self) -> str:
         """The name with the alignment in bytes."""
         return f"align the loop to {1 << self.power}"
-
-    condition = (
-        "always: before a loop that is fallen into, longer encodings of the same instructions take "
-        "the place of nops where they reach, so that nothing more is executed"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each loop that is not yet so aligned."""
@@ -143,14 +142,13 @@ def _loops(listing: Listing) -> Iterator[tuple[int, int]]:
 
 
 class Reorder:
-    """Two adjacent instructions of a loop's body in the other order."""
+    """Two adjacent instructions of a loop's body in the other order.
+
+    Condition: neither writes what the other reads or writes, apart from dead flags. Memory counts
+    as one location; at most one may fault, and its fixup needs no result of the other.
+    """
 
     name = "instruction order"
-    condition = (
-        "neither writes what the other reads or writes, but for flags that nothing reads; memory "
-        "counts as one place, at most one may fault, and its fixup needs nothing that the other "
-        "writes"
-    )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         """Yield one listing for each pair of adjacent instructions that can be swapped."""

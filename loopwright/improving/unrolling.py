@@ -171,7 +171,12 @@ class _CopiedCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Unroll(AheadOfLoop):
-    """An unrolled loop before the original loop, which does the remainder."""
+    """An unrolled loop before the original loop, which does the remainder.
+
+    Condition: the counter's step is constant, stepped registers are used in addresses only, no
+    flags are live at the entry, within or at the exit of the loop, and an iteration can be repeated
+    after a fault.
+    """
 
     @property
     def name(self) -> str:
@@ -182,11 +187,6 @@ class Unroll(AheadOfLoop):
     def stem(self) -> str:
         """The beginning of its labels."""
         return f"{AHEAD}{self.factor}"
-
-    condition = (
-        "the counter's step is constant, registers that are stepped serve as addresses alone, no "
-        "flags pass into, through or out of the loop, and an iteration that faulted may begin again"
-    )
 
     def copies(self, loop: Counted) -> Copies:
         """Return the copies of the body, one after another."""
