@@ -32,12 +32,15 @@ def with_origin(listing: Listing, variant: Variant) -> Listing:
 
 
 def write(
-    out: Path, variant: Variant, paths: Mapping[str, Sequence[Candidate]], found: Mapping[str, str]
+    out: Path,
+    variant: Variant,
+    paths: Mapping[str, Sequence[Candidate]],
+    origins: Mapping[str, str],
 ) -> list[Path]:
     """Write a kernel folder with the family's variants and the candidates; return its new files.
 
     It has the same place below out as below a folder of kernels: LOOPWRIGHT_KERNELS may name out.
-    paths has, by name, the candidates from the variant to the one to write, found the origin in
+    paths has, by name, the candidates from the variant to the one to write, origins the origin in
     words. The folder of the same kernel in out is replaced.
     """
     kernel = kernels.load(variant.kernel)
@@ -52,7 +55,7 @@ def write(
         for name, path in paths.items():
             source = with_origin(path[-1].listing, variant).render()
             (folder / f"{name}.S").write_text(source)
-            text += "\n[[variant]]\n" + _table(_row(name, path, row, variant, found[name]))
+            text += "\n[[variant]]\n" + _table(_row(name, path, row, variant, origins[name]))
             written.append(out / isa / family / f"{name}.S")
         (folder / "kernel.toml").write_text(text)
     return [*written, out / isa / family / "kernel.toml"]
@@ -68,7 +71,7 @@ def new_steps(path: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
 
 
 def _row(
-    name: str, path: Sequence[Candidate], mine: Mapping[str, Any], variant: Variant, found: str
+    name: str, path: Sequence[Candidate], table: Mapping[str, Any], variant: Variant, origin: str
 ) -> dict[str, Any]:
     candidate = path[-1]
     steps = "; ".join(candidate.listing.steps)
@@ -76,7 +79,7 @@ def _row(
         "name": name,
         "summary": f"{variant.name} changed: {steps}",
         "subject": _subject(candidate.listing, kernels.contract_of(variant).symbol),
-        "why": f"Found by {found}",
+        "why": f"Found by {origin}",
         "steps": [
             {
                 "name": "; ".join(new) if number else variant.name,
@@ -88,7 +91,7 @@ def _row(
     }
     lifted = variant.source.suffix != ".S" or kernels.load(variant.kernel).isa != "x86_64"
     kept = _KEPT if lifted else (*_KEPT, *_PATCHED)
-    row |= {key: mine[key] for key in kept if key in mine}
+    row |= {key: table[key] for key in kept if key in table}
     if lifted:
         row["unpatchable"] = _NOT_PATCHED
     return row

@@ -349,9 +349,9 @@ class X86Formulas(Formulas[iced.Instruction]):
                 value = self.z3.Extract(63, 0, value)
         if value.size() > size:
             value = self.z3.Extract(size - 1, 0, value)
-        more = size - value.size()
+        missing = size - value.size()
         widen = self.z3.SignExt if signed else self.z3.ZeroExt
-        return self._written(state, ins, 0, widen(more, value) if more else value)
+        return self._written(state, ins, 0, widen(missing, value) if missing else value)
 
     def _computed(self, state: State, ins: iced.Instruction, name: str) -> State:
         z3 = self.z3
@@ -366,14 +366,14 @@ class X86Formulas(Formulas[iced.Instruction]):
         else:
             size = a.size()
             wide_a, wide_b = z3.ZeroExt(1, a), z3.ZeroExt(1, b)
-            one = z3.If(state.values["CF"], z3.BitVecVal(1, size + 1), 0)
-            more = one if name in ("ADC", "SBB") else z3.BitVecVal(0, size + 1)
+            carry = z3.If(state.values["CF"], z3.BitVecVal(1, size + 1), 0)
+            carry_in = carry if name in ("ADC", "SBB") else z3.BitVecVal(0, size + 1)
             if name in ("ADD", "ADC"):
-                wide = wide_a + wide_b + more
+                wide = wide_a + wide_b + carry_in
                 result = z3.Extract(size - 1, 0, wide)
                 over = ((a ^ result) & (b ^ result)) < 0
             else:
-                wide = wide_a - wide_b - more
+                wide = wide_a - wide_b - carry_in
                 result = z3.Extract(size - 1, 0, wide)
                 over = ((a ^ b) & (a ^ result)) < 0
             if name in ("SUB", "CMP"):  # as comparisons: the solver is quick with them

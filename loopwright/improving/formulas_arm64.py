@@ -219,9 +219,9 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
                 value = self.z3.Extract(
                     low - 1, 0, self._register(state, ins.name(operands[1].reg))
                 )
-                more = self._size(ins) - low
+                missing = self._size(ins) - low
                 wide = self.z3.SignExt if widened[1] == "s" else self.z3.ZeroExt
-                return self._written(state, ins.name(operands[0].reg), wide(more, value))
+                return self._written(state, ins.name(operands[0].reg), wide(missing, value))
             if name in ("mul", "madd", "msub"):
                 return self._multiplied(state, ins)
             if name in _CHOICES:
@@ -283,8 +283,8 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
     def _multiplied(self, state: State, ins: Arm64Instruction) -> State:
         result = self._value(state, ins, 1) * self._value(state, ins, 2)
         if ins.mnemonic != "mul":
-            more = self._value(state, ins, 3)
-            result = more + result if ins.mnemonic == "madd" else more - result
+            addend = self._value(state, ins, 3)
+            result = addend + result if ins.mnemonic == "madd" else addend - result
         return self._written(state, ins.name(ins.detail.operands[0].reg), result)
 
     def _chosen(self, state: State, ins: Arm64Instruction) -> State:

@@ -138,11 +138,11 @@ class LoopComparison:
         for core in self.cores:
             if missing := lacking(bare.isa, bare.code, needs, core.features):
                 raise InputError(f"{bare.id}: {missing}, which {core.id} lacks")
-        made = _Made(bare.listing, bare.code, bare.code, bare.offset, bare.entries)
-        [found] = self._costed([made])
-        if isinstance(found, InputError):
-            raise InputError(f"{bare.id} has no cost: {found}")
-        return found
+        code = _Made(bare.listing, bare.code, bare.code, bare.offset, bare.entries)
+        [base] = self._costed([code])
+        if isinstance(base, InputError):
+            raise InputError(f"{bare.id} has no cost: {base}")
+        return base
 
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None

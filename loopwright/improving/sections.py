@@ -126,15 +126,15 @@ class Copies:
         """Yield the listing with all copies propagated."""
         lines = list(listing.lines)
         for n in range(len(lines)):
-            made = Listing(tuple(lines), listing.contract, listing.isa)
+            current = Listing(tuple(lines), listing.contract, listing.isa)
             copy = _copy(lines[n]) if lines[n].kind == "code" else None
             if copy:
-                self._propagate(made, lines, n, *copy)
-        made = listing.with_lines(lines, self.name)
-        while (changed := _without_dead(made, self.name)) is not None:
-            made = changed
-        if len(made.lines) < len(listing.lines):
-            yield listing.with_lines(made.lines, self.name)
+                self._propagate(current, lines, n, *copy)
+        result = listing.with_lines(lines, self.name)
+        while (changed := _without_dead(result, self.name)) is not None:
+            result = changed
+        if len(result.lines) < len(listing.lines):
+            yield listing.with_lines(result.lines, self.name)
 
     def _propagate(
         self, listing: Listing, lines: list[Line], at: int, source: str, constant: int, copy: str
