@@ -40,6 +40,8 @@ def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     for (what, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
         if fused and separated and fused.cycles <= _FUSED * separated.cycles:
             fusing.setdefault(_RULES[what], []).append(name)
-    why = f"{_PAIRS} pairs and {_NOPS} nops take fewer places than with nops within the pairs"
+    why = (
+        f"{_PAIRS} pairs and {_NOPS} nops take fewer dispatch slots than with nops within the pairs"
+    )
     rules = {rule: " ".join(sorted(names)) for rule, names in fusing.items()}
     return fit.with_rules(learned, rules, fitted(why)) if rules else learned

@@ -63,7 +63,7 @@ def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branch
         slots = _slots(laboratory, core, branch)
         if slots != 1:
             shown = slots or "no whole number of"
-            ports, note = None, f"nops beside it show {shown} places, not one"
+            ports, note = None, f"nops beside it show {shown} slots, not one"
         for name in filter(None, (branch.name, branch.opposite)):
             _keep(found, name, ports, note)
     if found.ports:
@@ -157,8 +157,8 @@ def _ports(
         if count and abs(count * alone.cycles - 4) <= _NEAR * 4:
             break
     else:
-        took = f"{alone.cycles / 4:.2f} cycles"
-        return None, f"alone it takes {took}, which no number of ports explains"
+        timing = f"{alone.cycles / 4:.2f} cycles"
+        return None, f"alone it takes {timing}, which no number of ports explains"
     mixtures_ = [
         _mixture(kit, one, branch, count, apart=one.blocker.name in fused) for one in core.classes
     ]
@@ -252,10 +252,10 @@ def _fuses(
 def _fusion_kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[bytes]]:
     """Return kernels with a pair together and apart, for a branch and for its opposite."""
     tested = form_instances.under_test(form)
-    place = width.counted
+    filler = width.counted
     out = []
     for code in (branch.code, kit.opposite(branch)):
-        blocking = [place] * (_BLOCKING_CYCLES * width.instructions)
-        for some in ([place, tested, code], [tested, place, code]):
+        blocking = [filler] * (_BLOCKING_CYCLES * width.instructions)
+        for some in ([filler, tested, code], [tested, filler, code]):
             out.append(form_instances.aligned_in_windows(kit, [*some, *blocking], [code]))
     return out

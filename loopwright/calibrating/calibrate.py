@@ -213,7 +213,7 @@ def _is_usual(form: Form) -> bool:
 
 def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
     width = learned.width
-    counted = "nops" if width.nops else "moves, as nops share places"
+    counted = "nops" if width.nops else "moves, as nops share dispatch slots"
     yield "instructions a cycle", width.instructions, width.uncertainty, counted
     for name, window in learned.windows.found.items():
         yield name, window.value, (window.high - window.low) / 2, window.note

@@ -140,7 +140,7 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
         "macro_fusion": [
             ("pairs", "table", measured("nops beside pairs"))
             if learned.fusion
-            else ("pairs", "none", measured("no pair took less than two places at dispatch")),
+            else ("pairs", "none", measured("no pair took less than two dispatch slots")),
             ("nops", not width.nops, measured("nops between moves, and moves alone")),
         ],
         "taken_branch": list(_taken_branch(learned)),
@@ -190,22 +190,22 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     """
     width, burst = learned.width, learned.windows.found.get(BURST)
     counted = "nops" if width.nops else "moves"
-    said = measured(f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle")
+    note = measured(f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle")
     most = width.instructions
     if burst is None:
-        said = assumed(f"neither what delivers code nor retirement binds; {said}")
+        note = assumed(f"neither what delivers code nor retirement binds; {note}")
     elif burst.value > most:
-        most, said = burst.value, Evidence(f"{burst.note}; {said}", said.confidence)
+        most, note = burst.value, Evidence(f"{burst.note}; {note}", note.confidence)
     core = learned.core
     memory = {core.class_ports(name) for name in (core.load, core.store)}
     two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
     slots = [u.slots for u in two if memory.isdisjoint(u.ports or ())]
     if len(slots) >= _TWO and 2 * slots.count(1) > len(slots):
-        yield "instructions", most, said
-        said = assumed(f"as many uops as instructions, of which forms of two are one; {said}")
+        yield "instructions", most, note
+        note = assumed(f"as many uops as instructions, of which forms of two are one; {note}")
     elif burst and (len(slots) < _TWO or most > width.instructions):
-        said = assumed(f"uops count, not instructions, of which copies show nothing; {said}")
-    yield "width", most, said
+        note = assumed(f"uops count, not instructions, of which copies show nothing; {note}")
+    yield "width", most, note
 
 
 def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
@@ -215,7 +215,7 @@ def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
         yield (
             "whole_groups",
             whole,
-            measured("places before a chain that shift the scheduler's end"),
+            measured("slots before a chain that shift the scheduler's end"),
         )
 
 
@@ -235,12 +235,12 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
     yield "names", every + unused + addresses(core), explained
     rule, why = learned.assigned
     yield from ((name, value, why) for name, value in rule.items())
-    said = measured(f"the class of {core.load}") if load else assumed("no load is known")
-    yield "load", letters(load) if load else _UNUSED[0], said
-    said = measured(f"the class of {core.store}") if store else assumed("no store is known")
+    note = measured(f"the class of {core.load}") if load else assumed("no load is known")
+    yield "load", letters(load) if load else _UNUSED[0], note
+    note = measured(f"the class of {core.store}") if store else assumed("no store is known")
     ports = letters(store) if store else _UNUSED[1]
     if core.store_data:
-        more = Evidence(f"{said}, and of what changes memory", said.confidence)
+        more = Evidence(f"{note}, and of what changes memory", note.confidence)
         yield "store_address", ports + addresses(core), more
         shared = "as many as stores have; blockers of loads show no store of what changes memory"
         if core.shared_store_data:
@@ -251,12 +251,12 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
             measured(shared),
         )
     else:
-        yield "store_data", ports, said
-        said = assumed("as many as stores have, as timing tells no two uops of a store apart")
-        yield "store_address", addresses(core), said
+        yield "store_data", ports, note
+        note = assumed("as many as stores have, as timing tells no two uops of a store apart")
+        yield "store_address", addresses(core), note
     if core.integer_ports:
-        said = measured("the classes that compute in general registers")
-        yield "alu", letters(core.integer_ports), said
+        note = measured("the classes that compute in general registers")
+        yield "alu", letters(core.integer_ports), note
     else:
         yield "alu", letters(core.all_arithmetic), UNKNOWN
 
@@ -264,8 +264,8 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
     accesses = learned.accesses
     for name, cycles in accesses.loads.items():
-        said = measured("from the address of a load alone")
-        yield name, cycles, said if name == "load_cycles" else assumed(f"{_HALF}; with it, {said}")
+        note = measured("from the address of a load alone")
+        yield name, cycles, note if name == "load_cycles" else assumed(f"{_HALF}; with it, {note}")
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
         yield "pointer_chase_gain", load - chase, measured("a chain of loads")
@@ -288,8 +288,8 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
     if accesses.banks:
         yield "bank_loads", accesses.banks.loads, measured(accesses.banks.said)
         if accesses.banks.bytes:
-            said = measured("bytes so far apart are loaded as if in two lines")
-            yield "bank_bytes", accesses.banks.bytes, said
+            note = measured("bytes so far apart are loaded as if in two lines")
+            yield "bank_bytes", accesses.banks.bytes, note
     if accesses.renamed("forwarded"):
         yield from _renamed(learned)
 
@@ -307,20 +307,20 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the parameters of memory renaming."""
     accesses = learned.accesses
     if accesses.by:
-        said = measured("forwarded by the stack pointer, not by another base")
-        yield "renames", "stack", said
+        note = measured("forwarded by the stack pointer, not by another base")
+        yield "renames", "stack", note
     else:
         known = "any" if accesses.renamed("forwarded, indexed") else "base"
         yield "renames", known, measured("forwarded, with and without index")
     if accesses.predicted:
         few, many = accesses.predicted
-        said = measured(f"pairs of a loop by any base, not {many}")
-        yield "renamed_in_loops", few, said if many - few == 1 else assumed(said)
+        note = measured(f"pairs of a loop by any base, not {many}")
+        yield "renamed_in_loops", few, note if many - few == 1 else assumed(note)
     if accesses.reach:
         sees, unseen = accesses.reach
-        said = measured(f"forwarded {sees} bytes on, not {unseen}")
+        note = measured(f"forwarded {sees} bytes on, not {unseen}")
         near = unseen - sees <= memory_timing.STEPS[-1]
-        yield "renamed_reach", sees, said if near else assumed(said)
+        yield "renamed_reach", sees, note if near else assumed(note)
     step = next(
         (
             disp
@@ -357,10 +357,10 @@ def taken(learned: CoreModel) -> int:
 def _taken_branch(learned: CoreModel) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
-        said = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
+        note = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
         if taken(learned) > 1:
-            said = assumed(f"it is not fetch that loses some; {said}")
-        yield "cycles", taken(learned), said
+            note = assumed(f"it is not fetch that loses some; {note}")
+        yield "cycles", taken(learned), note
 
 
 MEASURED = "measured.csv"
@@ -464,8 +464,8 @@ def _strings(timed: Sequence[Timed], file: Path) -> None:
         for one in timed:
             what, figure = one.what, one.figure
             shown = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
-            place = what.source, what.destination
-            rows.writerow([f"rep {what.name}", what.size, *place, *shown, figure.refused])
+            offsets = what.source, what.destination
+            rows.writerow([f"rep {what.name}", what.size, *offsets, *shown, figure.refused])
 
 
 def instruction_table(learned: CoreModel, machine: Oracle) -> str:
@@ -635,8 +635,8 @@ def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
         width.uncertainty,
         f"{'nops' if width.nops else 'moves'} a cycle",
     )
-    for said, window in learned.windows.found.items():
-        yield "", said, f"{'>= ' * window.least}{window.value}", "", "", window.note
+    for label, window in learned.windows.found.items():
+        yield "", label, f"{'>= ' * window.least}{window.value}", "", "", window.note
     for name, rate in learned.throughputs.items():
         note = rate.refused or ("" if rate.clean else "with what makes instances independent")
         if rate.cycles <= _WAITS * learned.waits.get(name, 0.0):
@@ -655,14 +655,14 @@ def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
     for name, idiom in learned.idioms.items():
         note = "all operands one register"
         yield name, "idiom", "", idiom.figure.cycles, idiom.figure.uncertainty, note
-    for name, said, timed, note in learned.special.rows() if learned.special else ():
-        yield name, said, "", timed.cycles, timed.uncertainty, note
-    for said, timed in learned.figures.items():
-        yield "", said, "", timed.cycles, timed.uncertainty, timed.refused
+    for name, label, timed, note in learned.special.rows() if learned.special else ():
+        yield name, label, "", timed.cycles, timed.uncertainty, note
+    for label, timed in learned.figures.items():
+        yield "", label, "", timed.cycles, timed.uncertainty, timed.refused
     for probe, cycles, uncertainty in learned.front_end.rows():
         note = "kept aside" if probe.aside else ""
         yield "", f"{probe.part}: {probe.name}", "", cycles, uncertainty, note
-    for said, access in learned.accesses.figures.items():
+    for label, access in learned.accesses.figures.items():
         seen = access.figure
         value = access.cycles if seen else ""
-        yield "", said, value, seen.cycles, seen.uncertainty, seen.refused
+        yield "", label, value, seen.cycles, seen.uncertainty, seen.refused

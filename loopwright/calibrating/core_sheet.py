@@ -124,11 +124,11 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
     for one in references(about):
         if one.latencies:
             least, most = (f"{value:.3g}" for value in one.latencies)
-            said = least if least == most else f"{least} to {most}"
-            yield (LATENCY, one.form), _Figure("cycles", said, _SIMULATED)
+            text = least if least == most else f"{least} to {most}"
+            yield (LATENCY, one.form), _Figure("cycles", text, _SIMULATED)
         if one.cycles is not None:
-            said = ("" if one.clean else "at most ") + f"{one.cycles:.2f}"
-            yield (THROUGHPUT, one.form), _Figure("cycles", said, _SIMULATED)
+            text = ("" if one.clean else "at most ") + f"{one.cycles:.2f}"
+            yield (THROUGHPUT, one.form), _Figure("cycles", text, _SIMULATED)
         if one.form in table:
             row = table[one.form]
             yield (UOPS, one.form), _Figure("ports", row["ports"] or "none", row.get("source", ""))

@@ -215,8 +215,8 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     found = _fitted(laboratory, bodies, tried, figures)
     if found is None or not found.explained:
         return learned
-    said = f"{len(bodies)} loops of memory operands with an index alone, mean error "
-    return fit.settled(learned, found, f"{said}{100 * found.error:.1f} %")
+    note = f"{len(bodies)} loops of memory operands with an index alone, mean error "
+    return fit.settled(learned, found, f"{note}{100 * found.error:.1f} %")
 
 
 def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -248,9 +248,9 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     best = found.hypothesis
     tried = [Hypothesis(learned), *(replace(best, rules={**best.rules, _LEAD: n}) for n in _LEADS)]
     found = fit.fit(laboratory, codes, time, tried, figures) or found
-    said = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
-    said += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(found.hypothesis.learned, found, said)
+    note = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
+    note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
+    return fit.settled(found.hypothesis.learned, found, note)
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
@@ -293,10 +293,10 @@ def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
     loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
     for number in _MOVING:
         links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool.others[:number])
-        for said, more in (("", b""), (", and a load", loaded)):
-            yield f"{number} registers that wait for themselves{said}", more + links
+        for label, more in (("", b""), (", and a load", loaded)):
+            yield f"{number} registers that wait for themselves{label}", more + links
             add = kit.add_with_carry(pool.others[number])
-            yield f"{number} registers that wait for themselves, a carry{said}", more + add + links
+            yield f"{number} registers that wait for themselves, a carry{label}", more + add + links
 
 
 def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
@@ -407,9 +407,9 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     plain = found.error_of(0)
     if found.error > LEFT * plain:
         return learned
-    said = f"{2 * len(bodies)} loops of what keeps a class of ports busy, mean error "
-    said += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
-    return fit.with_rules(learned, found.hypothesis.rules, fitted(said))
+    note = f"{2 * len(bodies)} loops of what keeps a class of ports busy, mean error "
+    note += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
+    return fit.with_rules(learned, found.hypothesis.rules, fitted(note))
 
 
 def _branch_loops(learned: CoreModel) -> Iterator[bytes]:

@@ -216,8 +216,8 @@ def _constants(nop: Nop) -> Iterator[Probe]:
     draw = random.Random(_STRAIGHT_SEED + 1)
     for number in range(_RANDOM_CODE // 2):
         code = [draw.choice((nop(1), nop(1), *_CONSTANTS)) for _ in range(draw.randint(7, 13))]
-        said = "".join("m" if one in _CONSTANTS else "n" for one in code)
-        name = f"moves of 32-bit constants and nops of 1 byte, {said}"
+        order = "".join("m" if one in _CONSTANTS else "n" for one in code)
+        name = f"moves of 32-bit constants and nops of 1 byte, {order}"
         yield _straight(name, code, aside=number % 4 == 3)
 
 

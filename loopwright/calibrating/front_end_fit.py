@@ -209,7 +209,7 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
     if any(probe.part == LOOPS for probe in learned.front_end.probes):
         chosen[LOOPS] = loops
     values = {**straight.values, **loops.values}
-    said = {part: one.said for part, one in chosen.items()}
+    summaries = {part: one.said for part, one in chosen.items()}
     left = {f"front end of {part}": one.said for part, one in chosen.items() if not one.explained}
     ends: list[Mapping[str, tuple[object, Evidence]]] = []
     if left:
@@ -227,7 +227,7 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
     found = replace(
         learned.front_end,
         parameters=_without_buffer(values),
-        said=said,
+        said=summaries,
         left=left,
         ends=(ends[0], ends[1]) if ends else None,
     )
@@ -247,20 +247,20 @@ def _straight(kernels: Kernels) -> _Chosen:
     if len(kernels.fitted) < _LEAST:
         return _unbound(f"{len(kernels.fitted)} kernels could be predicted", explained=False)
     ideal, worst = kernels.of_ideal()
-    said = f"dispatch alone explains {len(kernels.every)} kernels of straight code, "
-    said += f"mean error {100 * ideal:.1f} %"
+    note = f"dispatch alone explains {len(kernels.every)} kernels of straight code, "
+    note += f"mean error {100 * ideal:.1f} %"
     if worst <= _EXPLAINED:
-        return _unbound(said, explained=True)
+        return _unbound(note, explained=True)
     chosen = _best(kernels, front_end_search.STRAIGHT, {})
     better = kernels.error(chosen.plain) < _GAIN * ideal
     if chosen.explained and better:
         return chosen
     if ideal <= _EXPLAINED and not better:
-        return _unbound(f"{said}; {chosen.said}", explained=True)
-    said = f"{chosen.said}; an ideal one {100 * ideal:.1f} %"
+        return _unbound(f"{note}; {chosen.said}", explained=True)
+    note = f"{chosen.said}; an ideal one {100 * ideal:.1f} %"
     if better:
-        return _doubted(chosen, said, _UNBOUND)
-    return replace(_unbound(said, explained=False), most=chosen.most)
+        return _doubted(chosen, note, _UNBOUND)
+    return replace(_unbound(note, explained=False), most=chosen.most)
 
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
@@ -310,9 +310,9 @@ def _best(
     search, fits = kernels.best(structures)
     fit = fits[0]
     kept = kernels.kept(fit.values)
-    said = f"{fit.structure.name}: mean error {100 * fit.error:.1f} % of {len(kernels.fitted)} "
-    said += f"kernels, {100 * kept:.1f} % of {len(kernels.aside)} kept aside"
-    said += "".join(f"; {one.structure.name} {100 * one.error:.1f} %" for one in fits[1:])
+    note = f"{fit.structure.name}: mean error {100 * fit.error:.1f} % of {len(kernels.fitted)} "
+    note += f"kernels, {100 * kept:.1f} % of {len(kernels.aside)} kept aside"
+    note += "".join(f"; {one.structure.name} {100 * one.error:.1f} %" for one in fits[1:])
     rivals = [one for one in fits[1:] if one.error < fit.error + SURE]
     alike = [one.structure.name for one in rivals]
     values = dict(before)
@@ -325,9 +325,9 @@ def _best(
         elif name in before and before[name][0] == value:
             continue
         elif alike and name in _KINDS:
-            why = assumed(f"kernels do not tell it from {' and '.join(alike)}; {said}")
+            why = assumed(f"kernels do not tell it from {' and '.join(alike)}; {note}")
         else:
-            why = Evidence(said, Confidence.FITTED) if name in _KINDS else UNKNOWN
+            why = Evidence(note, Confidence.FITTED) if name in _KINDS else UNKNOWN
         values[name] = value, why if why.assumed else fitted(why)
     most = max(fits, key=lambda one: sum(p for p in one.predicted if p == p)).values
-    return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED, most=most)
+    return _Chosen(values, note, max(fit.error, kept) <= _EXPLAINED, most=most)

@@ -425,7 +425,7 @@ def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> 
 
     A kernel that the chosen values do not explain either does not count.
     """
-    most, said = SAME, None
+    most, note = SAME, None
     rows = zip(timed, fit.predicted, predicted, strict=True)
     for (probe, cycles, uncertainty), mine, other in rows:
         if mine != mine or other != other:
@@ -435,9 +435,9 @@ def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> 
         gain = (abs(other - cycles) - abs(mine - cycles)) / cycles
         if gain > most:
             most = gain
-            said = f"{probe.name}: {cycles:.2f} +- {uncertainty:.2f} cycles, as predicted"
-            said += f" {mine:.2f}; {_spelled(value)} would take {other:.2f}"
-    return said
+            note = f"{probe.name}: {cycles:.2f} +- {uncertainty:.2f} cycles, as predicted"
+            note += f" {mine:.2f}; {_spelled(value)} would take {other:.2f}"
+    return note
 
 
 def _spelled(value: Value) -> str:

@@ -124,8 +124,8 @@ def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
         known = one.measured == one.measured
         if known and one.twin in ("", form.name) and (one.source, one.target) in pairs:
             chain = chains.chain(form, *pairs[one.source, one.target])
-            place = number if one.target == "f" and one.plain and one.cycles else None
-            yield _Link(form.name, place, tuple(chain.waiting), chain.notion, chain.copies)
+            adjustable = number if one.target == "f" and one.plain and one.cycles else None
+            yield _Link(form.name, adjustable, tuple(chain.waiting), chain.notion, chain.copies)
 
 
 def assumed_latencies(

@@ -112,7 +112,7 @@ def measure_basis(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> 
     throughputs = throughput.mark_meeting_chains(
         laboratory, executable, throughputs, latencies, width.instructions
     )
-    step("places at dispatch")
+    step("slots at dispatch")
     blocked_slots = blockers.dispatch_slots(laboratory, executable, throughputs, latencies, width)
     slots = blockers.unmasked(laboratory, executable, throughputs, blocked_slots, width)
     slots = blockers.possible_slots(slots, throughputs, width)

@@ -127,8 +127,8 @@ def find(
     if core.early_binding:
         slots = {name: replace(shown, uops=shown.early_binding) for name, shown in slots.items()}
     spans = blockers.spans(laboratory, forms, rates, latencies)
-    block_cycles = {name: said for name, said in spans.items() if isinstance(said, int)}
-    out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
+    block_cycles = {name: span for name, span in spans.items() if isinstance(span, int)}
+    out = {name: Uops(0, None, why=span) for name, span in spans.items() if isinstance(span, str)}
     open_forms = [form for form in forms if form.name in block_cycles]
     counts = (
         known.counts
@@ -137,7 +137,7 @@ def find(
     )
     if counts:
         out |= {
-            form.name: Uops(0, None, why="nops beside it show no whole number of places")
+            form.name: Uops(0, None, why="nops beside it show no whole number of slots")
             for form in open_forms
             if slots[form.name].uops is None
         }
@@ -381,11 +381,11 @@ def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
         2 * _STACK_TIMES / core.width,
     )
     if figure and abs(figure.cycles - predicted) <= _STACK_NEAR * predicted:
-        took = f"{_STACK_TIMES} pushes and pops take {figure.cycles:.2f} cycles"
-        why = f"{took}, as stores and loads do"
+        timing = f"{_STACK_TIMES} pushes and pops take {figure.cycles:.2f} cycles"
+        why = f"{timing}, as stores and loads do"
         return {kit.PUSH: Uops(1, core.store_uops, why=why), kit.POP: Uops(1, (load,), why=why)}
-    took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
-    both = f"{_STACK_TIMES} pushes and pops {took}, as many stores and loads {predicted:.2f}"
+    timing = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
+    both = f"{_STACK_TIMES} pushes and pops {timing}, as many stores and loads {predicted:.2f}"
     pushes, pops = _stack_apart(kit, len(pool.others))
     return {
         kit.PUSH: _stack_alone(laboratory, core, "pushes", pushes, core.store_uops, both),
@@ -405,13 +405,13 @@ def _stack_alone(
     (figure,) = laboratory.time([kernel])
     times = len(kernel) - 1
     predicted = max(bound_cycles(Counter([*uops] * times)), len(kernel) / core.width, 1.0)
-    took = f"{times} {what} alone "
+    timing = f"{times} {what} alone "
     if not figure:
-        return Uops(0, None, why=f"{both}; {took}were refused: {figure.refused}")
-    took += f"{figure.cycles:.2f}"
+        return Uops(0, None, why=f"{both}; {timing}were refused: {figure.refused}")
+    timing += f"{figure.cycles:.2f}"
     if -_STACK_NEAR * predicted <= figure.cycles - predicted <= _STACK_LATE * predicted:
-        return Uops(1, tuple(uops), why=f"{took}, as it is of stores and loads; {both}")
-    return Uops(0, None, why=f"{took}, not {predicted:.2f}; {both}")
+        return Uops(1, tuple(uops), why=f"{timing}, as it is of stores and loads; {both}")
+    return Uops(0, None, why=f"{timing}, not {predicted:.2f}; {both}")
 
 
 def stack_moves(kit: Kit) -> dict[str, list[bytes]]:

@@ -351,14 +351,14 @@ def check(machine: Known, folder: Path) -> list[Judgement]:
     InputError where the files predict something other than held-out.csv states: a file was changed,
     or comes from another version.
     """
-    said = read(folder)
+    kept = read(folder)
     toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
     doubtful = folder / core_figures.DOUBTFUL_TABLE
     ends = doubtful.read_text() if doubtful.is_file() else ""
     files = {end: folder / name for end, name in core_figures.FRONT_END_FILES.items()}
     front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
-    now = predicted(machine, _ends(toml, table, ends, front_ends), said)
-    for one, other in zip(said, now, strict=True):
+    now = predicted(machine, _ends(toml, table, ends, front_ends), kept)
+    for one, other in zip(kept, now, strict=True):
         if (one.predicted is None) != (other.predicted is None) or (
             one.predicted is not None
             and other.predicted is not None

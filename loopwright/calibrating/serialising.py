@@ -72,8 +72,8 @@ def kernels_of(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
         (result,) = (operand for operand in load.chosen if operand.written)
         base = kit.POOLS["gpr"].constant[0]
         loads = [
-            load.encode({result.label: number, "a": base, "disp": 64 * place})
-            for place, number in enumerate(kit.POOLS["gpr"].others[:_LOADS])
+            load.encode({result.label: number, "a": base, "disp": 64 * line})
+            for line, number in enumerate(kit.POOLS["gpr"].others[:_LOADS])
         ]
         out[f"beside {len(loads)} loads"] = code + b"".join(loads)
     return out
@@ -172,8 +172,8 @@ def _fit(
     figures: Mapping[str, Figure],
     tried: Sequence[Hypothesis],
 ) -> fit.Fit:
-    took = list(figures.values())
-    found = fit.fit(laboratory, codes, lambda core: slopes(core, codes), tried, took)
+    measured = list(figures.values())
+    found = fit.fit(laboratory, codes, lambda core: slopes(core, codes), tried, measured)
     assert found is not None, "all of these were timed"
     return found
 
@@ -210,7 +210,7 @@ def _with_uops(
         return _unexplained(figures, "", errors)
     if _explains(errors):
         return best
-    why = assumed(_unexplained(figures, "neither its places nor a unit explain it", errors))
+    why = assumed(_unexplained(figures, "neither its slots nor a unit explain it", errors))
     candidates = [one.learned.uops[form] for one in hypotheses]
     least = min(candidates, key=lambda one: (one.busy, one.slots))
     most = max(candidates, key=lambda one: (one.busy, one.slots))
@@ -248,5 +248,5 @@ def _explains(errors: Sequence[float]) -> bool:
 def _unexplained(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
     if min(errors) >= 1.0:
         return "the learned core has no figures for the code beside it"
-    took = ", ".join(f"{said} {one.cycles:.1f}" for said, one in figures.items())
-    return f"{why}: {100 * max(errors):.0f} % off at best; cycles {took}"
+    timing = ", ".join(f"{label} {one.cycles:.1f}" for label, one in figures.items())
+    return f"{why}: {100 * max(errors):.0f} % off at best; cycles {timing}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 STEPS: Sequence[tuple[str, float, int, float]] = (
     ("throughput", 1.0, 0, 0.0),
     ("latencies", 2.7, 0, 0.0),
-    ("places", 1.4, 0, 0.0),
+    ("slots", 1.4, 0, 0.0),
     ("classes", 0.0, 1480, 0.0),
     ("ports", 0.0, 120, 0.0),
     ("uops of each", 2.1, 0, 0.0016),

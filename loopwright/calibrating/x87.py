@@ -129,14 +129,14 @@ def _added(
 ) -> CoreModel:
     why = f"as {like.vector}" if like.vector else "as few uops as can be"
     chained = f", latency from a chain of {like.chained}" if like.chained else ""
-    said = assumed(f"{why}{chained}")
+    note = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
     most = replace(uops, slots=2 * uops.slots, ports=ports)
-    doubt = Doubt(uops, most, said, extra_latency=0 if like.chained else _EXTRA_LATENCY)
+    doubt = Doubt(uops, most, note, extra_latency=0 if like.chained else _EXTRA_LATENCY)
     stores = frozenset(names) if like.stores else frozenset()
     return replace(
         learned,
-        uops={**learned.uops, **dict.fromkeys(names, replace(uops, why=said))},
+        uops={**learned.uops, **dict.fromkeys(names, replace(uops, why=note))},
         latencies={**learned.latencies, **dict.fromkeys(names, latencies)},
         doubts={**learned.doubts, **dict.fromkeys(names, doubt)},
         stores=learned.stores | stores,

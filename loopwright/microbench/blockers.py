@@ -220,9 +220,9 @@ def dispatch_slots(
     blocking = Blocking(width.instructions, (), width.counted)
     lasting = spans(laboratory, forms, rates, latencies)
     asked = [
-        BlockingKernel(form, blocking, said, rate=rates[form.name].cycles)
+        BlockingKernel(form, blocking, cycles, rate=rates[form.name].cycles)
         for form in forms
-        if isinstance(said := lasting[form.name], int)
+        if isinstance(cycles := lasting[form.name], int)
     ]
     found = _sure(laboratory, asked, width.notion)
     unknown = Surplus(None, float("nan"), 0.0)
@@ -248,7 +248,7 @@ _UNMASKED_SAMPLE = 24  # forms measured again although blocking kernels show a n
 _WRONG_BLOCKERS = 0.1  # share of them above which blocking kernels are wrong
 _TOLD_BY_BURSTS = 0.5  # share of the forms, at least, where bursts replace blocking kernels
 _DISPATCHED_NEAR = (
-    0.05  # relative: by how much more than it takes alone its places may be dispatched in
+    0.05  # relative: tolerance of the cycles in which the slots of a form are dispatched
 )
 _BUSY = 1.1  # cycles of a vector form that leaves its unit to the chain, at most
 

@@ -264,9 +264,11 @@ def _shift(iterations: Iterations, steps: Steps) -> int | None:
     """Return the slots by which iterations lag behind steps; None where others are as likely."""
 
     def off(more: int) -> float:
-        said = ((n, steps.level + (n + steps.first + more) // steps.width) for n, _ in iterations)
+        predicted = (
+            (n, steps.level + (n + steps.first + more) // steps.width) for n, _ in iterations
+        )
         return sum(
-            (cycles - one) ** 2 for (_, one), (_, cycles) in zip(said, iterations, strict=True)
+            (cycles - one) ** 2 for (_, one), (_, cycles) in zip(predicted, iterations, strict=True)
         )
 
     (least, found), (second, _) = sorted((off(more), more) for more in range(_MOST_SLOTS + 1))[:2]

@@ -135,24 +135,26 @@ def read_answers(path: Path) -> Content:
     lines = files.content(path).splitlines(keepends=True)
     for number, line in enumerate(lines):
         try:
-            said = json.loads(line)
+            record = json.loads(line)
         except ValueError:
             if number and number == len(lines) - 1:
                 break
             raise InputError(f"{path}: line {number + 1} is no answer of a machine") from None
-        if not isinstance(said, dict) or end is not None:
+        if not isinstance(record, dict) or end is not None:
             raise InputError(f"{path}: line {number + 1} is no answer of a machine")
-        if "end" in said:
-            end = said["end"]
+        if "end" in record:
+            end = record["end"]
             continue
-        if "fingerprint" in said:
-            if head and said != head:
+        if "fingerprint" in record:
+            if head and record != head:
                 raise InputError(f"{path} mixes two machines: line {number + 1} begins another")
-            head = said
+            head = record
             if head.get("format") != FORMAT:
                 raise InputError(f"{path} has another format than this version writes: {FORMAT}")
-        elif "trial" in said and head:
-            known[said["trial"]] = Timing(said["cycles"], said["uncertainty"], said["refused"])
+        elif "trial" in record and head:
+            known[record["trial"]] = Timing(
+                record["cycles"], record["uncertainty"], record["refused"]
+            )
         else:
             raise InputError(f"{path}: line {number + 1} is no answer of a machine")
         whole += len(line)

@@ -182,13 +182,13 @@ def _replace_by_longer_chains(
 
     Their additional carriers use few ports, so that the chain binds where the form's own would not.
     """
-    places = {
+    chains_by_operands = {
         (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
     }
     longer: list[tuple[int, str, Chain, float, float]] = []
     for name, some in latencies.items():
         for n, one in enumerate(some):
-            short = places.get((name, one.source, one.target))
+            short = chains_by_operands.get((name, one.source, one.target))
             if short is None or one.refused or not alone[name] <= _PROLONGED:
                 continue
             each = carrying[short.source.kind, short.source.kind]
@@ -265,8 +265,8 @@ def _update_latencies(
             cycles = load.measured + 1 + figure.cycles - added.cycles if waits else 0.0
             error = (load.uncertainty**2 + figure.uncertainty**2 + added.uncertainty**2) ** 0.5
             bound = abs(cycles - round(cycles)) > max(_WHOLE, 3 * error)
-            said = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
-            out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", said)]
+            note = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
+            out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", note)]
     return out
 
 
@@ -377,8 +377,8 @@ def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
     limit = max((n for n in known if n < slow), default=NO_CONSTANT)
     if not limit:
         return Constants(NO_CONSTANT, "")
-    said = f"{known[1]:.2f} cycles for each addition of 1"
-    return Constants(limit, said + (f", {known[slow]:.2f} of {slow}" if slow in known else ""))
+    note = f"{known[1]:.2f} cycles for each addition of 1"
+    return Constants(limit, note + (f", {known[slow]:.2f} of {slow}" if slow in known else ""))
 
 
 def computed_latencies(

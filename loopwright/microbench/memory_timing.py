@@ -345,7 +345,7 @@ def measure_aliasing(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[
     ]
     chain, free, chained, freed = laboratory.time(asked)
     found = {CHAIN: Aliased(chain, chained), FREE: Aliased(free, freed)}
-    return {said: one for said, one in found.items() if one.same and one.other}
+    return {label: one for label, one in found.items() if one.same and one.other}
 
 
 def _aliasing_kernels(store: Form, load: Form, place: int) -> Sequence[list[bytes]]:

@@ -44,9 +44,9 @@ class Trial:
     @property
     def key(self) -> str:
         """Return a hash that identifies the trial."""
-        said = f"{self.notion}@{self.offset}:{self.code.hex()}"
-        said += f"#{self.look}" if self.look else ""
-        return hashlib.sha256(said.encode()).hexdigest()[:24]
+        text = f"{self.notion}@{self.offset}:{self.code.hex()}"
+        text += f"#{self.look}" if self.look else ""
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)

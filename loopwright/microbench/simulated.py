@@ -142,8 +142,8 @@ class Simulated:
             raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
         except ValueError as error:
             raise InputError(f"simulated:{core}: {error}") from None
-        said = repr((binding.version(), toml, table, sorted(settings.items()), noise, seed))
-        self.fingerprint = f"{self.name} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+        text = repr((binding.version(), toml, table, sorted(settings.items()), noise, seed))
+        self.fingerprint = f"{self.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial; a trial without figures is refused for good."""
@@ -157,8 +157,8 @@ class Simulated:
         if not self._noise:
             return Timing(cycles, 1e-4 * cycles)
         self._tries[trial.key] += 1
-        said = f"{self._seed} {trial.key} {self._tries[trial.key]}"
-        draw = random.Random(hashlib.sha256(said.encode()).digest())
+        text = f"{self._seed} {trial.key} {self._tries[trial.key]}"
+        draw = random.Random(hashlib.sha256(text.encode()).digest())
         if draw.random() < REFUSED:
             return Timing(None, refused=_DISTURBED, transient=True)
         return Timing(cycles * (1 + draw.gauss(0, self._noise)), self._noise * cycles)

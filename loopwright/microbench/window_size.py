@@ -210,12 +210,12 @@ class Shadow:
     def _body(self, filler: Filler, n: int, links: int) -> bytes:
         codes = [filler.codes[k % len(filler.codes)] for k in range(n - len(filler.lead))]
         before, behind = codes[: filler.first], [*filler.lead, *codes[filler.first :]]
-        nops = [self._laboratory.kit.SHORT] * (-self.places(n, links) % filler.whole)
+        nops = [self._laboratory.kit.SHORT] * (-self.slots(n, links) % filler.whole)
         chain = [self._chain.start, *[self._chain.link] * links, self._chain.last]
         inside = [*nops, *behind] if before else [*behind, *nops]
         return b"".join([*before, *chain, *inside])
 
-    def places(self, n: int, links: int = 0) -> int:
+    def slots(self, n: int, links: int = 0) -> int:
         """Return the slots of an iteration; with 0 links, those from the last link to the next
         chain.
         """

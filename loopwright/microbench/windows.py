@@ -108,7 +108,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
     plain = Filler([idle])
     (corner,) = shaded.corners([plain])
     few, most = _ends(shaded, kit, plain, corner)
-    buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
+    buffer = _window(corner, (shaded.slots(0) - _MOST_ENDS + few, most - few), "that do nothing")
     if buffer is None:
         return Windows(found)
     shaded = Shadow(laboratory, chain, few)
@@ -134,17 +134,17 @@ def _burst(steps: Steps | None) -> dict[str, Window]:
     if steps is None:
         return {}
     width = steps.width
-    said = f"each {width} instructions before a chain and a fence take a cycle, "
-    said += f"to {steps.off:.2f} cycles"
-    return {BURST: Window(width, width, width, said)}
+    note = f"each {width} instructions before a chain and a fence take a cycle, "
+    note += f"to {steps.off:.2f} cycles"
+    return {BURST: Window(width, width, width, note)}
 
 
 def _rate(rate: float, error: float) -> Window:
     """Return the retirement width in whole numbers."""
     low, high = (round(rate + far * error) for far in (-_SURE, _SURE))
     note = f"{low} to {high}, " if low < high else ""
-    said = f"{note}{rate:.2f} +- {error:.2f} a cycle behind a chain, before a fence"
-    return Window(round(rate), low, high, said)
+    summary = f"{note}{rate:.2f} +- {error:.2f} a cycle behind a chain, before a fence"
+    return Window(round(rate), low, high, summary)
 
 
 def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
 
 def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window | None:
     """Return the lower bound of a window that is full no sooner than the reorder buffer."""
-    if corner.at is None or shaded.places(corner.high) + pad < buffer.low:
+    if corner.at is None or shaded.slots(corner.high) + pad < buffer.low:
         return None
     least = corner.low - 1
     note = f"at least: {corner.at} instructions fill the reorder buffer first"
@@ -200,15 +200,15 @@ def _scheduler(
     name = next(iter(corners))
     if name not in seen or bounds[name]:
         return max(filter(None, bounds.values()), key=lambda one: one.low, default=None), None
-    said = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
+    note = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
     most = max(seen, key=lambda kind: seen[kind])
     if seen[most] > seen[name] + _UNIFIED:
-        one = _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}")
+        one = _window(corners[most], (0, 0), f"that wait, of several schedulers: {note}")
         return (replace(one, kinds=seen) if one else None), None
     before = [replace(kinds[name], first=first) for first in range(1, width)]
     behind = dict(enumerate([corners[name], *shaded.near(before, corners[name])]))
     return _entries(
-        {n: one for n, one in behind.items() if one.at is not None}, width, said, shaded.sharp
+        {n: one for n, one in behind.items() if one.at is not None}, width, note, shaded.sharp
     )
 
 

@@ -38,7 +38,7 @@ def test_the_first_round_has_every_experiment_up_to_classes(packed):
     for isa in ("x86_64", "arm64"):
         of = trials(packed / "jobs" / f"{isa}.trials")
         assert {name.partition("/")[0] for name in of} == {
-            "dispatch", "throughput", "latencies", "places", "classes", "ports",
+            "dispatch", "throughput", "latencies", "slots", "classes", "ports",
         }  # fmt: skip
         assert all(name.endswith(f"/{trial.key}") for name, trial in of.items())
         # Those of one experiment stand together: what is being learned can be said.

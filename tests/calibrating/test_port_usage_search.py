@@ -62,7 +62,7 @@ def test_a_branch_of_two_places_is_left_out(core, width, found):
     (name,) = (branch.name for branch in known.kit.UNFUSED)
     seen = branches.measure(known, one, ())
     assert (name in seen.ports) is found
-    assert ("show 2 places" in seen.left.get(name, "")) is not found
+    assert ("show 2 slots" in seen.left.get(name, "")) is not found
 
 
 def test_pushes_and_pops_are_told_alone_where_both_take_longer():
