@@ -256,6 +256,6 @@ def _fusion_kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[
     out = []
     for code in (branch.code, kit.opposite(branch)):
         blocking = [filler] * (_BLOCKING_CYCLES * width.instructions)
-        for some in ([filler, tested, code], [tested, filler, code]):
-            out.append(form_instances.aligned_in_windows(kit, [*some, *blocking], [code]))
+        for order in ([filler, tested, code], [tested, filler, code]):
+            out.append(form_instances.aligned_in_windows(kit, [*order, *blocking], [code]))
     return out

@@ -534,9 +534,9 @@ def _table(learned: CoreModel, isa: str) -> Iterable[list[str]]:
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
             rows["nop", *_ONE, "", "", "", "", "", SOURCE].append(operands)
-    for name, some in learned.branches.ports.items():
+    for name, own_ports in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
-        rows[mnemonic, *_ONE, shown([some]), "", "", "", "", SOURCE].append(operands)
+        rows[mnemonic, *_ONE, shown([own_ports]), "", "", "", "", SOURCE].append(operands)
     for (mnemonic, *rest), named in sorted(rows.items()):
         yield [mnemonic, ";".join(named), *rest]
 
@@ -600,8 +600,8 @@ def _stored(core: Core, ports: Sequence[Ports]) -> str:
     # Store data has as many ports as store addresses: a store with fewer of one has fewer of both.
     data = dict(zip(sorted(store), sorted(core.store_data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
-    some = [store if one <= store else one for one in ports]
-    return shown([*some, *written]) + more
+    addressed_ports = [store if one <= store else one for one in ports]
+    return shown([*addressed_ports, *written]) + more
 
 
 def _more(times: int, ports: str) -> str:

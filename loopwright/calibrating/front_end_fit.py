@@ -220,9 +220,11 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
             ]
             # Values that loops share with straight code are those of that end of the range.
             more = {n: v for n, v in own[1].items() if straight.plain.get(n) != v}
-            some: dict[str, Value] = {**own[0], **more}
+            end_values: dict[str, Value] = {**own[0], **more}
             ends.append(
-                _without_buffer({n: (v, fitted(f"the {end} of a range")) for n, v in some.items()})
+                _without_buffer(
+                    {n: (v, fitted(f"the {end} of a range")) for n, v in end_values.items()}
+                )
             )
     found = replace(
         learned.front_end,

@@ -52,8 +52,8 @@ class Structure:
 
     def disguised(self, values: Values) -> Iterator[dict[str, Value]]:
         """Yield these values with each of the guises, nothing without guises."""
-        for some in product(*self.guises.values()) if self.guises else ():
-            yield {**values, **dict(zip(self.guises, some, strict=True))}
+        for guise in product(*self.guises.values()) if self.guises else ():
+            yield {**values, **dict(zip(self.guises, guise, strict=True))}
 
     def partners(self, name: str) -> Iterator[str]:
         """Yield the parameters that are changed together with one."""
@@ -285,11 +285,11 @@ class Search:
     def _disguised(self, structure: Structure, values: Values) -> Iterator[Values]:
         """Yield the best values with a guise, if it explains kernels about as well as values."""
         worth = self._error(values) + _WORTH
-        some = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
-        if some:
+        promising = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
+        if promising:
             fixed = next(iter(structure.guises))
             free = {name: values for name, values in structure.free.items() if name != fixed}
-            yield self._descend(replace(structure, free=free), min(some, key=self._error))
+            yield self._descend(replace(structure, free=free), min(promising, key=self._error))
 
     def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
         """Yield the other values of a parameter with their error and predictions.
@@ -336,12 +336,12 @@ class Search:
             yield from ({name: value} for value in values)
         for one, two in structure.together:
             if one in structure.free and two in structure.free:
-                for some in product(structure.free[one], structure.free[two]):
-                    yield dict(zip((one, two), some, strict=True))
+                for pair in product(structure.free[one], structure.free[two]):
+                    yield dict(zip((one, two), pair, strict=True))
 
     def _preferred(self, structure: Structure, values: Values, best: float) -> Values:
-        for name, some in structure.free.items():
-            for value in some:
+        for name, choices in structure.free.items():
+            for value in choices:
                 tried = {**values, name: value}
                 if self._error(tried, best + _BETTER, (name,)) <= best + _BETTER:
                     values = tried
@@ -368,7 +368,7 @@ class Search:
 
     def _go_on(self, values: Values, tried: _Tried, against: dict[int, float]) -> None:
         """Predict more kernels, those with the largest expected error first."""
-        left = [n for n, some in enumerate(self._alike) if some[0] not in tried.predicted]
+        left = [n for n, group in enumerate(self._alike) if group[0] not in tried.predicted]
         left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
         room = max(_FIRST, len(tried.predicted) // _MORE)
         chosen = []
@@ -378,12 +378,12 @@ class Search:
         numbers = [number for n in chosen for number in self._alike[n]]
         tried.predicted |= zip(numbers, self._predict(values, numbers), strict=True)
         for n in chosen:
-            some = self._alike[n]
-            off = sum(_off(tried.predicted[k], self._cycles[k]) for k in some)
+            group = self._alike[n]
+            off = sum(_off(tried.predicted[k], self._cycles[k]) for k in group)
             tried.off += off
             for known in (against, self._against[()]):
-                before = known.get(n, off / len(some))
-                known[n] = before + _RECENT * (off / len(some) - before)
+                before = known.get(n, off / len(group))
+                known[n] = before + _RECENT * (off / len(group) - before)
 
     def _predicted(self, values: Values) -> Sequence[float]:
         self._error(values)

@@ -188,9 +188,9 @@ def _similar(latencies: Sequence[Latency], one: Latency) -> list[int]:
 def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
     found: dict[int, Figure] = {}
     for notion in ("loop", "unrolled"):
-        some = [n for n, link in enumerate(links) if link.notion == notion]
-        figures = laboratory.time([links[n].kernel for n in some], notion)
-        found |= dict(zip(some, figures, strict=True))
+        numbers = [n for n, link in enumerate(links) if link.notion == notion]
+        figures = laboratory.time([links[n].kernel for n in numbers], notion)
+        found |= dict(zip(numbers, figures, strict=True))
     return [found[n] for n in range(len(links))]
 
 
@@ -213,7 +213,7 @@ def _excess(
 
 def _shorter(known: Known, links: Sequence[_Link], excess: Sequence[float]) -> Known:
     """Return latencies shortened by the excess of their chains, to a cycle at least."""
-    out = {name: list(some) for name, some in known.items()}
+    out = {name: list(latencies) for name, latencies in known.items()}
     for link, cycles in zip(links, excess, strict=True):
         if link.number is not None and cycles >= _LATE:
             latency = out[link.form][link.number]
@@ -226,6 +226,6 @@ def _shorter(known: Known, links: Sequence[_Link], excess: Sequence[float]) -> K
 def _with_improved(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
     """Return the known latencies, with the improved ones as tried."""
     return {
-        name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(some)]
-        for name, some in known.items()
+        name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(latencies)]
+        for name, latencies in known.items()
     }

@@ -52,11 +52,11 @@ def choose_memory_rules(
     learned = _with_vector_forwarding(
         laboratory, learned, memory_timing.vector_forwards(kit, named)
     )
-    some = memory_timing.partial_forwards(kit, named)
-    found = dict(zip(some, laboratory.time(list(some.values())), strict=True))
-    if not some or not all(found.values()):
+    partial = memory_timing.partial_forwards(kit, named)
+    found = dict(zip(partial, laboratory.time(list(partial.values())), strict=True))
+    if not partial or not all(found.values()):
         return learned
-    return _with_best_rule(laboratory, learned, some, list(_partial_forwards(found)))
+    return _with_best_rule(laboratory, learned, partial, list(_partial_forwards(found)))
 
 
 def _with_vector_forwarding(

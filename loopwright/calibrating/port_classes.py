@@ -353,7 +353,7 @@ def groups_sharing_ports(sizes: Sequence[int], pairs: Sequence[Union]) -> list[t
             joined = frozenset().union(*(group[n] for n in one.classes))
             for n in joined:
                 group[n] = set(joined)
-    return sorted({tuple(sorted(some)) for some in group.values()}, key=min)
+    return sorted({tuple(sorted(members)) for members in group.values()}, key=min)
 
 
 def solver() -> Any:
@@ -365,9 +365,9 @@ def solver() -> Any:
     return z3
 
 
-def _ports_together(found: Sequence[Ports], some: Sequence[int]) -> int:
+def _ports_together(found: Sequence[Ports], classes: Sequence[int]) -> int:
     """Return the number of ports that some classes have together."""
-    return len(frozenset().union(*(found[n] for n in some)))
+    return len(frozenset().union(*(found[n] for n in classes)))
 
 
 def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Ports]]:
@@ -416,8 +416,8 @@ class _Problem:
     def differ(self, found: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int) -> None:
         """Require another number of ports for some group, as far as the dispatch width shows it."""
         differing = []
-        for some in groups:
-            size, other = _ports_together(found, some), self._ports_of_mixture(some)
+        for group in groups:
+            size, other = _ports_together(found, group), self._ports_of_mixture(group)
             differing.append(other < width if size >= width else other != size)
         self._solver.add(self._z3.Or(*differing))
 

@@ -145,7 +145,7 @@ def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut])
     trials = [
         Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
     ]
-    found = [CandidateCore(machine, *some).measure(trials) for some in texts]
+    found = [CandidateCore(machine, *parts).measure(trials) for parts in texts]
     out = []
     for one, likely, least, most in zip(asked, *found, strict=True):
         known = [end.cycles for end in (likely, least, most) if end.cycles is not None]
@@ -172,10 +172,10 @@ def _drawn(
     laboratory: Laboratory, forms: Sequence[Form], weights: Sequence[float], draw: random.Random
 ) -> Iterator[tuple[str, Trial]]:
     while True:
-        some = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
-        if not _may_meet(some):
+        drawn = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
+        if not _may_meet(drawn):
             continue
-        kernel = port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
+        kernel = port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in drawn])
         draw.shuffle(kernel)
         body = b"".join(kernel)
         if len(body) <= _BYTES:
@@ -190,8 +190,8 @@ def _loops(
     cheap = _cheap_forms(learned, forms)
     step = laboratory.kit.BYTES or 1
     for number in range(_LOOPS if cheap else 0):
-        some = _some_cheap(draw, cheap)
-        body = b"".join(port_classes.mixture([(one, 1) for one in some]))
+        drawn = _some_cheap(draw, cheap)
+        body = b"".join(port_classes.mixture([(one, 1) for one in drawn]))
         loop = _loop(laboratory.isa, body, 0)
         if number % 2:  # the branch of every other one has no result beside it
             loop = replace(loop, code=block.tested(laboratory.isa, COUNTER[laboratory.isa], body))
@@ -207,8 +207,8 @@ def _calls(
     cheap, called = _cheap_forms(learned, forms), laboratory.kit.CALLED_APART
     for _ in range(_CALLS if cheap and called else 0):
         parts = [called] * draw.randint(1, _CALLED)
-        some = _some_cheap(draw, cheap)
-        parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
+        drawn = _some_cheap(draw, cheap)
+        parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in drawn])
         draw.shuffle(parts)
         body = b"".join(parts)
         code = closed(laboratory.isa, body)
@@ -218,9 +218,9 @@ def _calls(
 def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
     """Draw forms that compilers put beside each other."""
     while True:
-        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
-        if _may_meet(some):
-            return some
+        drawn = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        if _may_meet(drawn):
+            return drawn
 
 
 def _may_meet(forms: Sequence[Form]) -> bool:

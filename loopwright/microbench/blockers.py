@@ -177,10 +177,10 @@ def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
     if form.memory and form.memory.read and form.memory.written:
         return None
     both = {operand.label for operand in form.operands if operand.read and operand.written}
-    some = [one for one in latencies if {one.source, one.target} <= both]
-    if any(one.refused for one in some) or len({one.source for one in some}) < len(both):
+    carried = [one for one in latencies if {one.source, one.target} <= both]
+    if any(one.refused for one in carried) or len({one.source for one in carried}) < len(both):
         return None
-    return max((one.measured for one in some), default=0.0)
+    return max((one.measured for one in carried), default=0.0)
 
 
 def measure(laboratory: Laboratory, asked: Sequence[BlockingKernel]) -> list[Surplus]:
@@ -235,13 +235,13 @@ def _sure(laboratory: Laboratory, asked: Sequence[BlockingKernel], notion: str) 
     figures: list[list[Figure]] = [[] for _ in asked]
     unsure = list(range(len(asked)))
     for more in range(_KERNELS):
-        some = [asked[n] for n in unsure]
-        within = laboratory.time([one.kernel(more) for one in some], notion)
-        alone = laboratory.time([one.alone(more) for one in some], notion)
+        open_kernels = [asked[n] for n in unsure]
+        within = laboratory.time([one.kernel(more) for one in open_kernels], notion)
+        alone = laboratory.time([one.alone(more) for one in open_kernels], notion)
         for n, *answer in zip(unsure, within, alone, strict=True):
             figures[n].append(asked[n].added(more, *answer))
         unsure = [n for n in unsure if asked[n].surplus(figures[n]).doubtful]
-    return [one.surplus(some) for one, some in zip(asked, figures, strict=True)]
+    return [one.surplus(open_kernels) for one, open_kernels in zip(asked, figures, strict=True)]
 
 
 _UNMASKED_SAMPLE = 24  # forms measured again although blocking kernels show a number

@@ -226,7 +226,7 @@ def burst_slots(
     most = max(_MOST_FILLERS // steps.width - 1, 1)
     votes: dict[str, Counter[int]] = {name: Counter() for name in tested}
     for before in range(most, max(most - _GROUPS, -1), -1):
-        left = {name: tested[name] for name, some in votes.items() if _two_agree(some) is None}
+        left = {name: tested[name] for name, counts in votes.items() if _two_agree(counts) is None}
         numbers = range(before * steps.width, (before + 1) * steps.width)
         bodies = [one + filler * n + behind for one in left.values() for n in numbers]
         figures = iter(laboratory.iterations(bodies))
@@ -235,8 +235,12 @@ def burst_slots(
             found = _shift(iterations, steps) if len(iterations) == len(numbers) else None
             if found is not None:
                 votes[name][found] += 1
-    shown = {name: _two_agree(some) for name, some in votes.items()}
-    return {name: some for name, some in shown.items() if some is not None and some < _MOST_SLOTS}
+    shown = {name: _two_agree(counts) for name, counts in votes.items()}
+    return {
+        name: counts
+        for name, counts in shown.items()
+        if counts is not None and counts < _MOST_SLOTS
+    }
 
 
 def _two_agree(votes: Counter[int]) -> int | None:
@@ -251,13 +255,13 @@ def _behind(laboratory: Laboratory, chain: Chain) -> bytes:
 
 def _steps(iterations: Iterations, width: int) -> Steps:
     """Return the steps of a width that are closest to the iterations."""
-    some = []
+    candidates = []
     for first in range(width):
         rest = [cycles - (n + first) // width for n, cycles in iterations]
         level = fmean(rest)
         off = fmean((one - level) ** 2 for one in rest) ** 0.5
-        some.append(Steps(width, first, level, off))
-    return min(some, key=lambda one: one.off)
+        candidates.append(Steps(width, first, level, off))
+    return min(candidates, key=lambda one: one.off)
 
 
 def _shift(iterations: Iterations, steps: Steps) -> int | None:

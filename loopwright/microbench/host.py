@@ -190,8 +190,8 @@ class Host:
             self._end()
             raise
         out: dict[str, BlockReading] = {}
-        for share, some in zip(filter(None, shares), readings, strict=True):
-            out |= zip(share, some.result(), strict=True)
+        for share, future in zip(filter(None, shares), readings, strict=True):
+            out |= zip(share, future.result(), strict=True)
         # Cores that disturb each other are one core, whatever topology the machine reports.
         if len(out) >= _SHARED_CORE and all(worker.lost for worker in self._workers):
             del self._workers[1:]

@@ -98,8 +98,8 @@ def measure(
     out: dict[str, list[Latency]] = {form.name: [] for form in forms}
     every = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
     for notion in ("loop", "unrolled"):
-        some = [one for one in every if one.notion == notion]
-        for one, found in zip(some, times(some, notion), strict=True):
+        chosen = [one for one in every if one.notion == notion]
+        for one, found in zip(chosen, times(chosen, notion), strict=True):
             out[one.form.name].append(found)
     _retime(times, every, out, "loop", _looped)
     _retime(times, every, out, "unrolled", _straight)
@@ -117,22 +117,22 @@ def _times(
     laboratory: Laboratory,
     alone: Mapping[str, float],
     carrying: Mapping[tuple[str, str], float],
-    some: Sequence[Chain],
+    chained: Sequence[Chain],
     notion: str,
 ) -> list[Latency]:
     """Return the latency that each chain shows, with its copies repeated in one way."""
-    waiting = laboratory.time([one.waiting for one in some], notion)
-    backs = [chains.carrier_cycles(one, carrying) for one in some]
+    waiting = laboratory.time([one.waiting for one in chained], notion)
+    backs = [chains.carrier_cycles(one, carrying) for one in chained]
     open_ = [
         n
-        for n, (one, figure) in enumerate(zip(some, waiting, strict=True))
+        for n, (one, figure) in enumerate(zip(chained, waiting, strict=True))
         if figure
         and not (notion == "loop" and _surely(one, figure, alone[one.form.name], backs[n]))
     ]
-    free = dict(zip(open_, laboratory.time([some[n].free for n in open_], notion), strict=True))
+    free = dict(zip(open_, laboratory.time([chained[n].free for n in open_], notion), strict=True))
     return [
         _latency(one, figure, free.get(n), back)
-        for n, (one, figure, back) in enumerate(zip(some, waiting, backs, strict=True))
+        for n, (one, figure, back) in enumerate(zip(chained, waiting, backs, strict=True))
     ]
 
 
@@ -164,8 +164,10 @@ def _retime(
     """Replace doubtful latencies by those that another way of repetition shows."""
     known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
     olds = [known[one.form.name, one.source.label, one.target.label] for one in every]
-    some = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
-    for (one, old), found in zip(some, times([one for one, _ in some], notion), strict=True):
+    doubtful = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
+    for (one, old), found in zip(
+        doubtful, times([one for one, _ in doubtful], notion), strict=True
+    ):
         if found.plain or (old.refused and not found.refused):
             mine = latencies[one.form.name]
             mine[mine.index(old)] = found
@@ -186,8 +188,8 @@ def _replace_by_longer_chains(
         (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
     }
     longer: list[tuple[int, str, Chain, float, float]] = []
-    for name, some in latencies.items():
-        for n, one in enumerate(some):
+    for name, known in latencies.items():
+        for n, one in enumerate(known):
             short = chains_by_operands.get((name, one.source, one.target))
             if short is None or one.refused or not alone[name] <= _PROLONGED:
                 continue
@@ -243,15 +245,15 @@ def _update_latencies(
     """
     load = next((one for one in loads if one.plain), None)
     named = {form.name: form for form in forms}
-    some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
+    updates = [form for form in forms if form.memory and form.memory.read and form.memory.written]
     adds = laboratory.kit.ADDITIONS
-    names = {f.name: [a.format(f.memory.bits) for a in adds] for f in some if f.memory}
+    names = {f.name: [a.format(f.memory.bits) for a in adds] for f in updates if f.memory}
     additions = {n: [named[one] for one in names[n] if one in named] for n in names}
-    asked = list(dict.fromkeys([*some, *itertools.chain.from_iterable(additions.values())]))
+    asked = list(dict.fromkeys([*updates, *itertools.chain.from_iterable(additions.values())]))
     answers = laboratory.time([[form_instances.under_test(form)] for form in asked])
     figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
     out = {}
-    for form in some:
+    for form in updates:
         figure = figures[form.name]
         apart = {
             one: abs(figures[one.name].cycles - figure.cycles)
@@ -420,14 +422,14 @@ def zero_idioms(
 ) -> dict[str, Idiom]:
     """Return the zero idioms, and eliminated moves that wait where operands are one register."""
     free = {form.name for form in forms if is_free(latencies[form.name])}
-    some = [
+    possible = [
         form
         for form in filter(_is_of_one_kind, forms)
         if form.name in free or (_is_idiom(form) and _least_latency(latencies[form.name]))
     ]
-    figures = laboratory.time([[_of_one_register(form)] for form in some])
+    figures = laboratory.time([[_of_one_register(form)] for form in possible])
     out = {}
-    for form, figure in zip(some, figures, strict=True):
+    for form, figure in zip(possible, figures, strict=True):
         least = _least_latency(latencies[form.name])
         if figure and figure.cycles < _WAITS_FOR_ITSELF * least:
             out[form.name] = Idiom(figure, figure.cycles > _AS_FAST_AS_DISPATCH / width)

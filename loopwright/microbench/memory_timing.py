@@ -395,9 +395,9 @@ def adjacent_stores(store: Form) -> dict[str, list[bytes]]:
 def narrow_stores(store: Form) -> dict[str, list[bytes]]:
     """Return stores of a form to several lines in turn, and side by side."""
     out = {
-        f"bytes stored to {lines} lines in turn": stores(store, [_LINE * n for n in some])
+        f"bytes stored to {lines} lines in turn": stores(store, [_LINE * n for n in lines_in_turn])
         for lines in (2, _ACCESSES)
-        for some in [[n % lines for n in range(_ACCESSES)]]
+        for lines_in_turn in [[n % lines for n in range(_ACCESSES)]]
     }
     return out | {"bytes stored side by side": stores(store, list(range(_ACCESSES)))}
 

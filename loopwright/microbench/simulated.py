@@ -47,11 +47,13 @@ class Iterations:
         """Return the cycles of an iteration of each loop, or a refusal."""
         found: dict[int, Timing] = {}
         for looping in (False, True):
-            some = [n for n, (_, run) in enumerate(trials) if (run.inner_iterations > 1) == looping]
-            if some:
+            numbers = [
+                n for n, (_, run) in enumerate(trials) if (run.inner_iterations > 1) == looping
+            ]
+            if numbers:
                 core = self._predicting if looping else self._forgetful
-                timings = self._timings(core, [trials[n] for n in some])
-                found |= dict(zip(some, timings, strict=True))
+                timings = self._timings(core, [trials[n] for n in numbers])
+                found |= dict(zip(numbers, timings, strict=True))
         return [found[n] for n in range(len(trials))]
 
     def _timings(self, core: "Core", trials: Sequence[tuple[Trial, Run]]) -> Iterator[Timing]:

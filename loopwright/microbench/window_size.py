@@ -117,9 +117,9 @@ class Shadow:
                 except StopIteration as end:
                     found[n] = end.value
             every = iter(
-                self._laboratory.iterations([one for some in wanted.values() for one in some])
+                self._laboratory.iterations([one for bodies in wanted.values() for one in bodies])
             )
-            told = {n: [next(every) for _ in some] for n, some in wanted.items()}
+            told = {n: [next(every) for _ in bodies] for n, bodies in wanted.items()}
         return [found[n] for n in range(len(searches))]
 
     def _corner(self, filler: Filler, alone: Figure) -> _Search:
@@ -282,11 +282,11 @@ def waiting(kit: Kit) -> Mapping[str, Filler]:
     """Return instructions that wait for the chain and not for each other, by register kind."""
     general, vector = (kit.POOLS[kind].own for kind in ("gpr", "vector"))
     lead = [kit.transfer("vector", "gpr", _REGISTERS[0], general[0])]
-    some = [kit.transfer("gpr", "gpr", general[0], to) for to in general[1:]]
+    moves = [kit.transfer("gpr", "gpr", general[0], to) for to in general[1:]]
     others = [kit.transfer("vector", "vector", _REGISTERS[0], to) for to in vector]
-    both = [code for pair in zip(some, others, strict=False) for code in pair]
+    both = [code for pair in zip(moves, others, strict=False) for code in pair]
     return {
-        "general registers": Filler(some, lead, waits=True, more=_LONG),
+        "general registers": Filler(moves, lead, waits=True, more=_LONG),
         "vectors": Filler(others, waits=True, more=_LONG),
         "both in turn": Filler(both, lead, waits=True, more=_LONG),
     }

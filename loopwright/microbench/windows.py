@@ -229,19 +229,19 @@ def _entries(
     if _spread(groups if whole else apart) > (_ASTRAY if whole else 0):
         # Neither rule explains them, for example where the front end is slower than rename.
         whole = None
-    some = {True: groups, False: apart, None: [*apart, *groups]}[whole]
-    low, high = min(some), max(some)
+    sizes = {True: groups, False: apart, None: [*apart, *groups]}[whole]
+    low, high = min(sizes), max(sizes)
     note = f"{low} to {high}, " if low < high else ""
     value = _middle(groups if less > 0 else apart)
     return Window(value, low, high, f"{note}of what waits: {said}"), whole
 
 
-def _middle(some: Sequence[int]) -> int:
-    return sorted(some)[len(some) // 2]
+def _middle(values: Sequence[int]) -> int:
+    return sorted(values)[len(values) // 2]
 
 
-def _spread(some: Sequence[int]) -> int:
-    return sum(abs(n - _middle(some)) for n in some)
+def _spread(values: Sequence[int]) -> int:
+    return sum(abs(n - _middle(values)) for n in values)
 
 
 def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
