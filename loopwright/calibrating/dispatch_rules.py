@@ -202,10 +202,10 @@ def _instance(form: Form, more: Mapping[str, int]) -> bytes:
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return the learned core with the rule whether an index without a base counts as one."""
     usage = kits.per_million()
-    some = [form for form in forms if form.name in learned.indexed]
-    some = sorted(some, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+    most_used = [form for form in forms if form.name in learned.indexed]
+    most_used = sorted(most_used, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
     bodies = {}
-    for form in some:
+    for form in most_used:
         more = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
         moves = learned.width.instructions - 1 - learned.uops[form.name].slots
         body = _instance(form, more) + form.kit.MOVE * moves
@@ -309,9 +309,9 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
     weights = [max(usage.get(form.name, 0.0), 1.0) for form in cheap]
     draw = random.Random(_SEED)
     for number in range(_LOOPS if cheap else 0):
-        some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
-        body = b"".join(random_instance(form, draw) for form in some)
-        yield f"{_DRAWN} {number} of {len(some)} cheap instructions", body
+        drawn = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
+        body = b"".join(random_instance(form, draw) for form in drawn)
+        yield f"{_DRAWN} {number} of {len(drawn)} cheap instructions", body
 
 
 def is_cheap(learned: CoreModel, form: Form) -> bool:
@@ -328,7 +328,7 @@ def random_instance(
     written: Sequence[int] = (),
     read: Sequence[int] = (),
 ) -> bytes:
-    """Return an instance of a form on random general registers, of those given if any are."""
+    """Return an instance on random general registers, by default from the whole pools."""
     pool = form.kit.POOLS["gpr"]
     written, read = written or pool.others, read or (*pool.others, *pool.constant)
     given = {one.label: draw.choice(written if one.written else read) for one in form.chosen}
@@ -380,15 +380,15 @@ def _branching(
     in a cycle alone is then the dispatch limit.
     """
     branch: list[Rules] = [{TAKEN: rotated}, {}]
-    branch += [{RESULTS: core_files.letters(some)} for some in integer]
+    branch += [{RESULTS: core_files.letters(ports)} for ports in integer]
     few: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
     for one, most in product(branch, few):
         yield learned, {**one, **most}
     known = learned.branches.ports
-    for some in integer:
-        wider = replace(learned.branches, ports={name: own | some for name, own in known.items()})
+    for ports in integer:
+        wider = replace(learned.branches, ports={name: own | ports for name, own in known.items()})
         alone = {"rename.branches": max(map(len, known.values()), default=1)}
-        yield replace(learned, branches=wider), {RESULTS: core_files.letters(some), **alone}
+        yield replace(learned, branches=wider), {RESULTS: core_files.letters(ports), **alone}
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:

@@ -1,17 +1,18 @@
-"""Port choice at rename: what a core knows of a uop that waits, where rename gives it its port.
+"""Port choice at rename: rules for cores that bind uops to ports before they can start.
 
-Chains: instructions that share two ports, each waiting for the one before, among cheap instructions
-that do not wait for them. They show whether rename begins with whole groups only, and whether
-shifts of what rename added to, and picks by flags of logic, start later.
+Chains. Microbenchmarks: dependent instructions that share two ports, among independent cheap
+instructions. They show whether rename takes whole groups only, and whether two kinds of
+instructions start later: shifts of a register with a constant that rename added, and conditional
+moves by flags of a logical instruction.
 
-Meeting loads: a pointer that is followed, and loads by the same pointer, which can start with it.
-Where the slot of a load chooses its port two of them may meet at one; on some cores loads take
-turns.
+Meeting loads. Microbenchmarks: a pointer chase, and loads by the same pointer, which can start at
+the same time. Where the dispatch slot of a load chooses its port, two of them may conflict; on some
+cores loads alternate between ports.
 
-Neighbours: loops of instructions half of which share two ports, and of nops. The slots before one
-that hold no uop for its ports move it on to the next choice on some cores, and what rename knows
-of ports may be a cycle old. The branches that close the loops show whether taken ones have but one
-of the ports of all branches.
+Neighbours. Microbenchmarks: loops of nops and instructions, half of which share two ports. On some
+cores, earlier slots of the group without a uop for these ports move a uop to the next choice, and
+the counts of waiting uops may be a cycle old. The branches that close the loops show whether taken
+branches have only one of the branch ports.
 """
 
 import random
@@ -32,11 +33,11 @@ LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
 NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
 _SEED = 71
 _CHAINS, _MEETINGS, _MIXTURES = 300, 120, 400  # loops
-_LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and of those beside it
-_LOADS, _BETWEEN = (1, 4), (0, 7)  # loads that meet the one of the chain, and others among them
+_LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and independent ones
+_LOADS, _BETWEEN = (1, 4), (0, 7)  # loads beside the chase, and other instructions
 _LENGTHS = (3, 4, 5, 6, 8, 10, 12)
 _SHARED, _NOPS = 0.45, 0.15  # shares of a mixture
-_WORD = 8  # bytes: loads of one word would meet by its bank
+_WORD = 8  # bytes: loads of one word could have a bank conflict
 _LATER = (0, 1, 2)  # cycles
 _SLOTS, _AGES = range(4), range(3)
 
@@ -44,9 +45,9 @@ _SLOTS, _AGES = range(4), range(3)
 def choose_port_choice(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return what was learned with the rules by which rename gives ports, where it does.
+    """Return the learned core with the rules of port choice, if rename binds ports.
 
-    What delivers the loops has to be known: it binds some of them.
+    The front end has to be known, as it limits some of the loops.
     """
     rule, _ = learned.assigned
     kit = laboratory.kit
@@ -81,7 +82,7 @@ def _without_zeros(rules: Mapping[str, int]) -> Rules:
 
 
 def _of(learned: CoreModel, form: Form) -> frozenset[int]:
-    """Return the ports of a form of one uop, no ports of another one."""
+    """Return the ports of a form of one uop, none for other forms."""
     ports = learned.uops[form.name].ports or ()
     return ports[0] if len(ports) == 1 else frozenset()
 
@@ -91,11 +92,11 @@ def _chosen(
     learned: CoreModel,
     bodies: Mapping[str, bytes],
     tried: Sequence[Rules],
-    most: float = 1.0,
+    share: float = 1.0,
 ) -> CoreModel:
-    """Return what was learned with those rules that explain loops, counted in front and behind.
+    """Return the learned core with the rules that explain loops, with counts in front and behind.
 
-    most: of the error without any, what they may leave.
+    share is the share of the error without rules that they may leave.
     """
     loops = list(bodies.values())
 
@@ -105,11 +106,11 @@ def _chosen(
     codes = loop_codes(laboratory, loops, loops)
     hypotheses = [Hypothesis(learned, one) for one in tried]
     found = fit.fit(laboratory, codes, time, hypotheses, apart=True)
-    if found is None or not found.hypothesis.rules or found.error > most * found.error_of(0):
+    if found is None or not found.hypothesis.rules or found.error > share * found.error_of(0):
         return learned
-    said = f"{len(found.errors[0])} loops such as {next(iter(bodies))}, mean error "
-    said += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, said)
+    note = f"{len(found.errors[0])} loops such as {next(iter(bodies))}, mean error "
+    note += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
+    return fit.settled(learned, found, note)
 
 
 def _weights(forms: Sequence[Form]) -> list[float]:
@@ -118,23 +119,23 @@ def _weights(forms: Sequence[Form]) -> list[float]:
 
 
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield chains of instructions, among others that do not wait for them."""
+    """Yield chains of instructions among independent ones."""
     draw = random.Random(_SEED)
     links = [form for form in linked if any(one.read and one.written for one in form.chosen)]
     pool = cheap[0].kit.POOLS["gpr"]
     chain, *others = pool.others
     for number in range(_CHAINS if links else 0):
-        some = draw.choices(links, k=draw.randint(*_LINKS))
-        parts = [random_instance(form, draw, [chain], pool.constant) for form in some]
+        drawn = draw.choices(links, k=draw.randint(*_LINKS))
+        parts = [random_instance(form, draw, [chain], pool.constant) for form in drawn]
         free = draw.choices(cheap, _weights(cheap), k=draw.randint(*_FREE))
         for form in free:
             one = random_instance(form, draw, others, [*others, *pool.constant])
             parts.insert(draw.randint(0, len(parts)), one)
-        yield f"chain {number} of {len(some)} links beside {len(free)} others", b"".join(parts)
+        yield f"chain {number} of {len(drawn)} links beside {len(free)} others", b"".join(parts)
 
 
 def _meeting(load: Form) -> Iterator[tuple[str, bytes]]:
-    """Yield loops of a pointer that is followed, and of loads and others that read it."""
+    """Yield pointer chases with loads, and other instructions, by the same pointer."""
     draw = random.Random(_SEED + 1)
     kit, pool = load.kit, load.kit.POOLS["gpr"]
     (result,) = (one for one in load.chosen if one.written)
@@ -162,7 +163,7 @@ def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[s
             if kind < _NOPS:
                 parts.append(cheap[0].kit.SHORT)
                 continue
-            some = shared if kind < _NOPS + _SHARED else cheap
-            (form,) = draw.choices(some, _weights(some))
+            choices = shared if kind < _NOPS + _SHARED else cheap
+            (form,) = draw.choices(choices, _weights(choices))
             parts.append(random_instance(form, draw))
         yield f"mixture {number} of {len(parts)} instructions", b"".join(parts)

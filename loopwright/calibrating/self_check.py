@@ -256,9 +256,9 @@ def span(found: Sequence[HeldOut]) -> Span:
 
 
 def widest(found: Sequence[HeldOut]) -> Span:
-    """Return the range that holds as many measurements of every kind, relative to predictions.
+    """Return the widest of the ranges of each kind, relative to predictions.
 
-    A pool of all kinds would have the range of those that are many and predicted well.
+    A common range of all kinds would be that of the kinds with many and accurate predictions.
     """
     kinds = dict.fromkeys(one.kind for one in found)
     spans = [span([one for one in found if one.kind == kind]) for kind in kinds] or [span(found)]
