@@ -70,7 +70,7 @@ def test_answers_that_an_earlier_run_left_are_of_the_first_steps():
     left.kept(200)
     left.step("latencies")  # an earlier step needs 100 of those
     left.answered(10, 0.1)
-    assert seen[0][:2] == (210, 6500)
+    assert seen[0][:2] == (210, 8140)
 
 
 def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
