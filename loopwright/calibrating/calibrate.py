@@ -151,7 +151,7 @@ def _machine(name: str, settings: Mapping[str, str]) -> Oracle:
 def chosen(
     forms: Sequence[Form], *, quick: bool, mnemonics: Sequence[str] | None
 ) -> Sequence[Form]:
-    """Return the forms to learn; InputError where none is left."""
+    """Return the forms to learn; InputError if none is left."""
     if mnemonics is not None:
         forms = [form for form in forms if form.mnemonic in mnemonics]
     if quick:
@@ -165,7 +165,7 @@ def chosen(
 
 
 def _kept_by_quick(form: Form, usual: Container[str]) -> bool:
-    """Return whether quick keeps a form; one with memory needs its twin as well."""
+    """True if quick keeps a form; one with memory needs its twin as well."""
     twin = form.twin in usual or not form.twin
     return form.name in _always_needed(form.kit) or (form.name in usual and twin)
 
@@ -199,12 +199,12 @@ def _always_needed(kit: Kit) -> set[str]:
 
 
 def _is_common(form: Form) -> bool:
-    """Return whether libraries use a form often."""
+    """True if libraries use a form often."""
     return kits.per_million().get(form.name, 0.0) >= _COMMON
 
 
 def _is_usual(form: Form) -> bool:
-    """Return whether a form has the operand widths and extensions of most code."""
+    """True if a form has the operand widths and extensions of most code."""
     narrow = any(operand.bits not in (0, 32, 64, 128) for operand in form.operands)
     if narrow and not _ALL_WIDTHS.fullmatch(form.mnemonic):
         return False

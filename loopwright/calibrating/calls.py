@@ -53,7 +53,7 @@ STACKED = Run(load=_PLACE, store=_PLACE)  # addresses of the return stack, for s
 
 
 def kernels(kit: Kit) -> dict[str, bytes]:
-    """Return loop bodies by description; none where the ISA has no calls to measure."""
+    """Return loop bodies by description; none if the ISA has no calls to measure."""
     if not kit.CALLED:
         return {}
     out = dict(_with_calls(kit, kit.CALLED_APART, ""))
@@ -202,7 +202,7 @@ def _bubble(found: fit.Fit) -> int:
 
 
 def _finds_lines(laboratory: Laboratory, learned: CoreModel) -> bool:
-    """Return whether the next line may take a cycle to find like a target, by loops of no call."""
+    """True if the next line may take a cycle to find like a target, by loops of no call."""
     loops = list(learned.front_end.of(LOOPS))
     trials = [probe.trial for probe, _, _ in loops]
     measured = [Figure(cycles, error) for _, cycles, error in loops]

@@ -209,7 +209,7 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
 
 
 def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield whether rename waits for room for a whole group, if that is known."""
+    """Yield the rule that rename waits for room for a whole group, if it is known."""
     whole = learned.windows.whole_groups
     if whole is not None:
         yield (

@@ -158,6 +158,6 @@ class CoreModel:
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def has_ports(self, name: str) -> bool:
-        """Return whether the ports of a form are known."""
+        """True if the ports of a form are known."""
         uops = self.uops.get(name)
         return uops is not None and uops.ports is not None

@@ -66,7 +66,7 @@ def core(microarch: str, *, beside: str | None = None) -> "pd.DataFrame":
     core's value), source and confidence. Rows of strings are present where one of the cores was
     calibrated; those of the other core are simulated. Latencies and throughputs are simulated. A
     latency is one number, or the least and the most over operands; a throughput is "at most" where
-    its kernel has other instructions between instances. InputError where a core is unknown or has
+    its kernel has other instructions between instances. InputError if a core is unknown or has
     no figures in the simulator, and where the two have different instruction sets.
     """
     return core_rows(microarch, beside).frame()
@@ -138,7 +138,7 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
 class Reference:
     """Throughput and latencies of an instruction in cycles, or the reason for a refusal.
 
-    latencies are the least and the most from an operand to the result, flags aside; None where no
+    latencies are the least and the most from an operand to the result, flags aside; None if no
     chain measures one plainly. cycles is the throughput; where clean is false it is an upper bound,
     as it includes what makes instances independent.
     """

@@ -99,7 +99,7 @@ def hold_to_mixtures(
 
 
 def mixtures(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
-    """Return a mixture of each form with ports; none where too few forms have any."""
+    """Return a mixture of each form with ports; none if too few forms have any."""
     return _drawn(learned, forms, {form.name for form in forms}, 0)
 
 
@@ -145,7 +145,7 @@ def core_predicts(
 
 
 def _of_a_class(learned: CoreModel, form: Form) -> bool:
-    """Return whether a form computes with exactly a class's uops, on a core that binds early.
+    """True if a form computes with exactly a class's uops, on a core that binds early.
 
     Its cycles in mixtures are then known from the class.
     """
@@ -157,13 +157,13 @@ def _of_a_class(learned: CoreModel, form: Form) -> bool:
 
 
 def _merged_by_cache(learned: CoreModel, form: Form) -> bool:
-    """Return whether the cache merges what a form stores, at a cost that varies."""
+    """True if the cache merges what a form stores, at a cost that varies."""
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     return bool(cycles) and form.memory is not None and form.memory.narrow
 
 
 def waits(form: Form) -> bool:
-    """Return whether an instance depends on the previous one by registers, flags or memory."""
+    """True if an instance depends on the previous one by registers, flags or memory."""
     own = any(one.read and one.written for one in form.operands)
     return own or (form.memory is not None and form.memory.written)
 
@@ -212,7 +212,7 @@ def _scatter(shown: Sequence[tuple[Mixture, Figure, Figure]]) -> float:
 
 
 def _near(measured: Figure, predicted: Figure, tolerance: float) -> bool:
-    """Return whether two figures agree within the tolerance, or one is missing."""
+    """True if two figures agree within the tolerance, or one is missing."""
     if not measured or not predicted:
         return True
     slack = max(tolerance * measured.cycles, _CYCLES, 3 * measured.uncertainty)

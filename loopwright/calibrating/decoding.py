@@ -210,7 +210,7 @@ def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
 
 
 def _is_decodable(learned: CoreModel, form: Form, width: int) -> bool:
-    """Return whether a form uses general registers and as few uops as a cycle's decoders take."""
+    """True if a form uses general registers and as few uops as a cycle's decoders take."""
     if not learned.has_ports(form.name) or any(one.kind == "vector" for one in form.operands):
         return False
     slots = learned.uops[form.name].slots

@@ -172,7 +172,7 @@ def _kind(learned: CoreModel, form: Form) -> _Kind | None:
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
-    """Return whether the ports of a form are known and its instances hardly wait for each other."""
+    """True if the ports of a form are known and its instances hardly wait for each other."""
     return learned.has_ports(form.name) and learned.waits.get(form.name, 0.0) <= 1
 
 
@@ -315,7 +315,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
 
 
 def is_cheap(learned: CoreModel, form: Form) -> bool:
-    """Return whether a form has freely chosen general registers and a high throughput."""
+    """True if a form has freely chosen general registers and a high throughput."""
     rate = learned.throughputs[form.name]
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
     memory = form.memory is None or (not form.memory.written and not form.memory.moves)

@@ -51,12 +51,12 @@ class _Tried:
 
     @property
     def is_lower_bound(self) -> bool:
-        """Return whether the candidate predicts no kernel slower than measured."""
+        """True if the candidate predicts no kernel slower than measured."""
         return all(predicted <= measured * (1 + _WITHIN) for measured, predicted in self.pairs)
 
     @property
     def is_upper_bound(self) -> bool:
-        """Return whether the candidate predicts no kernel faster than measured."""
+        """True if the candidate predicts no kernel faster than measured."""
         return all(predicted >= measured * (1 - _WITHIN) for measured, predicted in self.pairs)
 
     @property

@@ -24,7 +24,7 @@ class Evidence(str):
 
     @property
     def assumed(self) -> bool:
-        """Return whether no microbenchmark tells the value."""
+        """True if no microbenchmark tells the value."""
         return self.confidence is Confidence.ASSUMED
 
 

@@ -72,7 +72,7 @@ class Fit:
 
     @property
     def explained(self) -> bool:
-        """Return whether the chosen hypothesis explains the microbenchmarks."""
+        """True if the chosen hypothesis explains the microbenchmarks."""
         return self.error <= EXPLAINED
 
     def bounding(self) -> "Fit":
@@ -98,7 +98,7 @@ def fit(
 ) -> Fit | None:
     """Fit hypotheses, the plainest first, to microbenchmarks made of these codes.
 
-    figures are the machine's measurements, if they exist already. None where the machine refused
+    figures are the machine's measurements, if they exist already. None if the machine refused
     all. Microbenchmarks that no hypothesis answers do not count. With apart, nor do those that all
     hypotheses predict alike, so that many of them do not hide the few that decide.
     """
@@ -124,7 +124,7 @@ def fit(
 
 
 def _differ(predictions: Sequence[Figure]) -> bool:
-    """Return whether predictions of a microbenchmark can be told apart by measuring it."""
+    """True if predictions of a microbenchmark can be told apart by measuring it."""
     cycles = [one.cycles for one in predictions if one]
     return max(cycles) > (1 + _APART) * min(cycles)
 

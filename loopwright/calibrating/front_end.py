@@ -274,7 +274,7 @@ class FrontEnd:
 
     long_nops says whether nops with an operand are decoded like plain ones. said summarises the fit
     by kind of code. ends are the front ends that limit least and most of those that kernels leave
-    open; None where they leave none.
+    open; None if they leave none.
     """
 
     probes: Sequence[Probe]
@@ -323,7 +323,7 @@ def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:
 
 
 def _long_are_slow(laboratory: Laboratory) -> bool:
-    """Return whether nops with an operand need a decoder that plain ones do not."""
+    """True if nops with an operand need a decoder that plain ones do not."""
     blocks = [[_nop(laboratory.kit, prefixed, 4)] * 16 for prefixed in (False, True)]
     long, plain = laboratory.time(blocks, "unrolled")
     return bool(long and plain) and long.cycles > _SLOWER * plain.cycles

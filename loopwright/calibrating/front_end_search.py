@@ -421,7 +421,7 @@ def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> Evidence:
 
 
 def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:
-    """Return the kernel that speaks most against a value, in words; None where none does.
+    """Return the kernel that speaks most against a value, in words; None if none does.
 
     A kernel that the chosen values do not explain either does not count.
     """

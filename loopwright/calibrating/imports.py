@@ -44,7 +44,7 @@ _MOST_BYTES = 64 << 20
 
 
 def holds_core(path: Path) -> bool:
-    """Return whether a path is a folder that `calibrate` wrote a core into."""
+    """True if a path is a folder that `calibrate` wrote a core into."""
     return path.is_dir() and (path / core_files.PROVENANCE).is_file()
 
 
@@ -54,7 +54,7 @@ def import_core(folder: Path) -> pd.DataFrame:
     Checked are its schema, the checksums of its files, that the simulator accepts it, and that it
     predicts its held-out loops as it states. Returns a row for each kind of held-out loops: core,
     machine, ISA, loops asked and answered, mean relative error, share within 5 %, and share of
-    ranges that hold. attrs["models"] is the folder for LOOPWRIGHT_MODELS. InputError where a check
+    ranges that hold. attrs["models"] is the folder for LOOPWRIGHT_MODELS. InputError if a check
     fails; nothing is copied then.
     """
     machine = _machine_of(folder)
@@ -141,7 +141,7 @@ _MOST_CYCLES = 1e9
 
 
 def holds_calibration(path: Path) -> bool:
-    """Return whether a file holds trials measured by a kit."""
+    """True if a file holds trials measured by a kit."""
     try:
         with path.open("rb") as file:
             head = json.loads(file.readline(1 << 16))
@@ -155,7 +155,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
 
     Returns a row: the file, the machine, its core ("" if unknown), the clock, the number of new and
     of known answers, the refusals among the file's answers, and the path of all answers, for
-    `calibrate --machine` and `kit --calibrate`. InputError where the kit did not finish, where a
+    `calibrate --machine` and `kit --calibrate`. InputError if the kit did not finish, where a
     line is damaged, and where the file mixes two machines.
     """
     lines = list(_lines(path))

@@ -33,7 +33,7 @@ Known = Mapping[str, Sequence[Latency]]
 class _Link:
     """A kernel of a form, and the number of the latency that it shows.
 
-    number is None where no lower latency may be tried: for bounds, and for latencies to other
+    number is None if no lower latency may be tried: for bounds, and for latencies to other
     operands than flags.
     """
 
@@ -159,7 +159,7 @@ def assumed_latencies(
 
 
 def _is_single(core: Core, form: Form, uops: Uops) -> bool:
-    """Return whether a form computes in one uop and stores nothing."""
+    """True if a form computes in one uop and stores nothing."""
     stored = form.memory is not None and form.memory.written
     return not stored and uops.ports is not None and len(core.computing(uops.ports)) == 1
 

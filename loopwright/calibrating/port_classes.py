@@ -169,13 +169,13 @@ def _split(
 
 
 def _same_ports(figure: Figure, size: int, width: int) -> bool:
-    """Return whether two forms with so many ports each share all of them."""
+    """True if two forms with so many ports each share all of them."""
     found = figure and _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
     return bool(found) and found == (size, False)
 
 
 def _different_ports(figure: Figure, size: int, width: int) -> bool:
-    """Return whether two forms clearly have different ports, however many they share."""
+    """True if two forms clearly have different ports, however many they share."""
     if not figure or _same_ports(figure, size, width):
         return False
     told = _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
@@ -222,7 +222,7 @@ def _ports_of_mixture(cycles: float, sizes: Sequence[int], width: int) -> tuple[
     """Return the number of ports that a mixture of classes uses, and whether it is a lower bound.
 
     Early binding makes mixtures slower than their ports need; nothing makes them faster. The
-    dispatch width hides further ports. None where the cycles fit no number of ports.
+    dispatch width hides further ports. None if the cycles fit no number of ports.
     """
     total = sum(sizes)
     bound = max(1.0, total / width)
@@ -357,7 +357,7 @@ def groups_sharing_ports(sizes: Sequence[int], pairs: Sequence[Union]) -> list[t
 
 
 def solver() -> Any:
-    """Return the module of the solver; InputError where it is not installed."""
+    """Return the module of the solver; InputError if it is not installed."""
     try:
         import z3
     except ImportError:
@@ -422,7 +422,7 @@ class _Problem:
         self._solver.add(self._z3.Or(*differing))
 
     def solve(self) -> list[Ports] | None:
-        """Return the ports of each class, None where there is no solution."""
+        """Return the ports of each class, None if there is no solution."""
         if self._solver.check() != self._z3.sat:
             return None
         model = self._solver.model()
@@ -461,7 +461,7 @@ def find_ports(
 
 
 def _two_uop_store(measure: Measure, sizes: Sequence[int], load: int, store: int) -> bool:
-    """Return whether stores share ports with loads, and with a class that loads share none with."""
+    """True if stores share ports with loads, and with a class that loads share none with."""
     rest = [n for n in range(len(sizes)) if n not in (load, store)]
     pairs = [tuple(sorted(pair)) for n in rest for pair in ((n, store), (n, load))]
     seen = measure([tuple(sorted((load, store))), *pairs])
@@ -481,7 +481,7 @@ _LONGER_PAIRS = 0.04  # relative: by how much pairs are slower where ports are b
 
 
 def binds_early(laboratory: Laboratory, core: Core) -> bool:
-    """Return whether ports are bound early; False with fewer than two classes."""
+    """True if ports are bound early; False with fewer than two classes."""
     classes = core.classes
     pairs = index_subsets(len(classes), 2)
     asked = [mixture(together([classes[n] for n in pair])) for pair in pairs]

@@ -56,7 +56,7 @@ class Guesses:
         self.known.update(uops)
 
     def guess(self, form: Form) -> tuple[Ports, ...] | None:
-        """Return the likely ports of a form's uops, None where no known form is like it."""
+        """Return the likely ports of a form's uops, None if no known form is like it."""
         if form.name == self._core.store:
             return self._core.store_uops or None
         if own := self._core.class_ports(form.name):
@@ -80,7 +80,7 @@ class Guesses:
         )
 
     def _only_loads(self, form: Form) -> bool:
-        """Return whether the loaded result has the latency of a plain load."""
+        """True if the loaded result has the latency of a plain load."""
         kinds = {one.label: one.kind for one in form.operands}
         plain = of_address(self._latencies.get(self._core.load, ()))
         to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
@@ -212,7 +212,7 @@ def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> di
 
 
 def _uop_bounds(form: Form, slots: int | None, latencies: Sequence[Latency]) -> UopBounds:
-    """Return bounds of a form's number of uops; slots is None where dispatch does not count uops.
+    """Return bounds of a form's number of uops; slots is None if dispatch does not count uops.
 
     A memory uop and a computing uop may share a slot. A form with a latency of a cycle or more
     needs a uop, even where the front end hides it.
@@ -234,7 +234,7 @@ def _dispatch_counts_uops(
     slots: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> bool:
-    """Return whether dispatch slots are uops for nearly all forms of several uops."""
+    """True if dispatch slots are uops for nearly all forms of several uops."""
     multi_uop = [form for form in forms if core.class_of(form.name) is None]
     step = max(1, len(multi_uop) // _SAMPLE)
     votes: list[bool] = []
@@ -290,7 +290,7 @@ def _least_slots(shown: Surplus) -> int:
 
 
 def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
-    """Return whether a form may need no port: its latency is 0, or it has no result."""
+    """True if a form may need no port: its latency is 0, or it has no result."""
     if not any(operand.written for operand in form.operands):
         return True
     known = [one for one in latencies if one.plain]
@@ -368,7 +368,7 @@ _STACK_LATE = 0.15  # relative tolerance upwards beside changes of the stack poi
 
 
 def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
-    """Return the port usage of pushes and pops, or a refusal; empty where the ISA has none."""
+    """Return the port usage of pushes and pops, or a refusal; empty if the ISA has none."""
     kit = laboratory.kit
     load, store = core.class_ports(core.load), core.class_ports(core.store)
     if not kit.PUSH or not load or not store:

@@ -201,7 +201,7 @@ def _checked(
 
 
 def _busy_unit(core: Core, uops: Uops) -> bool:
-    """Return whether a form is one computing uop in a unit that it keeps busy."""
+    """True if a form is one computing uop in a unit that it keeps busy."""
     return bool(uops.busy) and len(core.computing(uops.ports or ())) == 1
 
 

@@ -27,7 +27,7 @@ Multiset = tuple[Ports, ...]
 
 @dataclass(frozen=True)
 class UopBounds:
-    """Bounds of a form's number of uops; most is None where no limit is known."""
+    """Bounds of a form's number of uops; most is None if no limit is known."""
 
     least: int
     most: int | None = None
@@ -39,7 +39,7 @@ class Case:
 
     span is for how many cycles to block ports; slots are the form's dispatch slots; cycles is its
     throughput; guess holds the ports of a similar form; late says that its latency exceeds a cycle.
-    seen has the surplus by class number. found is the port usage, None where no candidate, or more
+    seen has the surplus by class number. found is the port usage, None if no candidate, or more
     than one, explains the surpluses.
     """
 
@@ -335,7 +335,7 @@ def _agreeing(core: Core, case: Case, choices: Iterable[Candidate]) -> list[Cand
 
 
 def _agrees(core: Core, case: Case, choice: Candidate, number: int) -> bool:
-    """Return whether a candidate explains the surplus of one class."""
+    """True if a candidate explains the surplus of one class."""
     shown, seen = choice.shown[number], case.seen[number]
     written = case.form.memory is not None and case.form.memory.written
     load = core.class_ports(core.load)
@@ -350,7 +350,7 @@ def _agrees(core: Core, case: Case, choice: Candidate, number: int) -> bool:
 
 
 def counted(core: Core, seen: Sequence[Surplus], alone: float = float("inf")) -> Multiset | None:
-    """Return the uops that blockers of all classes show, None where nothing fits.
+    """Return the uops that blockers of all classes show, None if nothing fits.
 
     Blockers do not tell how many uops are in the ports that classes share. Of what fits, the port
     usage is taken whose bound is closest to the form's throughput, or else the one with the lowest

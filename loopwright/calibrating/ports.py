@@ -152,7 +152,7 @@ class Core:
         )
 
     def accesses_memory(self, ports: Ports) -> bool:
-        """Return whether a uop with these ports loads or stores."""
+        """True if a uop with these ports loads or stores."""
         return ports == self.shared_store_data or any(ports <= one for one in self.memory_ports)
 
     def computing(self, uops: Sequence[Ports]) -> list[Ports]:

@@ -75,7 +75,7 @@ class HeldOut:
         return self.cycles / (low or self.cycles), self.cycles / (high or self.cycles)
 
     def within(self, span: Span) -> bool:
-        """Return whether the measurement lies in the range of the prediction."""
+        """True if the measurement lies in the range of the prediction."""
         least, most = self.ends
         return least >= span.least and most <= span.most
 
@@ -224,7 +224,7 @@ def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
 
 
 def _may_meet(forms: Sequence[Form]) -> bool:
-    """Return whether no form keeps upper halves of vectors that another form writes."""
+    """True if no form keeps upper halves of vectors that another form writes."""
     return all(one.beside(other) for one in forms for other in forms)
 
 
@@ -233,7 +233,7 @@ def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:
 
 
 def _cheap(learned: CoreModel, form: Form) -> bool:
-    """Return whether a form has a throughput at which the front end may limit a short loop."""
+    """True if a form has a throughput at which the front end may limit a short loop."""
     rate = learned.throughputs[form.name]
     return form.memory is None and rate.clean and rate.cycles <= 0.5
 
@@ -319,9 +319,9 @@ def text(found: Sequence[HeldOut]) -> str:
 
 
 def read(folder: Path) -> list[HeldOut]:
-    """Return the rows of held-out.csv; none where there is no such file.
+    """Return the rows of held-out.csv; none if there is no such file.
 
-    InputError where a row cannot be true.
+    InputError if a row cannot be true.
     """
     path = folder / core_files.HELD_OUT
     if not path.is_file():
@@ -348,7 +348,7 @@ def read(folder: Path) -> list[HeldOut]:
 def check(machine: Known, folder: Path) -> list[Judgement]:
     """Return the judgement of a core in a folder, predicted anew from its files.
 
-    InputError where the files predict something other than held-out.csv states: a file was changed,
+    InputError if the files predict something other than held-out.csv states: a file was changed,
     or comes from another version.
     """
     kept = read(folder)

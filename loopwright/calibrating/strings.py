@@ -44,7 +44,7 @@ _PLACES = (0x20E00E00, 0x20D00D00)  # addresses in the two registers, for the si
 
 
 def every(kit: Kit) -> Iterator[Repeated]:
-    """Yield all cases to measure; none where the ISA has no such instructions."""
+    """Yield all cases to measure; none if the ISA has no such instructions."""
     for name in kit.REPEATED:
         for source, destination in COPIED if name.startswith(_READS) else FILLED:
             for size in SIZES:
@@ -161,7 +161,7 @@ def _curves_of(timed: Sequence[Timed]) -> list[Timed]:
 
 
 def _are_curves(timed: Sequence[Timed]) -> bool:
-    """Return whether cases include the offsets that the rules need."""
+    """True if cases include the offsets that the rules need."""
     offsets = {(one.what.source, one.what.destination) for one in timed}
     return offsets >= set(_PLAIN if any(source for source, _ in offsets) else FILLED[:2])
 

@@ -67,7 +67,7 @@ class TimeLeft:
             self._progress(done, done + self._left(), f"{self._doing}{self}")
 
     def _is_telling(self, mark: tuple[float, int, float]) -> bool:
-        """Return whether the answers since a mark tell the pace."""
+        """True if the answers since a mark tell the pace."""
         now, asked, _ = self._marks[-1]
         return now - mark[0] >= _RECENT and asked - mark[1] >= _STEADY
 

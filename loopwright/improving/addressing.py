@@ -29,7 +29,7 @@ class PointersForIndex(CountedTransformation):
     name = "pointers for the index"
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         index = counter.register
         bases = _indexed(loop, index)
@@ -67,7 +67,7 @@ class FuseUpdate(CountedTransformation):
     name = "update beside its branch"
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         passed = [n for n in loop.body if n > counter.at]
         if loop.test != counter.at or not passed or EVERY_FLAG & listing.live[counter.at]:
@@ -102,7 +102,7 @@ def _with_fixups(
     """Return the listing of lines with repair code before the fixups of some accesses.
 
     Each fixup gets an out-of-line label, at which the registers are restored to the values that the
-    fixup expects. None where a fixup needs flags, which the repair changes.
+    fixup expects. None if a fixup needs flags, which the repair changes.
     """
     listing = loop.listing
     entries = [entry for n in accesses for entry in listing.entries_at(n)]

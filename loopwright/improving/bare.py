@@ -226,7 +226,7 @@ class _Around:
     def entries(self) -> set[int]:
         """Return the addresses, except its start, at which code of the section enters a loop.
 
-        InputError where they cannot be known, or where one is within an instruction.
+        InputError if they cannot be known, or where one is within an instruction.
         """
         piece = self._piece
         inside = range(piece.address + 1, piece.instructions[-1].end)
@@ -384,7 +384,7 @@ _ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
 def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> set[int]:
     """Return the addresses after its start at which outside AArch64 code enters a loop.
 
-    InputError where its routine has an indirect jump.
+    InputError if its routine has an indirect jump.
     """
     words = np.frombuffer(section.code, "<u4", len(section.code) // 4).astype(np.int64)
     at = section.address + 4 * np.arange(len(words))

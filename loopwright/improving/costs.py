@@ -239,7 +239,7 @@ def cores(ids: str | None, isa: str) -> list[Microarch]:
 
 
 def usable(comparison: CallComparison, candidate: Candidate | InputError) -> Candidate:
-    """Return a candidate; InputError where it has no cost."""
+    """Return a candidate; InputError if it has no cost."""
     if isinstance(candidate, InputError):
         raise InputError(f"{comparison.variant.id} has no cost: {candidate}")
     return candidate

@@ -97,7 +97,7 @@ class UnrollByDistance(SinglePathTransformation):
         return f"unroll by {self.factor} by the distance to the end"
 
     def changed(self, original: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         loop = _read(original)
         listing = original.listing
         if loop is None or "unrolled" in original.head or (listing.iterations > 1):

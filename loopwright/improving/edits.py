@@ -69,7 +69,7 @@ class CountedTransformation(ABC):
 
     @abstractmethod
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
 
 
 def after_transfer(listing: Listing, at: int, count: int) -> int:
@@ -114,7 +114,7 @@ def exit_label(loop: Stretch, stem: str) -> Exit:
 def shifted(loop: Stretch, at: int, ahead: Mapping[str, int]) -> str | None:
     """Return a statement whose addresses allow for registers that were not yet updated.
 
-    ahead is the missing amount by register. None where another use of such a register remains.
+    ahead is the missing amount by register. None if another use of such a register remains.
     """
     line = loop.listing.lines[at]
     operands = []

@@ -415,7 +415,7 @@ def within(cycles: float, least: float) -> str:
 
 
 class MainLoop(NamedTuple):
-    """Cycles an iteration of a main loop, and two lower bounds; None where not known.
+    """Cycles an iteration of a main loop, and two lower bounds; None if not known.
 
     of_accesses is the bound by the core's load and store ports for the loop's accesses,
     of_instructions the largest of ports, dispatch and dependencies of its own instructions.

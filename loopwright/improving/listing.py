@@ -151,7 +151,7 @@ class Listing:
 
     @cached_property
     def effects(self) -> Sequence[Effects | None]:
-        """The effects of each statement, None where it is no instruction."""
+        """The effects of each statement, None if it is no instruction."""
         found = effects_of(self.isa, [line.text for line in self.lines if line.kind == "code"])
         return [found[line.text] if line.kind == "code" else None for line in self.lines]
 

@@ -132,7 +132,7 @@ class LoopComparison:
     parameters: Mapping[str, str]
 
     def base(self) -> LoopCandidate:
-        """Return the loop itself as a candidate; InputError where a core has no figures for it."""
+        """Return the loop itself as a candidate; InputError if a core has no figures for it."""
         bare = self.bare
         needs = outline(bare.isa, bare.code).needs
         for core in self.cores:
@@ -262,7 +262,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
     Rows are those of improve, for each loop by its id: cycles of one iteration of the original, at
     the code offset that a candidate gets in the loop's place. proof is the evidence of equality; a
     candidate without it has no row, and the reason is in said. measured_gain is the speedup on this
-    machine as a ratio, with its uncertainty; assembly is the code. InputError where there is no
+    machine as a ratio, with its uncertainty; assembly is the code. InputError if there is no
     loop that can be improved.
     """
     loops = _loops(asked)
@@ -295,7 +295,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
-    """Return the requested loops; InputError where there are none, or more than _MOST_LOOPS."""
+    """Return the requested loops; InputError if there are none, or more than _MOST_LOOPS."""
     if (asked.asm is None) == (asked.obj is None):
         raise InputError("give one of KERNEL/VARIANT, --asm FILE and --obj FILE[:SYMBOL]")
     if asked.isa is not None and asked.asm is None:

@@ -105,7 +105,7 @@ class PairAccesses:
 
 
 def _joined(first: _Access, second: _Access) -> _Access | None:
-    """Return two accesses as one pair, None where they do not fit."""
+    """Return two accesses as one pair, None if they do not fit."""
     size = first.size
     registers = (*first.registers, *second.registers)
     alike = (first.load, first.base, size) == (second.load, second.base, second.size)

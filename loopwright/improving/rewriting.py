@@ -53,7 +53,7 @@ class Rewrite(ABC):
 
     @abstractmethod
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the replacements for a statement, None where the condition does not hold."""
+        """Return the replacements for a statement, None if the condition does not hold."""
 
 
 def edited(listing: Listing, change: Change) -> Listing:
@@ -141,7 +141,7 @@ def straight(listing: Listing, at: int) -> Iterator[int]:
 def reader(listing: Listing, at: int) -> int | None:
     """Return the first instruction that reads a result, if the computation can move down to it.
 
-    None where control may leave before, or where an instruction in between uses the result or
+    None if control may leave before, or where an instruction in between uses the result or
     changes its sources.
     """
     own = listing.effects[at]
@@ -264,7 +264,7 @@ class Rename(Rewrite):
         return change
 
     def uses(self, listing: Listing, at: int, register: str) -> list[int] | None:
-        """Return the readers of a result, None where one is out of reach or cannot be changed."""
+        """Return the readers of a result, None if one is out of reach or cannot be changed."""
         readers: list[int] = []
         for n in straight(listing, at):
             effects = listing.effects[n]

@@ -118,7 +118,7 @@ class SinglePathTransformation(ABC):
 
     @abstractmethod
     def changed(self, loop: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class CopyIterations(SinglePathTransformation):
         return f"{self.factor} iterations with their tests for one jump back"
 
     def changed(self, loop: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         listing = loop.listing
         body = [*loop.inside, loop.last]
         if len(body) * self.factor > MOST_CODE or any(

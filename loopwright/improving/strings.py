@@ -38,7 +38,7 @@ class StringInstruction(CountedTransformation):
         yield from super().apply(listing)
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         listing = loop.listing
         copies = _words(loop)
         ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"

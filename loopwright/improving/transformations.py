@@ -68,7 +68,7 @@ _ENCODINGS = ("{rex}", "{disp8}", "{disp32}", "{vex3}", "ds")
 def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
     """Return longer encodings for statements before a directive, which replace its padding.
 
-    Empty where control does not fall through the directive, or where no encodings have the length.
+    Empty if control does not fall through the directive, or where no encodings have the length.
     """
     lines, inside = listing.lines, {n for head, n in _loops(listing) for n in range(head, n + 1)}
     by_length: dict[int, dict[int, Line]] = {0: {}}

@@ -63,10 +63,10 @@ class AheadOfLoop(CountedTransformation):
 
     @abstractmethod
     def copies(self, loop: Counted) -> Copies | None:
-        """Return the statements of the new loop, None where the condition does not hold."""
+        """Return the statements of the new loop, None if the condition does not hold."""
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None where the condition does not hold."""
+        """Return the listing with a loop changed, None if the condition does not hold."""
         listing, factor = loop.listing, self.factor
         if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
             return None

@@ -126,7 +126,7 @@ def _back(base: int, by: int) -> bytes:
 def _placed(word: int, field: "_Arm64Field | None", displacement: int) -> int:
     """Return a word with a displacement, like assemblers in another form where it does not fit.
 
-    ValueError where neither fits.
+    ValueError if neither fits.
     """
     if not displacement:
         return word

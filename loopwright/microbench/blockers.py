@@ -45,7 +45,7 @@ class Blocking:
 
 @dataclass(frozen=True)
 class Surplus:
-    """Uops in blocked ports; uops is None where the figure is no whole number."""
+    """Uops in blocked ports; uops is None if the figure is no whole number."""
 
     uops: int | None
     measured: float
@@ -60,7 +60,7 @@ class Surplus:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether noise may have changed the whole number, or hidden it."""
+        """True if noise may have changed the whole number, or hidden it."""
         if isnan(self.measured):
             return False
         fraction = abs(self.measured - round(self.measured))
@@ -191,7 +191,7 @@ def measure(laboratory: Laboratory, asked: Sequence[BlockingKernel]) -> list[Sur
 def within(
     form: Form, blocking: Blocking, cycles: int, slots: int, width: int, rate: float = 0.0
 ) -> BlockingKernel | None:
-    """Return the blocking kernel of a form of so many slots, None where dispatch would limit it.
+    """Return the blocking kernel of a form of so many slots, None if dispatch would limit it.
 
     The blocking kernel has to leave enough dispatch slots free for the form.
     """
@@ -322,6 +322,6 @@ def agreed_slots(
 
 
 def _busy(form: Form, rates: Mapping[str, Throughput]) -> bool:
-    """Return whether a form may occupy the unit that the chain needs."""
+    """True if a form may occupy the unit that the chain needs."""
     vectors = any(operand.kind == "vector" for operand in form.operands)
     return vectors and rates[form.name].cycles > _BUSY

@@ -40,29 +40,29 @@ class Chain:
 
     @property
     def direct(self) -> bool:
-        """Return whether each copy's result is the next one's operand, with nothing between."""
+        """True if each copy's result is the next one's operand, with nothing between."""
         form, source, target = self.form, self.source, self.target
         return source is target or _direct(form, source, target) or _ringed(form, source, target)
 
     @property
     def repeated(self) -> bool:
-        """Return whether it consists of copies of the form alone, each waiting for the last."""
+        """True if it consists of copies of the form alone, each waiting for the last."""
         return self.direct and self.copies == TURNS
 
     @property
     def updates(self) -> bool:
-        """Return whether it consists of read-modify-writes alone, which wait for a register."""
+        """True if it consists of read-modify-writes alone, which wait for a register."""
         plain = self.source is self.target and self.source.kind == "gpr"
         return plain and self.copies == len(self.waiting) == _UPDATED
 
     @property
     def prolongs(self) -> bool:
-        """Return whether a longer chain can be made of it with more carriers."""
+        """True if a longer chain can be made of it with more carriers."""
         return self.repeated or self.updates
 
     @property
     def swaps(self) -> bool:
-        """Return whether the result of a copy is in another register than its operand."""
+        """True if the result of a copy is in another register than its operand."""
         return self.source is not self.target and not _direct(self.form, self.source, self.target)
 
     @property
@@ -72,12 +72,12 @@ class Chain:
 
     @property
     def of_address(self) -> bool:
-        """Return whether it goes through the address of a load."""
+        """True if it goes through the address of a load."""
         return self.form.memory is not None and self.source.label == BASE
 
 
 def pairs(form: Form) -> list[tuple[Operand, Operand]]:
-    """Return the pairs of operands that have a latency; none where there are too many.
+    """Return the pairs of operands that have a latency; none if there are too many.
 
     The latency from an index is that from the base.
     """
@@ -154,7 +154,7 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
 
 
 def _direct(form: Form, source: Operand, target: Operand) -> bool:
-    """Return whether a result is the next copy's operand, without an idiom: another vector is read.
+    """True if a result is the next copy's operand, without an idiom: another vector is read.
 
     Some additions have a cycle less between each other than from a carrier.
     """
@@ -164,7 +164,7 @@ def _direct(form: Form, source: Operand, target: Operand) -> bool:
 
 
 def _ringed(form: Form, source: Operand, target: Operand) -> bool:
-    """Return whether two copies, each the other's operand, form a chain.
+    """True if two copies, each the other's operand, form a chain.
 
     A carrier of vectors may compute in the integer domain, which adds bypass delays. Moves of a
     whole register may be eliminated, and form no chain.

@@ -54,7 +54,7 @@ class Width:
 
 
 def measure(laboratory: Laboratory) -> Width:
-    """Return the dispatch width; InputError where it is no whole number."""
+    """Return the dispatch width; InputError if it is no whole number."""
     notion = laboratory.kit.DISPATCHED
     other = laboratory.kit.MOVE
     nop, figure = _timed(laboratory)
@@ -137,7 +137,7 @@ def _figures(laboratory: Laboratory, nops: Sequence[bytes]) -> list[Figure]:
 
 
 def _others(kit: Kit) -> Sequence[bytes]:
-    """Return nops of other lengths, none where all instructions have one length."""
+    """Return nops of other lengths, none if all instructions have one length."""
     if len(kit.nop()) == len(kit.pad(max(_LENGTHS))[0]):
         return []
     return [kit.pad(size)[0] for size in _LENGTHS]
@@ -146,7 +146,7 @@ def _others(kit: Kit) -> Sequence[bytes]:
 def _off(laboratory: Laboratory, nop: bytes, figure: Figure, notion: str) -> float:
     """Return by how much nops among others miss one slot, in slots.
 
-    Infinite where the nops alone, or most mixtures, have no stable speed.
+    Infinite if the nops alone, or most mixtures, have no stable speed.
     """
     if not _whole(_rate(figure)):
         return float("inf")
@@ -202,7 +202,7 @@ def idle(kit: Kit, width: Width) -> bytes:
 
 
 def measure_burst(laboratory: Laboratory, chain: Chain, filler: bytes) -> Steps | None:
-    """Return the steps in which fillers are dispatched; None where no steps are seen."""
+    """Return the steps in which fillers are dispatched; None if no steps are seen."""
     if not laboratory.kit.FENCE:
         return None
     behind = _behind(laboratory, chain)
@@ -265,7 +265,7 @@ def _steps(iterations: Iterations, width: int) -> Steps:
 
 
 def _shift(iterations: Iterations, steps: Steps) -> int | None:
-    """Return the slots by which iterations lag behind steps; None where others are as likely."""
+    """Return the slots by which iterations lag behind steps; None if others are as likely."""
 
     def off(more: int) -> float:
         predicted = (

@@ -60,7 +60,7 @@ def address_of(form: Form, number: int, start: int = 0) -> dict[str, int]:
 
 
 def _short(memory: Memory) -> bool:
-    """Return whether the form cannot encode all displacements that are wanted."""
+    """True if the form cannot encode all displacements that are wanted."""
     return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _WORD
 
 
@@ -125,7 +125,7 @@ class Instances:
 
 
 def is_long(form: Form) -> bool:
-    """Return whether a form is so long that the front end may limit it before any port does."""
+    """True if a form is so long that the front end may limit it before any port does."""
     return len(under_test(form)) > _LONG
 
 

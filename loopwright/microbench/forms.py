@@ -199,7 +199,7 @@ class Memory:
 
     @property
     def narrow(self) -> bool:
-        """Return whether it stores one or two bytes."""
+        """True if it stores one or two bytes."""
         return self.written and self.bits <= _NARROW
 
 
@@ -236,17 +236,17 @@ class Form:
 
     @cached_property
     def legacy(self) -> bool:
-        """Return whether it writes a vector and keeps the upper half of the register."""
+        """True if it writes a vector and keeps the upper half of the register."""
         vector = any(one.kind == "vector" and one.written for one in self.operands)
         return vector and not self.name.startswith("v")
 
     @cached_property
     def wide(self) -> bool:
-        """Return whether it uses upper halves of vectors."""
+        """True if it uses upper halves of vectors."""
         return any(one.kind == "vector" and one.bits > _HALF for one in self.operands)
 
     def beside(self, other: "Form") -> bool:
-        """Return whether it can be timed beside another form.
+        """True if it can be timed beside another form.
 
         An instruction that keeps upper halves takes 350 cycles on Zen 3 if another one has written
         them.

@@ -170,7 +170,7 @@ class Replay:
     """Answers of another machine; trials without an answer are refused and kept in missing."""
 
     def __init__(self, path: Path) -> None:
-        """Read a file that a run wrote; InputError where that run did not finish."""
+        """Read a file that a run wrote; InputError if that run did not finish."""
         content = read_answers(path)
         if not content.complete:
             raise InputError(

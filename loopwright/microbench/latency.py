@@ -15,7 +15,7 @@ stays in range. An addition takes much less than a cycle up to the largest const
 adds.
 
 Zero idioms have a known result where their operands are one register, such as x xor x.
-Microbenchmark: the form with one register, over and over. It waits for nothing where a copy takes
+Microbenchmark: the form with one register, over and over. It waits for nothing if a copy takes
 less than the latency, and needs no port where as many as the dispatch width run a cycle.
 """
 
@@ -61,7 +61,7 @@ class Latency:
 
     @property
     def plain(self) -> bool:
-        """Return whether the cycles are exact, not refused and no bound."""
+        """True if the cycles are exact, not refused and no bound."""
         return not self.refused and not self.bound
 
     @property
@@ -76,7 +76,7 @@ class Latency:
 
     @property
     def limited(self) -> bool:
-        """Return whether it was refused although a chain has shown a bound."""
+        """True if it was refused although a chain has shown a bound."""
         return bool(self.refused) and self.measured == self.measured
 
 
@@ -137,7 +137,7 @@ def _times(
 
 
 def _looped(one: Chain, known: Latency) -> bool:
-    """Return whether a loop may tell more of a chain of flags.
+    """True if a loop may tell more of a chain of flags.
 
     The decoders may limit straight code. A loop's branch keeps the carry flag, and where it writes
     the flag of the chain, that is one link of many.
@@ -146,7 +146,7 @@ def _looped(one: Chain, known: Latency) -> bool:
 
 
 def _straight(one: Chain, known: Latency) -> bool:
-    """Return whether straight code may tell more of a chain without a stable speed in a loop.
+    """True if straight code may tell more of a chain without a stable speed in a loop.
 
     Zen 3 has such chains where vectors cross their halves: 3.2 to 3.5 cycles from iteration to
     iteration.
@@ -319,13 +319,13 @@ def _stored(form: Form, one: Latency) -> Latency:
 
 
 def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
-    """Return whether a chain surely binds: everything else takes less, its carriers included."""
+    """True if a chain surely binds: everything else takes less, its carriers included."""
     adds = figure.cycles / one.copies - back > 1 - _WHOLE
     return adds and _binds(one, figure, alone + one.others)
 
 
 def _binds(one: Chain, figure: Figure, free: float) -> bool:
-    """Return whether a chain takes clearly longer than its kernel without the chain."""
+    """True if a chain takes clearly longer than its kernel without the chain."""
     return free <= _APART * figure.cycles / one.copies - _WHOLE
 
 
@@ -439,19 +439,19 @@ def zero_idioms(
 
 
 def is_free(latencies: Sequence[Latency]) -> bool:
-    """Return whether a one-register result takes no cycle, as of eliminated moves."""
+    """True if a one-register result takes no cycle, as of eliminated moves."""
     known = [one for one in latencies if one.plain and one.target == "0"]
     return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
 
 
 def _is_of_one_kind(form: Form) -> bool:
-    """Return whether all operands can be one register, or parts of it."""
+    """True if all operands can be one register, or parts of it."""
     kinds = {one.kind for one in form.chosen}
     return form.memory is None and len(form.chosen) > 1 and len(kinds) == 1
 
 
 def _is_idiom(form: Form) -> bool:
-    """Return whether the form may be a zero idiom."""
+    """True if the form may be a zero idiom."""
     return form.mnemonic in form.kit.IDIOMS and len({one.bits for one in form.chosen}) == 1
 
 

@@ -161,7 +161,7 @@ class Access:
 
     @property
     def is_renamed(self) -> bool:
-        """Return whether a value comes back sooner than through the cache."""
+        """True if a value comes back sooner than through the cache."""
         return self.figure.cycles < _RENAMED
 
 
@@ -172,7 +172,7 @@ class Accesses:
     by is the suffix of figures that show renaming: empty for any base, or BY_STACK. reach has the
     largest displacement of loads that are renamed, and the least that is not; None if unknown.
     predicted has the number of pairs in a loop whose stores are predicted, and one that is too
-    many; None where none is.
+    many; None if none is.
     """
 
     loads: Mapping[str, int]
@@ -183,7 +183,7 @@ class Accesses:
     predicted: tuple[int, int] | None = None
 
     def known(self, name: str) -> int | None:
-        """Return the rounded cycles of a figure, None where it is missing or refused."""
+        """Return the rounded cycles of a figure, None if it is missing or refused."""
         one = self.figures.get(name)
         return one.cycles if one and one.figure else None
 
@@ -193,7 +193,7 @@ class Accesses:
         return one.cycles if one and one.figure and not one.is_renamed else None
 
     def renamed(self, name: str) -> bool | None:
-        """Return whether a figure shows a renamed value; None if unknown."""
+        """True if a figure shows a renamed value; None if unknown."""
         one = self.figures.get(name + self.by)
         return one.is_renamed if one and one.figure else None
 

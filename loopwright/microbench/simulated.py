@@ -96,7 +96,7 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
 
 
 def _goes(one: Instruction, left: Iterator[bool]) -> bool:
-    """Return whether an instruction branches to its target; left has the ways of branches."""
+    """True if an instruction branches to its target; left has the ways of branches."""
     if one.flow is Flow.BRANCH:
         return one.target is not None and one.target >= one.end and next(left, False)
     return one.flow in (Flow.CALL, Flow.JUMP)

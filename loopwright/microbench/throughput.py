@@ -84,7 +84,7 @@ def mark_meeting_chains(
 
 
 def _chained(form: Form, rate: Throughput, latencies: Sequence[Latency], width: int) -> bool:
-    """Return whether instances read what they write, and more than one starts a cycle.
+    """True if instances read what they write, and more than one starts a cycle.
 
     Instances so few that each waits for the previous one tell nothing.
     """

@@ -95,7 +95,7 @@ class Shadow:
 
     @property
     def sharp(self) -> bool:
-        """Return whether the last link takes longer than a new scheduler entry needs to start."""
+        """True if the last link takes longer than a new scheduler entry needs to start."""
         return self._chain.step >= _STARTS
 
     def corners(self, fillers: Sequence[Filler]) -> list[Corner]:
@@ -225,7 +225,7 @@ class Shadow:
 def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int, int, int] | None:
     """Return the corner of cycles over fillers, with the range of its position.
 
-    None where the last numbers of fillers do not lie beyond it, where an iteration takes as long as
+    None if the last numbers of fillers do not lie beyond it, where an iteration takes as long as
     a chain.
     """
     tried = sorted(found)

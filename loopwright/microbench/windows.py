@@ -32,7 +32,7 @@ def measure_retirement(
 ) -> tuple[float, float] | None:
     """Return the retirement width in instructions a cycle, and the uncertainty.
 
-    None where iterations do not show it.
+    None if iterations do not show it.
     """
     kit = laboratory.kit
     most = min(_MOST_RETIRED, buffer - _LESS_THAN_BUFFER)
@@ -130,7 +130,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
 
 
 def _burst(steps: Steps | None) -> dict[str, Window]:
-    """Return the dispatch width behind a fence as a window; empty where it was not seen."""
+    """Return the dispatch width behind a fence as a window; empty if it was not seen."""
     if steps is None:
         return {}
     width = steps.width

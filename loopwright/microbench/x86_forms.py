@@ -75,7 +75,7 @@ def _kinds() -> dict[int, str]:
 def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
     """Return the operands of an opcode, with or without a memory operand.
 
-    None where the opcode has no such form.
+    None if the opcode has no such form.
     """
     out: list[Part] = []
     for kind in (_kinds()[info.op_kind(n)] for n in range(info.op_count)):
@@ -129,7 +129,7 @@ def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
 
 
 def encoded(ins: iced.Instruction) -> bytes:
-    """Return the bytes of an instruction; ValueError where it has no encoding."""
+    """Return the bytes of an instruction; ValueError if it has no encoding."""
     encoder = iced.Encoder(64)
     encoder.encode(ins, 0)
     return bytes(encoder.take_buffer())
@@ -178,7 +178,7 @@ def operands_of(
 
 
 def accessed(ins: iced.Instruction) -> Memory | None:
-    """Return the memory access of an instruction; None where it only computes an address."""
+    """Return the memory access of an instruction; None if it only computes an address."""
     used = iced.InstructionInfoFactory().info(ins).used_memory()
     bits = max((8 * iced.MemorySizeExt.size(one.memory_size) for one in used), default=0)
     reads = any(one.access in READS for one in used)
@@ -319,7 +319,7 @@ def _forms(code: "iced.Code_", info: iced.OpCodeInfo) -> Iterator[Form]:
 def _form(
     code: "iced.Code_", parts: Sequence[Part], address: Mapping[str, int] | None = None
 ) -> Form | None:
-    """Return the form of an opcode with such operands, None where it has no name in the tables."""
+    """Return the form of an opcode with such operands, None if it has no name in the tables."""
     at = dict(address or {})
 
     def encode(registers: Mapping[str, int]) -> bytes:
