@@ -173,7 +173,7 @@ impl<'a> Memory<'a> {
             }
             let place = &self.block.places[usize::from(store.store)];
             let parts = place.parts(store.iteration, self.p.commit_bytes);
-            let middle = self.p.commit_middle && place.crosses(store.iteration, self.p.commit_bytes / 2);
+            let middle = self.p.commit_middle && place.crosses(store.iteration, (self.p.commit_bytes / 2).max(1));
             let alone = parts > 1 || middle;
             let goes_on = self.begun == 0 && self.continues(place, store.iteration);
             if n > 0 && (alone || others && !goes_on) {
