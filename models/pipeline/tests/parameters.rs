@@ -100,6 +100,8 @@ const ACTS: &[Case] = &[
     ("ports.rotated", "01", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
     ("ports.rotated_lead", "1", "zen4", Loop, 0, "4863324801f04801f34883c2044839d175ee", &[]),
     ("ports.rotated_entries", "1", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
+    ("ports.shared", "", "zen4", Unrolled, 0, "488b7308488b3b4883e6fe", &[]),
+    ("ports.shared_uops", "3", "zen4", Unrolled, 0, "488b7308488b3b4883e6fe", &[]),
     ("ports.result_cycles", "3", "sandybridge", Loop, 0, "486bc1054883c2014883c3014883c6014883c7014983c00149ffcf75e3", &[("ports.result_cycles", "0")]),
     ("ports.wide_closes", "", "redwoodcove", Loop, 0, "6291fd486fc6c4c109fecfc4c109fed7c4c109fedfc4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecf49ffcf75c8", &[]),
     ("ports.wide_slots", "0", "redwoodcove", Loop, 0, "6291fd486fc6c4c109fecfc4c109fed7c4c109fedfc4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecf49ffcf75c8", &[]),

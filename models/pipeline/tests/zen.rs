@@ -241,6 +241,32 @@ fn zen4_gives_uops_their_alu_in_turn() {
 }
 
 #[test]
+fn zen4_gives_accesses_their_port_beside_uops_of_the_same_scheduler() {
+    for (what, code, notion, measured) in [
+        ("two loads", "488b742430488b7c2438", Unrolled, 0.67),
+        ("two loads, and", "488b7308488b3b4883e6fe", Unrolled, 0.75),
+        ("test, two loads", "85c0488b4c2408488b542418", Unrolled, 0.75),
+        ("two loads, mov", "488b03448b7b184889df", Unrolled, 0.67),
+        (
+            "two loads, add and cmp",
+            "488b85b8fcffff488bbd60feffff4883c0104839c7",
+            Unrolled,
+            0.67,
+        ),
+        ("two loads across lines", "4c8b473e4c8b477e49ffcf75f3", Loop, 1.5),
+        (
+            "two copies of 16 bytes",
+            "0f104e3d0f1187000200000f104e7d0f11874002000049ffcf75e5",
+            Loop,
+            2.17,
+        ),
+    ] {
+        let got = cycles_on(&core("zen4"), code, 0, notion).expect(what);
+        assert!((got - measured).abs() < 0.02, "{what}: {got}");
+    }
+}
+
+#[test]
 fn zen4_takes_a_cycle_more_by_a_complex_address() {
     for (what, code, measured) in [
         ("mov rax,[rsi+rax]", "488b040649ffcf75f7", 4.0),

@@ -15,6 +15,7 @@ impl Params {
         self.check_sizes()?;
         self.check_ports()?;
         self.pools()?;
+        self.shared()?;
         self.check_pairs()?;
         self.check_points()
     }

@@ -22,9 +22,10 @@ impl Params {
                     "ports.assign is not dispatch_slots",
                 ),
                 ("ports", "rotated") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
-                ("ports", "rotated_lead" | "rotated_entries") => {
+                ("ports", "rotated_lead" | "rotated_entries" | "shared") => {
                     because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
                 }
+                ("ports", "shared_uops") => because(self.ports.shared.is_empty(), "ports.shared names no ports"),
                 ("ports", "wide_closes") => because(self.ports.assign == Assign::AtIssue, "ports.assign is at_issue"),
                 ("ports", "wide_slots") => {
                     because(self.ports.wide_closes.is_empty(), "ports.wide_closes names no ports")

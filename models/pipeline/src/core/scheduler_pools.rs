@@ -12,8 +12,19 @@ impl Params {
     /// # Errors
     /// Names the parameter and what it must be.
     pub fn pools(&self) -> Result<Vec<u32>, Error> {
-        let text = &self.scheduler.pools;
-        let wrong = |must: String| Error::Parameter(format!("scheduler.pools = {text}: {must}"));
+        self.schedulers("scheduler.pools", &self.scheduler.pools)
+    }
+
+    /// Read `ports.shared` so.
+    ///
+    /// # Errors
+    /// Names the parameter and what it must be.
+    pub fn shared(&self) -> Result<Vec<u32>, Error> {
+        self.schedulers("ports.shared", &self.ports.shared)
+    }
+
+    fn schedulers(&self, name: &str, text: &str) -> Result<Vec<u32>, Error> {
+        let wrong = |must: String| Error::Parameter(format!("{name} = {text}: {must}"));
         let mut out: Vec<u32> = Vec::new();
         for names in text.split_whitespace() {
             let ports = self.mask(names);

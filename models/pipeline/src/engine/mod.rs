@@ -20,6 +20,7 @@ pub mod rename;
 pub mod results;
 pub mod retire;
 pub mod schedule;
+pub mod shared_schedulers;
 pub mod steady;
 pub mod store_entry;
 pub mod uop_set_hash;

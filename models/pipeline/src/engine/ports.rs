@@ -6,6 +6,7 @@ use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
 use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
+use crate::engine::shared_schedulers::SharedSchedulers;
 use smallvec::SmallVec;
 
 /// No port yet.
@@ -70,7 +71,7 @@ impl Turns {
 /// Ports that rename gives to uops in turn, before it is known when they can start.
 ///
 /// Uops that cannot use all of them choose first, among those of a cycle; the others get what is left.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rotation {
     ports: u32,
     /// Uops more that wait for a port than for another at which a cycle begins with that other.
@@ -142,6 +143,19 @@ impl Rotation {
     /// The port for which the fewest uops wait, the next of several.
     fn least(&self, ports: u32, load: &[u32; PORTS]) -> u32 {
         self.in_turn(ports).min_by_key(|p| load[*p as usize]).unwrap_or(0)
+    }
+
+    /// The ports that uops for these get in this cycle, as far as it goes.
+    fn due_to(&self, coming: impl Iterator<Item = u32>, load: &[u32; PORTS]) -> SmallVec<[u8; 8]> {
+        let mut ahead = self.clone();
+        let group = coming.filter(|ports| self.applies(*ports)).take(self.group);
+        group
+            .map(|ports| {
+                let due = ahead.due(ports, load);
+                ahead.give(ports, due);
+                due
+            })
+            .collect()
     }
 
     /// The port of the next uop for some of these ports: the one that it chose, or of those that got none in this
@@ -279,6 +293,7 @@ pub struct PortChoice<'a> {
     high: bool,
     turns: Turns,
     rotation: Rotation,
+    shared: SharedSchedulers,
     wide: WideVectors,
     neighbours: Neighbours,
 }
@@ -298,6 +313,7 @@ impl<'a> PortChoice<'a> {
             high: p.tie == Tie::High,
             turns: Turns::new(params),
             rotation: Rotation::new(params),
+            shared: SharedSchedulers::new(params),
             wide: WideVectors::new(params),
             neighbours: Neighbours {
                 most: p.neighbours as usize,
@@ -314,13 +330,28 @@ impl<'a> PortChoice<'a> {
 
     /// Whether a uop for these ports gets one of them at rename.
     pub fn binds(&self, ports: u32) -> bool {
-        self.p.assign != Assign::AtIssue || self.turns.applies(ports) || self.rotation.applies(ports)
+        self.p.assign != Assign::AtIssue
+            || self.turns.applies(ports)
+            || self.rotation.applies(ports)
+            || self.shared.applies(ports)
     }
 
-    /// A cycle of rename begins, with uops for these ports next.
-    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+    /// A cycle of rename begins, with uops for these ports next, each of which takes an entry of its own or does not.
+    pub fn begin(&mut self, coming: impl Iterator<Item = (u32, bool)> + Clone) {
         self.neighbours.begin();
-        self.rotation.begin(&self.load, coming);
+        self.rotation.begin(&self.load, coming.clone().map(|(ports, _)| ports));
+        if self.shared.accesses != 0 {
+            self.shared.begin();
+            let own = coming.filter(|(_, own)| *own).map(|(ports, _)| ports);
+            for port in self.rotation.due_to(own, &self.load) {
+                self.shared.take(port);
+            }
+        }
+    }
+
+    /// Whether shared schedulers have room for a cycle of rename.
+    pub fn cycle_fits(&self) -> bool {
+        self.shared.fit(&self.load)
     }
 
     /// Whether the port whose turn it is has room for a uop for these ports.
@@ -344,7 +375,12 @@ impl<'a> PortChoice<'a> {
                 due
             }
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
-            _ if self.turns.applies(ports) => self.turns.next(ports),
+            _ if self.turns.applies(ports) => {
+                let port = self.turns.next(ports);
+                self.shared.note(port);
+                port
+            }
+            _ if self.shared.applies(ports) => self.shared.choose(ports, &self.load),
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
             _ if uop.role == Role::Load && self.p.loads_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
@@ -452,6 +488,7 @@ impl<'a> PortChoice<'a> {
             into.add_ports(u64::from(*given));
         }
         self.turns.fingerprint(into);
+        self.shared.fingerprint(into);
         into.add_ports(u64::from(self.rotation.next));
         self.wide.fingerprint(into);
     }

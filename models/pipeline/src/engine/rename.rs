@@ -2,7 +2,7 @@
 
 use crate::block::uops::OUTPUTS;
 use crate::block::uops::{From, Role, Uop};
-use crate::block::{Block, Fused, Slot, Traits};
+use crate::block::{Block, Fused, Slot, SlotKind, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
@@ -17,6 +17,7 @@ use crate::engine::registers::Registers;
 use crate::engine::results::Results;
 use crate::isa::inst::{Reg, ARITH, CARRY};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Rename.
 #[derive(Debug)]
@@ -100,17 +101,22 @@ impl<'a> Rename<'a> {
             return self.why;
         }
         let p = &self.params.rename;
-        if p.whole_groups && !backend.schedule.fits(p.width) {
+        if (p.whole_groups && !backend.schedule.fits(p.width)) || !backend.schedule.cycle_fits() {
             return Hold::Scheduler;
         }
         self.computing = 0;
+        let block = self.block;
         let coming = queue.iter().take(p.width as usize).flat_map(|head| {
-            let slots = self.block.fused[head.fused as usize].slots.clone();
-            slots.flat_map(|slot| self.block.slots[slot as usize].uops.clone())
+            let slots = &block.slots[in_usize(&block.fused[head.fused as usize].slots)];
+            slots.iter().flat_map(|slot| {
+                let uops = &block.uops[in_usize(&slot.uops)];
+                // A uop waits for its load in the load's entry, and a move may need none.
+                let loads = uops.first().is_some_and(|uop| uop.role == Role::Load);
+                let own = slot.kind == SlotKind::Normal && !loads;
+                uops.iter().map(move |uop| (uop.ports, own))
+            })
         });
-        backend
-            .schedule
-            .begin(coming.map(|uop| self.block.uops[uop as usize].ports));
+        backend.schedule.begin(coming);
         self.counts_slots = match self.params.ports.position {
             Counted::Slots => true,
             Counted::Computing => false,
@@ -387,6 +393,11 @@ impl<'a> Rename<'a> {
         into.add(u64::from(self.drained) << 32 | u64::from(self.stall) << 1 | u64::from(self.merged));
         self.redirect.fingerprint(into);
     }
+}
+
+/// A range as places of a list.
+fn in_usize(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 /// The number of a flag, `None` of any other register.

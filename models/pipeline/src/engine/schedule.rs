@@ -116,9 +116,14 @@ impl<'a> Schedule<'a> {
         &self.flights
     }
 
-    /// A cycle of rename begins, with uops for these ports next.
-    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+    /// A cycle of rename begins, with uops for these ports next, each of which takes an entry of its own or does not.
+    pub fn begin(&mut self, coming: impl Iterator<Item = (u32, bool)> + Clone) {
         self.choice.begin(coming);
+    }
+
+    /// Whether shared schedulers have room for a cycle of rename.
+    pub fn cycle_fits(&self) -> bool {
+        self.choice.cycle_fits()
     }
 
     /// A dispatch slot is renamed, of an instruction of 512 bits or of another.

@@ -90,6 +90,10 @@ tables! {
         rotated_lead: int[1..=1000] = Some(2),
         /// Uops that wait for each of them at most.
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
+        /// Ports of loads and of store addresses that share a scheduler with one of those each, one word each, `04 15 26`: rename gives accesses one of them, first those that have fewest of its cycle; empty: none.
+        shared: text = Some(""),
+        /// Uops that each of these schedulers takes in a cycle; rename waits until each has room for as many.
+        shared_uops: int[1..=64] = Some(2),
         /// Latency from which on a uop's result in a general register or flags keeps that of another uop of its port out of its cycle; 0: none does.
         result_cycles: int[0..=63] = Some(0),
         /// Ports that no computing vector uop gets while one of 512 bits waits, and for `wide_slots`; empty: none.
