@@ -89,6 +89,8 @@ pub struct Traits {
     pub picks: bool,
     /// It shifts.
     pub shifts: bool,
+    /// It adds or subtracts floats of less than 512 bits.
+    pub sums: bool,
 }
 
 /// A dispatch slot: one fused uop at rename and retirement.

@@ -16,6 +16,8 @@ pub struct Flight {
     pub iteration: u32,
     /// Port chosen, or 255.
     pub port: u8,
+    /// It keeps its port for a cycle more.
+    pub again: bool,
     /// Inputs not known yet.
     pub pending: u8,
     /// Earliest start as far as known.
@@ -30,6 +32,13 @@ pub struct Flight {
     pub values: [u32; OUTPUTS],
     /// Cycle at which its first result is known, [`LATER`] until it starts.
     pub result: i32,
+}
+
+impl Flight {
+    /// A number for the port and how long it keeps it.
+    fn held(&self) -> u8 {
+        self.port ^ u8::from(self.again) << 6
+    }
 }
 
 /// Bits of a word.
@@ -60,6 +69,7 @@ impl Default for InFlight {
             rob: 0,
             iteration: 0,
             port: 255,
+            again: false,
             pending: 0,
             ready: 0,
             earliest: 0,
@@ -100,7 +110,7 @@ impl InFlight {
         let number = self.next;
         let place = number as usize % UOP_SIZE;
         self.counts[place] = self.uop_set.count(flight.uop, flight.iteration);
-        self.uop_set.enter(self.counts[place], flight.port);
+        self.uop_set.enter(self.counts[place], flight.held());
         self.flights[place] = flight;
         self.waiting[place / WORD] |= 1 << (place % WORD);
         self.timed[place / WORD] |= 1 << (place % WORD);
@@ -115,7 +125,7 @@ impl InFlight {
         self.waiting[place / WORD] &= !(1 << (place % WORD));
         let flight = &mut self.flights[place];
         flight.result = result;
-        self.uop_set.leave(self.counts[place], flight.port);
+        self.uop_set.leave(self.counts[place], flight.held());
         *flight
     }
 

@@ -1,7 +1,6 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
-use crate::block::uops::OUTPUTS;
-use crate::block::uops::{From, Role, Uop};
+use crate::block::uops::{self, From, Role, Uop, OUTPUTS};
 use crate::block::{Block, Fused, Slot, SlotKind, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
@@ -42,6 +41,8 @@ pub struct Rename<'a> {
     why: Hold,
     /// The mispredicted branches that it waits for.
     redirect: Redirect<'a>,
+    /// Whether each instruction adds floats; none where that makes no difference.
+    sums: Vec<bool>,
     /// Slots that each unit left empty, by [`Source`].
     starved_by: [u64; 5],
 }
@@ -62,6 +63,7 @@ impl<'a> Rename<'a> {
             stall: 0,
             why: Hold::Serial,
             redirect: Redirect::new(params, if ablation.mispredicts { &[] } else { &block.mispredicted }),
+            sums: sums(block, params),
             starved_by: [0; 5],
         }
     }
@@ -292,6 +294,7 @@ impl<'a> Rename<'a> {
             rob,
             iteration,
             port: NO_PORT,
+            again: false,
             pending: 0,
             ready,
             earliest: ready,
@@ -301,7 +304,9 @@ impl<'a> Rename<'a> {
             result: LATER,
         };
         let place = backend.schedule.flights().next_place();
-        let waits = self.waits(uop, traits);
+        let added = self.shifts_added(uop, traits);
+        flight.again = added && self.params.rename.added_shift_again;
+        let waits = self.waits(uop, traits, added);
         for (n, source) in uop.sources.iter().enumerate() {
             let held = backend.input(source.from, at, iteration, inst, &self.registers);
             let chained = O::OPERANDS || !self.chains.is_empty();
@@ -310,7 +315,8 @@ impl<'a> Rename<'a> {
                 observer.on(now, Event::Needs { inst, from });
             }
             if !maker.is_some_and(|from| self.cut(inst, from)) {
-                match backend.results.ask(held, place, n, source.extra + waits) {
+                let extra = source.extra + waits + self.waits_for_sum(inst, source.from, held, &backend.results);
+                match backend.results.ask(held, place, n, extra) {
                     Some((at, maker)) => {
                         flight.operand = flight.operand.max(at);
                         if at > flight.ready {
@@ -349,16 +355,25 @@ impl<'a> Rename<'a> {
         self.redirect.renamed(inst, number);
     }
 
+    /// Whether a uop shifts a register to which rename has added a constant, or by one.
+    fn shifts_added(&self, uop: &Uop, traits: Traits) -> bool {
+        let added = |s: &uops::Source| matches!(s.from, From::Reg(reg) if self.registers.is_added(reg));
+        traits.shifts && uop.role == Role::Compute && uop.sources.iter().any(added)
+    }
+
     /// Cycles that a uop starts later for what its operands are.
-    fn waits(&self, uop: &Uop, traits: Traits) -> u16 {
-        if !(traits.shifts || traits.picks) || uop.role != Role::Compute {
-            return 0;
-        }
-        let regs = |is: &dyn Fn(Reg) -> bool| uop.sources.iter().any(|s| matches!(s.from, From::Reg(r) if is(r)));
+    fn waits(&self, uop: &Uop, traits: Traits, added: bool) -> u16 {
+        let by_logic = |s: &uops::Source| matches!(s.from, From::Reg(reg) if flag(reg).is_some_and(|n| self.logic[n]));
+        let picked = traits.picks && uop.role == Role::Compute && uop.sources.iter().any(by_logic);
         let p = &self.params.rename;
-        let added = traits.shifts && regs(&|reg| self.registers.is_added(reg));
-        let picked = traits.picks && regs(&|reg| flag(reg).is_some_and(|n| self.logic[n]));
         (u32::from(added) * p.added_shift_cycles + u32::from(picked) * p.pick_cycles) as u16
+    }
+
+    /// Cycles that an addition of floats waits longer for an operand that no other one made.
+    fn waits_for_sum(&self, inst: u16, from: From, held: Held, results: &Results) -> u16 {
+        let sums = |inst: u16| self.sums.get(usize::from(inst)).copied().unwrap_or(false);
+        let late = sums(inst) && matches!(from, From::Reg(_)) && !results.maker(held).is_some_and(sums);
+        u16::from(late) * self.params.scheduler.sum_cycles as u16
     }
 
     /// Note whose flags the instructions behind a slot read.
@@ -398,6 +413,18 @@ impl<'a> Rename<'a> {
 /// A range as places of a list.
 fn in_usize(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
+}
+
+/// Which instructions of a block add floats; none where that makes no difference.
+fn sums(block: &Block, params: &Params) -> Vec<bool> {
+    let mut found = Vec::new();
+    if params.scheduler.sum_cycles > 0 {
+        found.resize(block.insts.len(), false);
+        for slot in block.slots.iter().filter(|slot| slot.traits.sums) {
+            found[usize::from(slot.inst)] = true;
+        }
+    }
+    found
 }
 
 /// The number of a flag, `None` of any other register.

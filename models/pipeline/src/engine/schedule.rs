@@ -348,7 +348,7 @@ impl<'a> Schedule<'a> {
             write_back.start(at, port);
         }
         let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
-        let until = now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
+        let until = now + i32::from(uop.port_cycles.max(1)) + i32::from(split) + i32::from(flight.again);
         if self.unlimited & 1 << port == 0 {
             self.port_free[port] = self.port_free[port].max(until);
         }

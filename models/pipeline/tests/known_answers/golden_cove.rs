@@ -254,6 +254,37 @@ fn shifts_wait_for_constants_that_rename_added() {
 }
 
 #[test]
+fn shifts_of_added_constants_take_their_port_twice() {
+    loops_take(
+        &[
+            ("4883c508c4e3fbf0cd0349ffcf75f1", 1.5),             // add rbp,8; rorx rcx,rbp,3
+            ("4883c508c4e3fbf0cd03c4e3fbf0d50549ffcf75eb", 2.5), // and rorx rdx,rbp,5
+            ("4883c508c4e3fbf0cd03c4e3fbf0d505c4e3fbf0fd0749ffcf75e5", 3.5), // and rorx rdi,rbp,7
+            ("4883c508c4e3fbf0cd03c4e3fbf0d00549ffcf75eb", 2.0), // the first with rorx rdx,rax,5
+            ("4801dd4889e948c1e90349ffcf75f1", 1.0),             // add rbp,rbx; mov rcx,rbp; shr rcx,3
+        ],
+        0.06,
+    );
+}
+
+#[test]
+fn sums_of_floats_reach_each_other_a_cycle_sooner() {
+    loops_take(
+        &[
+            ("f30f58ca49ffcf75f7", 2.0),                     // addss xmm1,xmm2
+            ("f30f58caf30f59ca49ffcf75f3", 7.0),             // and mulss xmm1,xmm2
+            ("f30f58caf30f58caf30f59ca49ffcf75ef", 9.0),     // two addss and mulss
+            ("0f58ca0f54ca49ffcf75f5", 4.0),                 // addps and andps
+            ("c5f458cac5f459ca49ffcf75f3", 7.0),             // vaddps and vmulps of ymm1
+            ("f20fd0ca0f59ca49ffcf75f4", 7.0),               // addsubps and mulps
+            ("f30f58ca0f28d9f30f58da0f28cb49ffcf75ed", 4.0), // two addss, a movaps behind each
+            ("f20f7cca0f59ca49ffcf75f4", 9.0),               // haddps and mulps
+        ],
+        0.01,
+    );
+}
+
+#[test]
 fn cmov_and_set_wait_a_cycle_more_for_logic_beside_them() {
     loops_take(
         &[

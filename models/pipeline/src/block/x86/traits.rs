@@ -23,7 +23,15 @@ pub(crate) fn traits(d: &Decoded, expansion: &Expansion, fused: bool) -> Traits 
         logic: LOGIC.contains(&name) || fused && STEPS.contains(&name),
         picks: (name.starts_with("cmov") || name.starts_with("set")) && computes == 1,
         shifts: SHIFTS.contains(&name),
+        sums: sums(name) && !d.bits512,
     }
+}
+
+/// Whether an operation adds or subtracts floats.
+fn sums(name: &str) -> bool {
+    let name = name.strip_prefix('v').unwrap_or(name);
+    let kind = name.strip_suffix(['s', 'd']).and_then(|n| n.strip_suffix(['s', 'p']));
+    kind.is_some_and(|kind| ["add", "sub", "addsub"].contains(&kind))
 }
 
 /// Whether a register's low byte has a name that no older code uses: `spl`, `dil`, `r12b` and so on.

@@ -30,6 +30,8 @@ tables! {
         apart: limit[1..=64] = Some(UNLIMITED),
         /// Cycles more of a shift of a register to which rename has added a constant.
         added_shift_cycles: int[0..=10] = Some(0),
+        /// Whether such a shift takes its port for a cycle more.
+        added_shift_again: flag = Some(false),
         /// Cycles more of a `cmov` or `set` of one uop that is renamed in the cycle of the logic whose flags it reads.
         pick_cycles: int[0..=10] = Some(0),
         /// Whether `movzx` from `spl`, `bpl`, `sil`, `dil` and `r12b` to `r15b` is no move that can be eliminated.
@@ -50,6 +52,8 @@ tables! {
         delay: int[0..=100] = Some(5),
         /// Cycles from the least start on in which a last operand is noticed a cycle late.
         late_wakeup: int[0..=2] = Some(0),
+        /// Cycles that an addition or subtraction of floats waits longer for an operand that no other one made.
+        sum_cycles: int[0..=4] = Some(0),
     }
     ports {
         /// One character a port.
