@@ -314,6 +314,17 @@ fn extended_bytes_of_some_registers_are_no_moves() {
 }
 
 #[test]
+fn memory_is_renamed_at_any_displacement() {
+    loops_take(
+        &[
+            ("488b4424f84809c848894424f849ffcf75ee", 1.0), // mov rax,[rsp-8]; or rax,rcx; mov [rsp-8],rax
+            ("488b85682900004809c84889856829000049ffcf75ea", 1.0), // the same at [rbp+0x2968]
+        ],
+        0.03,
+    );
+}
+
+#[test]
 fn words_and_upper_halves_are_forwarded_but_not_renamed() {
     loops_take(
         &[
