@@ -57,6 +57,7 @@ CORES = {
     "zen4": (PLAIN, {
         "uop_cache.line_uops": "7", "memory.commit_narrow_cycles": "3",
         "memory.complex_address_cycles": "2",
+        "ports.shared": "",  # not learned (docs/calibrate.md)
     }),
     "goldencove": (PLAIN, {
         "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",
