@@ -28,6 +28,7 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
 )
 _TELLING = 400  # answers after which the pace is known
 _STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
+_LONG = 600  # seconds from which the time left is given in whole minutes
 _RECENT = 60.0  # seconds whose pace is taken to last, as other load comes and goes
 
 
@@ -93,9 +94,11 @@ class TimeLeft:
         seconds = self.seconds()
         if seconds is None:
             return ""
-        if seconds < 60:
-            return ", less than a minute left"
-        return f", about {round(seconds / 60)} min left"
+        if seconds >= _LONG:
+            return f", about {round(seconds / 60)} min left"
+        minutes, rest = divmod(max(round(seconds / 10) * 10, 10), 60)
+        parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
+        return f", about {' '.join(parts)} left"
 
 
 def _slowdown() -> float:

@@ -50,6 +50,15 @@ def test_the_time_left_is_right_within_a_third(monkeypatch, needed, changes, fir
         assert seconds == pytest.approx(true, rel=1 / 3, abs=30)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(3, "10 s"), (57, "1 min"), (84, "1 min 20 s"), (599, "10 min"), (1490, "25 min")],
+)
+def test_short_times_left_have_seconds(monkeypatch, seconds, text):
+    monkeypatch.setattr(TimeLeft, "seconds", lambda _: seconds)
+    assert str(TimeLeft(FORMS)) == f", about {text} left"
+
+
 def test_a_few_answers_that_take_long_do_not_set_the_pace(monkeypatch):
     clock = Clock(monkeypatch)
     left = TimeLeft(FORMS)
