@@ -43,6 +43,7 @@ _LESS = 0.7  # share of the error without rotated binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of each kind of access
+RARE = 1.0  # weight of forms that libraries hardly use, as instructions per million
 _SLOTS = (1, 2, 3)
 _LATER = range(4)  # cycles
 _BETWEEN = range(9)  # uops between two that read one load
@@ -304,9 +305,8 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
 
     Registers are random, so that many instances depend on each other.
     """
-    usage = kits.per_million()
     cheap = [form for form in forms if is_cheap(learned, form)]
-    weights = [max(usage.get(form.name, 0.0), 1.0) for form in cheap]
+    weights = kits.usage_weights(cheap, RARE)
     draw = random.Random(_SEED)
     for number in range(_LOOPS if cheap else 0):
         drawn = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))

@@ -5,9 +5,9 @@ instructions. They show whether rename takes whole groups only, and whether two 
 instructions start later: shifts of a register with a constant that rename added, and conditional
 moves by flags of a logical instruction.
 
-Meeting loads. Microbenchmarks: a pointer chase, and loads by the same pointer, which can start at
-the same time. Where the dispatch slot of a load chooses its port, two of them may conflict; on some
-cores loads alternate between ports.
+Loads by one pointer. Microbenchmarks: a pointer chase, and loads by the same pointer, which can
+start at the same time. Where the dispatch slot of a load chooses its port, two of them may
+conflict; on some cores loads alternate between ports.
 
 Neighbours. Microbenchmarks: loops of nops and instructions, half of which share two ports. On some
 cores, earlier slots of the group without a uop for these ports move a uop to the next choice, and
@@ -21,7 +21,14 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.dispatch_rules import LEFT, TAKEN, is_cheap, loop_codes, random_instance
+from loopwright.calibrating.dispatch_rules import (
+    LEFT,
+    RARE,
+    TAKEN,
+    is_cheap,
+    loop_codes,
+    random_instance,
+)
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
@@ -32,7 +39,7 @@ PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
 LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
 NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
 _SEED = 71
-_CHAINS, _MEETINGS, _MIXTURES = 300, 120, 400  # loops
+_CHAINS, _CHASES, _MIXTURES = 300, 120, 400  # loops
 _LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and independent ones
 _LOADS, _BETWEEN = (1, 4), (0, 7)  # loads beside the chase, and other instructions
 _LENGTHS = (3, 4, 5, 6, 8, 10, 12)
@@ -64,8 +71,8 @@ def choose_port_choice(
     learned = _chosen(laboratory, learned, dict(_chains(cheap, [*shared, *added])), tried)
     if rule.get("assign") != "dispatch_slots":
         return learned
-    meeting = dict(_meeting(named[kit.LOAD]))
-    learned = _chosen(laboratory, learned, meeting, [{}, {LOADS: True}, {TURNS: True}])
+    chases = dict(_chases(named[kit.LOAD]))
+    learned = _chosen(laboratory, learned, chases, [{}, {LOADS: True}, {TURNS: True}])
     mixtures = dict(_mixtures(cheap, shared))
     if TAKEN not in learned.rules:
         own = frozenset().union(*learned.branches.ports.values())
@@ -113,35 +120,31 @@ def _chosen(
     return fit.settled(learned, found, note)
 
 
-def _weights(forms: Sequence[Form]) -> list[float]:
-    usage = kits.per_million()
-    return [max(usage.get(form.name, 0.0), 1.0) for form in forms]
-
-
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
     """Yield chains of instructions among independent ones."""
     draw = random.Random(_SEED)
     links = [form for form in linked if any(one.read and one.written for one in form.chosen)]
     pool = cheap[0].kit.POOLS["gpr"]
     chain, *others = pool.others
+    weights = kits.usage_weights(cheap, RARE)
     for number in range(_CHAINS if links else 0):
         drawn = draw.choices(links, k=draw.randint(*_LINKS))
         parts = [random_instance(form, draw, [chain], pool.constant) for form in drawn]
-        free = draw.choices(cheap, _weights(cheap), k=draw.randint(*_FREE))
+        free = draw.choices(cheap, weights, k=draw.randint(*_FREE))
         for form in free:
             one = random_instance(form, draw, others, [*others, *pool.constant])
             parts.insert(draw.randint(0, len(parts)), one)
         yield f"chain {number} of {len(drawn)} links beside {len(free)} others", b"".join(parts)
 
 
-def _meeting(load: Form) -> Iterator[tuple[str, bytes]]:
+def _chases(load: Form) -> Iterator[tuple[str, bytes]]:
     """Yield pointer chases with loads, and other instructions, by the same pointer."""
     draw = random.Random(_SEED + 1)
     kit, pool = load.kit, load.kit.POOLS["gpr"]
     (result,) = (one for one in load.chosen if one.written)
     pointer = pool.back[0]
     free = [one for one in pool.others if one != pointer]
-    for number in range(_MEETINGS):
+    for number in range(_CHASES):
         parts = [load.encode({result.label: pointer, BASE: pointer})]
         loads, others = draw.randint(*_LOADS), draw.randint(*_BETWEEN)
         for word in range(1, loads + 1):
@@ -156,6 +159,7 @@ def _meeting(load: Form) -> Iterator[tuple[str, bytes]]:
 def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
     """Yield loops of nops and random instructions, half of which share two ports."""
     draw = random.Random(_SEED + 2)
+    of_shared, of_all = ((some, kits.usage_weights(some, RARE)) for some in (shared, cheap))
     for number in range(_MIXTURES):
         parts = []
         for _ in range(draw.choice(_LENGTHS)):
@@ -163,7 +167,6 @@ def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[s
             if kind < _NOPS:
                 parts.append(cheap[0].kit.SHORT)
                 continue
-            choices = shared if kind < _NOPS + _SHARED else cheap
-            (form,) = draw.choices(choices, _weights(choices))
+            (form,) = draw.choices(*(of_shared if kind < _NOPS + _SHARED else of_all))
             parts.append(random_instance(form, draw))
         yield f"mixture {number} of {len(parts)} instructions", b"".join(parts)

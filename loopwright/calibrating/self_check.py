@@ -162,8 +162,7 @@ def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut])
 
 def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str, Trial]]:
     """Yield loops of random forms."""
-    usage = kits.per_million()
-    weights = [max(usage.get(form.name, 0.0), _USAGE) for form in forms]
+    weights = kits.usage_weights(forms, _USAGE)
     draw = random.Random(_SEED)
     yield from islice(_drawn(laboratory, forms, weights, draw), _BLOCKS)
 
@@ -269,7 +268,8 @@ def judged(found: Sequence[HeldOut]) -> list[Judgement]:
     """Return the judgement of each kind of held-out loops."""
     # The range of each half is set by the other one, which has every other loop of each kind.
     halves = found[::2], found[1::2]
-    spans = {id(one): widest(halves[1 - n]) for n, half in enumerate(halves) for one in half}
+    of_halves = [widest(half) for half in halves]
+    spans = {id(one): of_halves[1 - n] for n, half in enumerate(halves) for one in half}
     out = []
     for kind in dict.fromkeys(one.kind for one in found):
         mine = [one for one in found if one.kind == kind]

@@ -94,7 +94,7 @@ def _shifted(line: Line, source: str, target: str) -> str:
 
 
 class NewerForms(Rewrite):
-    """Shifts by a register as shlx and its kin; a not and an and as andn.
+    """Shifts by a register as shlx, sarx or shrx; a not and an and as andn.
 
     Condition: every core has BMI1 or BMI2, the flags of the instructions are dead, and nothing
     between not and and uses the register.

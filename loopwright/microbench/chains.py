@@ -67,7 +67,7 @@ class Chain:
 
     @property
     def notion(self) -> str:
-        """Return the notion of the kernel: a loop's branch would disturb a chain of flags."""
+        """Return the kernel's prediction kind: a loop's branch would disturb a chain of flags."""
         return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
 
     @property

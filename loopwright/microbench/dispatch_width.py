@@ -95,7 +95,7 @@ def _whole(rate: float) -> bool:
 
 
 def _plain(laboratory: Laboratory, nop: bytes, figure: Figure) -> tuple[bytes, Figure, str]:
-    """Return a nop that dispatch alone limits, the cycles of its copies, and their notion.
+    """Return a nop that dispatch alone limits, the cycles of its copies, and their kind.
 
     Without such a nop, it is the closest one. Loops come first. On Redwood Cove they have two
     speeds, depending on whether a dispatch group continues behind the branch; straight code from

@@ -53,7 +53,7 @@ class Serial:
 class Kit(Protocol):
     """The registers and known instructions of an ISA for microbenchmarks.
 
-    DISPATCHED is the notion by which copies are timed that dispatch limits, "loop" or "unrolled".
+    DISPATCHED is the kind, "loop" or "unrolled", of timed copies that dispatch limits.
     """
 
     POOLS: Mapping[str, Pool]

@@ -1,7 +1,7 @@
 """Forms and kit of each ISA, and the use of each form in libraries."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from loopwright import paths
@@ -31,3 +31,9 @@ def per_million() -> Mapping[str, float]:
     with _TABLE.open(newline="") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["form"]: float(row["per_million"]) for row in rows}
+
+
+def usage_weights(forms: Sequence[Form], least: float) -> list[float]:
+    """Return instructions per million of each form; least for forms that libraries use less."""
+    usage = per_million()
+    return [max(usage.get(form.name, 0.0), least) for form in forms]

@@ -63,7 +63,7 @@ class Timing:
 
 
 def by_notion(trials: Sequence[Trial]) -> Iterator[tuple[str, list[int]]]:
-    """Yield each notion with the numbers of its trials."""
+    """Yield each prediction kind with the numbers of its trials."""
     for notion in sorted({trial.notion for trial in trials}):
         yield notion, [n for n, trial in enumerate(trials) if trial.notion == notion]
 

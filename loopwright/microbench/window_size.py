@@ -1,4 +1,4 @@
-"""Window sizes by the instructions that fit into the shadow of a slow chain.
+"""Window sizes by the instructions that fit into the latency of a slow chain.
 
 Microbenchmark: a loop whose iteration is a chain of slow instructions, which is independent of the
 previous iteration, and n fillers. As long as the window holds the fillers of an iteration, the
@@ -50,7 +50,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Filler:
-    """Instructions in the shadow: lead, each of which counts as one, and then codes in turn.
+    """Instructions beside the chain: lead, each of which counts as one, and then codes in turn.
 
     waits says that they wait for the chain; the last step is then that of its last link. more is
     the factor by which the chain lasts longer than the fillers. first is the number of fillers

@@ -5,7 +5,7 @@ before it, and a fence, which waits until all earlier instructions have retired.
 the iteration by the reciprocal of the width. There is no answer where a fence does not wait for
 retirement.
 
-Windows. Microbenchmark: as many instructions as fit into the shadow of a slow chain (window_size).
+Windows. Microbenchmark: as many instructions as fit into the latency of a slow chain (window_size).
 The fillers choose the window: nops fill the reorder buffer, instructions that wait for the chain
 the scheduler, stores and loads their queues, and results the register files. Every filler takes an
 entry of the reorder buffer as well; where that is full first, the window is at least that large.

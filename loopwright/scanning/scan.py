@@ -342,8 +342,8 @@ def limits(
     for number, core in enumerate(costs):
         chosen = [p for p in places if p.core == number and p.loop not in core.errors]
         asked = [(loop.code, loop.offset, loop.path) for loop in (loops[p.loop] for p in chosen)]
+        called = core_figures.vendor_port_names(core.core)
         for place, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
-            called = core_figures.vendor_port_names(core.core)
             out[place] = _PORTS.sub(partial(_by_vendor, called), str(row["bottleneck"]))
     return out
 

@@ -233,6 +233,11 @@ pub struct Block {
     pub stacked: Vec<i64>,
 }
 
+/// A range of 32-bit numbers as one that indexes slices.
+pub(crate) fn indices(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
 impl Block {
     /// Whether pushes and pops of some instructions leave the stack pointer where it was.
     pub fn balanced(&self, insts: Range<usize>) -> bool {

@@ -3,7 +3,7 @@
 use crate::block::builder::Builder;
 use crate::block::uops::Uop;
 use crate::block::uops::{OUTPUTS, SOURCES};
-use crate::block::SlotKind;
+use crate::block::{indices, SlotKind};
 use crate::core::value::UNLIMITED;
 use crate::error::Error;
 
@@ -12,8 +12,7 @@ impl Builder<'_> {
     pub(crate) fn all_followed(&self) -> Result<(), Error> {
         let many = |u: &Uop| u.sources.len() > SOURCES || u.outputs.len() > OUTPUTS;
         for slot in &self.block.slots {
-            let range = slot.uops.start as usize..slot.uops.end as usize;
-            if self.block.uops[range].iter().any(many) {
+            if self.block.uops[indices(&slot.uops)].iter().any(many) {
                 let form = &self.block.names[usize::from(slot.inst)];
                 return Err(Error::Block(format!(
                     "{form}: more inputs or outputs of a uop than are followed"
@@ -35,7 +34,7 @@ impl Builder<'_> {
             0
         };
         for slot in &mut block.slots {
-            let numbers = &block.store_number[slot.uops.start as usize..slot.uops.end as usize];
+            let numbers = &block.store_number[indices(&slot.uops)];
             slot.store = numbers.iter().flatten().next().copied();
         }
         let commit = self.params.memory.commit_bytes;
@@ -48,20 +47,20 @@ impl Builder<'_> {
         block.split_period = reads.max().unwrap_or(1).max(block.split_period);
         for fused in &mut block.fused {
             fused.branch = fused.first && block.insts[usize::from(fused.inst)].branch;
-            for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+            for slot in &block.slots[indices(&fused.slots)] {
                 fused.stores += u32::from(slot.store.is_some());
                 fused.uops += slot.uops.len() as u32;
                 fused.serial = fused.serial.or(slot.serial);
                 fused.holds = fused.holds.max(slot.holds);
                 if slot.kind == SlotKind::Normal {
-                    let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
+                    let uops = &block.uops[indices(&slot.uops)];
                     fused.alu += uops.iter().filter(|u| u.ports != 0 && u.ports & !alu == 0).count() as u32;
                 }
             }
         }
         block.owner = vec![0; block.uops.len()];
         for slot in &block.slots {
-            block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
+            block.owner[indices(&slot.uops)].fill(slot.inst);
         }
         block.forwards = block.uops.iter().any(Uop::forwarded);
         if !block.forwards {

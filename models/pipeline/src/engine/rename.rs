@@ -1,7 +1,7 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
 use crate::block::uops::{self, From, Role, Uop, OUTPUTS};
-use crate::block::{Block, Fused, Slot, SlotKind, Traits};
+use crate::block::{indices, Block, Fused, Slot, SlotKind, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
@@ -16,7 +16,6 @@ use crate::engine::registers::Registers;
 use crate::engine::results::Results;
 use crate::isa::inst::{Reg, ARITH, CARRY};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 /// Rename.
 #[derive(Debug)]
@@ -109,9 +108,9 @@ impl<'a> Rename<'a> {
         self.computing = 0;
         let block = self.block;
         let coming = queue.iter().take(p.width as usize).flat_map(|head| {
-            let slots = &block.slots[in_usize(&block.fused[head.fused as usize].slots)];
+            let slots = &block.slots[indices(&block.fused[head.fused as usize].slots)];
             slots.iter().flat_map(|slot| {
-                let uops = &block.uops[in_usize(&slot.uops)];
+                let uops = &block.uops[indices(&slot.uops)];
                 // A uop waits for its load in the load's entry, and a move may need none.
                 let loads = uops.first().is_some_and(|uop| uop.role == Role::Load);
                 let own = slot.kind == SlotKind::Normal && !loads;
@@ -378,7 +377,7 @@ impl<'a> Rename<'a> {
 
     /// Note whose flags the instructions behind a slot read.
     fn note_flags(&mut self, slot: &Slot) {
-        let uops = &self.block.uops[slot.uops.start as usize..slot.uops.end as usize];
+        let uops = &self.block.uops[indices(&slot.uops)];
         let written = uops.iter().flat_map(|u| &u.outputs).flat_map(|o| &o.regs);
         for n in written.chain(&slot.clears).filter_map(|reg| flag(*reg)) {
             self.logic[n] = slot.traits.logic;
@@ -408,11 +407,6 @@ impl<'a> Rename<'a> {
         into.add(u64::from(self.drained) << 32 | u64::from(self.stall) << 1 | u64::from(self.merged));
         self.redirect.fingerprint(into);
     }
-}
-
-/// A range as places of a list.
-fn in_usize(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
 }
 
 /// Which instructions of a block add floats; none where that makes no difference.

@@ -1,6 +1,6 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
-use crate::block::{Block, Fused};
+use crate::block::{indices, Block, Fused};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
 use crate::core::scheduler_pools::POOLS;
@@ -146,7 +146,7 @@ impl<'a> Schedule<'a> {
         if !self.fits(fused.uops) {
             return false;
         }
-        let slots = &self.block.slots[fused.slots.start as usize..fused.slots.end as usize];
+        let slots = &self.block.slots[indices(&fused.slots)];
         let mut uops = slots.iter().flat_map(|slot| slot.uops.clone());
         if !uops.all(|uop| self.choice.fits(self.block.uops[uop as usize].ports)) {
             return false;
@@ -155,7 +155,7 @@ impl<'a> Schedule<'a> {
             return true;
         }
         let mut waiting = self.waiting_in;
-        for slot in &self.block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+        for slot in slots {
             for uop in slot.uops.clone() {
                 if let Some(n) = self.pool_of(uop) {
                     waiting[n] += 1;
