@@ -42,10 +42,13 @@ QUIET = "ok"
 """The status of rows that the harness is sure of."""
 
 
-def folders() -> dict[str, Path]:
-    """Return the folder of rows of each core that has one."""
-    found = {path.name.removesuffix(SUFFIX): path for path in FOLDERS.glob(f"*{SUFFIX}")}
-    return dict(sorted((found | {path.name: path for path in KEPT.glob("*")}).items()))
+def folders() -> dict[str, tuple[Path, ...]]:
+    """Return the folders of rows of each core that has any, the published ones first."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for path in [*sorted(FOLDERS.glob(f"*{SUFFIX}")), *sorted(KEPT.glob("*"))]:
+        core = path.name.removesuffix(SUFFIX)
+        found[core] = (*found.get(core, ()), path)
+    return dict(sorted(found.items()))
 
 
 def is_aside(*key: object) -> bool:
@@ -189,7 +192,7 @@ def worst(rows: Table, kind: Kind, count: int) -> Iterator[str]:
 
 def tell(core: Microarch, folder: Path, which: str, count: int) -> Iterator[str]:
     """Yield what can be said of a core by the rows of a folder, line by line."""
-    yield f"{core.name} ({core.id}): rows to {which}, cycles by a calibrated clock"
+    yield f"{core.name} ({core.id}): rows to {which} of {folder}, cycles by a calibrated clock"
     for kind in KINDS:
         path = folder / kind.file
         if not path.is_file():
@@ -219,7 +222,8 @@ def main() -> None:
         rows = known.get(options.rows or name)
         if rows is None:
             raise InputError(f"no rows of {options.rows or name}; known: {', '.join(known)}")
-        print("\n".join(tell(microarchs.load(name), rows, options.half, options.worst)))
+        for folder in rows:
+            print("\n".join(tell(microarchs.load(name), folder, options.half, options.worst)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 from collections.abc import Iterator
 
 import derive_path  # noqa: F401
@@ -71,8 +72,8 @@ def _bhive(public: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def _guests() -> Iterator[pd.DataFrame]:
     """Yield the rows of guests. Those of one frame and microbenchmarks set nothing."""
-    for core, folder in guest_rows.folders().items():
-        for kind in guest_rows.KINDS:
+    for core, folders in guest_rows.folders().items():
+        for folder, kind in itertools.product(folders, guest_rows.KINDS):
             if not (folder / kind.file).is_file():
                 continue
             mine = kind.prepare(pd.read_csv(folder / kind.file))

@@ -12,18 +12,30 @@ STORE_LOOP = "4889074883c70849ffcf75f4"
 def guest_rows(validation, monkeypatch, tmp_path):
     module = validation("guest_rows")
     monkeypatch.setattr(module, "FOLDERS", tmp_path)
+    monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
     (tmp_path / "zen4-guest").mkdir()
     return module
 
 
 def _told(module, half="all"):
-    return "\n".join(module.tell(microarchs.load("zen4"), module.folders()["zen4"], half, 5))
+    core = microarchs.load("zen4")
+    return "\n".join(
+        line for folder in module.folders()["zen4"] for line in module.tell(core, folder, half, 5)
+    )
 
 
 def test_kinds_that_a_folder_lacks_are_named(guest_rows, tmp_path):
     told = _told(guest_rows)
     for kind in guest_rows.KINDS:
         assert f"{kind.what}: skipped, {tmp_path / 'zen4-guest' / kind.file} is missing" in told
+
+
+def test_rows_of_all_folders_of_a_core_are_told(guest_rows, tmp_path):
+    (tmp_path / "kept" / "zen4").mkdir(parents=True)
+    for folder in (tmp_path / "zen4-guest", tmp_path / "kept" / "zen4"):
+        table = pd.DataFrame([[STORE_LOOP, 0, 1.0]], columns=["hex", "offset", "cycles"])
+        table.to_csv(folder / "offsets.csv", index=False)
+    assert _told(guest_rows).count("loops at code offsets: 1 rows, 100.0 % answered") == 2
 
 
 def test_slow_offsets_that_are_predicted_fast_are_counted(guest_rows, tmp_path):
