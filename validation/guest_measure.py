@@ -38,6 +38,7 @@ OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and bytes of
 SIZES = (0, 7, 8, 31, 64, 100, 256, 777, 2048, 4096)
 RECORDS = (1, 3, 8, 34)
 ALIGNMENTS = ((0, 0), (1, 0), (5, 3))
+SAID_REASONS = 3  # the commonest, of loops that were refused
 
 
 def library_loops(file: Path) -> list[ScannedLoop]:
@@ -52,8 +53,11 @@ def measured(blocks: Sequence[Block]) -> pd.DataFrame:
     """Return a row for each block that gave a figure: id, hex, offset, cycles, uncertainty."""
     found = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, measure_blocks.TURNS)
     rows = pd.DataFrame(found)
-    print(f"  {len(rows)} measured, {(rows['status'] == 'refused').sum()} refused", flush=True)
-    rows = rows[rows["status"] != "refused"].rename(columns={"code": "hex"})
+    refused = rows["status"] == "refused"
+    print(f"  {len(rows)} loops, {refused.sum()} refused", flush=True)
+    for reason, count in rows[refused]["reason"].value_counts().head(SAID_REASONS).items():
+        print(f"    {count}: {reason}", flush=True)
+    rows = rows[~refused].rename(columns={"code": "hex"})
     return rows[["id", "hex", "offset", "cycles", "uncertainty", "status"]]
 
 
