@@ -5,6 +5,7 @@ Writes below FOLDER, by this machine's clock: library_loops.csv, innermost loops
 branches of shared libraries, at the code offset where they are linked; offsets.csv, short ones of
 them and main loops of kernels at all 64 code offsets; calls.csv, whole calls of every variant.
 Loops are picked at random, the same each time for the same files, before anything is measured.
+Loops that use a line under several addresses are left out: way predictors slow them (AMD).
 """
 
 import argparse
@@ -57,7 +58,9 @@ def measured(blocks: Sequence[Block]) -> pd.DataFrame:
     print(f"  {len(rows)} loops, {refused.sum()} refused", flush=True)
     for reason, count in rows[refused]["reason"].value_counts().head(SAID_REASONS).items():
         print(f"    {count}: {reason}", flush=True)
-    rows = rows[~refused].rename(columns={"code": "hex"})
+    shared = rows["note"].str.contains(measure_blocks.SHARED_LINES, regex=False)
+    print(f"    {shared.sum()} left out: {measure_blocks.SHARED_LINES}", flush=True)
+    rows = rows[~refused & ~shared].rename(columns={"code": "hex"})
     return rows[["id", "hex", "offset", "cycles", "uncertainty", "status"]]
 
 

@@ -22,6 +22,7 @@ from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
 TURNS = 3  # processes that have to agree, by default
+SHARED_LINES = "memory is shared by pages: lines are used under several addresses"
 _AGREE = (0.02, 0.02)  # their largest difference: in cycles, and relative
 _QUIET = (0.02, 0.01)  # the largest range from p10 to p90 that needs no further turn
 _LEAST = 5e-4  # relative error of the calibration, from loops of known speed
@@ -177,7 +178,7 @@ def _notes(readings: Sequence[BlockReading]) -> list[str]:
     notes = ["one process alone"] if len(readings) == 1 else []
     notes += ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
     if any(r.shared for r in readings):
-        notes.append("memory is shared by pages: lines are used under several addresses")
+        notes.append(SHARED_LINES)
     return notes
 
 
