@@ -22,7 +22,7 @@ from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
 TURNS = 3  # processes that have to agree, by default
-SHARED_LINES = "memory is shared by pages: lines are used under several addresses"
+SHARED_LINES = "memory is shared by pages: lines have several addresses, which slows AMD"
 _AGREE = (0.02, 0.02)  # their largest difference: in cycles, and relative
 _QUIET = (0.02, 0.01)  # the largest range from p10 to p90 that needs no further turn
 _LEAST = 5e-4  # relative error of the calibration, from loops of known speed
