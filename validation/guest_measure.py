@@ -1,11 +1,12 @@
 """Measure the rows of this machine that guest_rows.py holds a core to.
 
-usage: python validation/guest_measure.py FOLDER [--libraries FILE ...] [--only KIND]
+usage: python validation/guest_measure.py FOLDER [--libraries FILE ...] [--only KIND] [--seed N]
 Writes below FOLDER, by this machine's clock: library_loops.csv, innermost loops without inner
 branches of shared libraries, at the code offset where they are linked; offsets.csv, short ones of
-them and main loops of kernels at all 64 code offsets; calls.csv, whole calls of every variant.
-Loops are picked at random, the same each time for the same files, before anything is measured.
-Loops that use a line under several addresses are left out: way predictors slow them (AMD).
+them and main loops of kernels at all 64 code offsets; calls.csv, whole calls of every variant at
+random sizes, alignments and code offsets. All are drawn before anything is measured, the same each
+time for the same files; --seed draws others. Loops that use a line under several
+addresses are left out: way predictors slow them (AMD).
 """
 
 import argparse
@@ -19,12 +20,16 @@ import host_calls
 import pandas as pd
 
 from loopwright import kernels, microarchs, toolchain
+from loopwright.code import assemble
+from loopwright.code.loops import Placement
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring import block, measure_blocks
+from loopwright.measuring import block, measure_blocks, sweeps
 from loopwright.measuring.block import Block
+from loopwright.measuring.measure import PlacedVariant, measure_rounds
+from loopwright.measuring.readings import PROCESSES
+from loopwright.measuring.sweeps import Sweep
 from loopwright.predicting import question
-from loopwright.reporting import cross_validation
 from loopwright.scanning import images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 
@@ -36,9 +41,8 @@ SEED = 2026
 OF_LIBRARY = 24  # loops of a library
 MOST_BYTES = 400  # of a loop
 OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and bytes of one at most
-SIZES = (0, 7, 8, 31, 64, 100, 256, 777, 2048, 4096)
-RECORDS = (1, 3, 8, 34)
-ALIGNMENTS = ((0, 0), (1, 0), (5, 3))
+OF_VARIANT = 18  # calls of a variant
+MOST_SIZE, MOST_RECORDS = 6000, 64
 SAID_REASONS = 3  # the commonest, of loops that were refused
 
 
@@ -64,7 +68,7 @@ def measured(blocks: Sequence[Block]) -> pd.DataFrame:
     return rows[["id", "hex", "offset", "cycles", "uncertainty", "status"]]
 
 
-def of_libraries(files: Sequence[Path]) -> pd.DataFrame:
+def of_libraries(files: Sequence[Path], _: int) -> pd.DataFrame:
     """Return loops of libraries where they are linked."""
     return measured(
         [
@@ -75,7 +79,7 @@ def of_libraries(files: Sequence[Path]) -> pd.DataFrame:
     )
 
 
-def at_offsets(files: Sequence[Path]) -> pd.DataFrame:
+def at_offsets(files: Sequence[Path], _: int) -> pd.DataFrame:
     """Return a few loops at all code offsets."""
     draw = random.Random(SEED)
     some = draw.sample(list(_main_loops()), OF_KERNELS)
@@ -112,10 +116,43 @@ def _main_loops() -> Iterator[tuple[str, bytes]]:
                     yield f"{kernel.id}/{one.key['variant']}", one.code
 
 
-def calls(_: Sequence[Path]) -> pd.DataFrame:
-    """Return whole calls, as host_calls.py keeps them."""
-    rows = cross_validation.calls_here(SIZES, RECORDS, ALIGNMENTS)
-    return host_calls.keep(rows, datetime.now(UTC).strftime("%Y-%m-%d"))
+def calls(_: Sequence[Path], seed: int) -> pd.DataFrame:
+    """Return whole calls at random places, as host_calls.py keeps them."""
+    drawn = list(_drawn_calls(seed))
+    rounds = measure_rounds(drawn, PROCESSES, None)
+    rows = [
+        {
+            "kernel": one.variant.kernel,
+            "variant": one.variant.name,
+            "offset": one.place.offset,
+            **result.columns(),
+        }
+        for one, [result] in zip(drawn, rounds.results, strict=True)
+        if result.status != "refused"
+    ]
+    print(f"  {len(rows)} measured, {len(drawn) - len(rows)} refused", flush=True)
+    return host_calls.keep(pd.DataFrame(rows), datetime.now(UTC).strftime("%Y-%m-%d"))
+
+
+def _drawn_calls(seed: int) -> Iterator[PlacedVariant]:
+    """Yield calls of each variant at random sizes, alignments and code offsets.
+
+    Half of the sizes are drawn by their logarithm, since short calls are the most frequent ones.
+    """
+    for kernel in kernels.every():
+        for variant in kernel.variants.values() if kernel.isa == toolchain.host_isa() else ():
+            draw = random.Random(f"{seed} {variant.id}")
+            code, contract = assemble.user_code(variant), kernels.contract_of(variant)
+            most = MOST_RECORDS if contract.fields else MOST_SIZE
+            for n in range(OF_VARIANT):
+                share = draw.random()
+                size = round(most**share if n % 2 else 1 + share * (most - 1))
+                place = (draw.randrange(64), draw.randrange(64))
+                at = Placement.of(code, contract, draw.randrange(64))
+                sweep = Sweep([size], [place])
+                goals = sweeps.goals(variant, code, contract, sweep)
+                mine = tuple(goal for goal in goals if goal.quantity == "call")
+                yield PlacedVariant(variant, code, contract, at, mine)
 
 
 KINDS = {"library_loops": of_libraries, "offsets": at_offsets, "calls": calls}
@@ -127,6 +164,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--libraries", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--seed", type=int, default=SEED, help="of calls")
     options = parser.parse_args()
     files = options.libraries or [LIBRARIES / name for name in NAMES]
     files = [file for file in files if file.exists()]
@@ -134,7 +172,7 @@ def main() -> None:
     for name, measure in KINDS.items():
         if options.only in (None, name):
             print(name, flush=True)
-            measure(files).to_csv(options.folder / f"{name}.csv", index=False)
+            measure(files, options.seed).to_csv(options.folder / f"{name}.csv", index=False)
 
 
 if __name__ == "__main__":

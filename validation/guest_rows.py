@@ -57,10 +57,14 @@ def is_aside(*key: object) -> bool:
 
 
 def half(rows: pd.DataFrame, key: tuple[str, ...], which: str) -> pd.DataFrame:
-    """Return the rows of one half (`tune` or `aside`), or `all`."""
+    """Return the rows of one half (`tune` or `aside`), or `all`.
+
+    A value that a row lacks does not name it.
+    """
     if which == "all":
         return rows
-    aside = [is_aside(*values) for values in rows[list(key)].itertuples(index=False)]
+    named = rows[list(key)].itertuples(index=False)
+    aside = [is_aside(*(value for value in values if not pd.isna(value))) for values in named]
     return rows[[one == (which == "aside") for one in aside]].reset_index(drop=True)
 
 
@@ -126,6 +130,13 @@ def quiet(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == QUIET].reset_index(drop=True)
 
 
+def at_offsets(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the calls that the harness is sure of, with their code offset where they have one."""
+    rows = quiet(rows)
+    offsets = rows["offset"] if "offset" in rows else pd.Series(pd.NA, rows.index)
+    return rows.assign(offset=offsets.astype("Int64"))
+
+
 def loop_class(row: pd.Series) -> str:
     """Name a loop by its first bytes in hex."""
     code = str(row["hex"])
@@ -163,8 +174,10 @@ class Kind:
 KINDS = (
     Kind("offsets.csv", "loops at code offsets", ("hex", "offset"), with_fastest, predict_loops,
          (answered, near, near_without_one_frame, missed), ("offset",), loop_class),
-    Kind("calls.csv", "whole calls", ("kernel", "variant", "count", "dst_align", "src_align"),
-         quiet, predict_calls, (answered, spread), ("count", "dst_align", "src_align"), call_class),
+    Kind("calls.csv", "whole calls",
+         ("kernel", "variant", "offset", "count", "dst_align", "src_align"), at_offsets,
+         predict_calls, (answered, spread), ("count", "dst_align", "src_align", "offset"),
+         call_class),
     Kind("library_loops.csv", "loops of libraries", ("hex",), lambda rows: rows, predict_loops,
          (answered, near), ("offset",), loop_class),
     Kind("microbenchmarks.csv", "blocks", ("name",), quiet, predict_loops,

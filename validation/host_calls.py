@@ -26,8 +26,8 @@ SIZES = (0, 1, 7, 8, 15, 16, 24, 31, 32, 48, 63, 64, 65, 100, 128, 200, 256, 333
          1500, 2048, 3000, 4096)  # fmt: skip
 RECORDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 64)
 ALIGNMENTS = ((0, 0), (1, 0), (0, 1), (5, 3), (8, 8), (32, 16), (63, 62))
-KEPT = ["kernel", "variant", "sha256", "count", "dst_align", "src_align", "cycles", "uncertainty",
-        "status", "clock", "date"]  # fmt: skip
+KEPT = ["kernel", "variant", "sha256", "offset", "count", "dst_align", "src_align", "cycles",
+        "uncertainty", "status", "clock", "date"]  # fmt: skip
 WORST = 20
 
 

@@ -42,7 +42,10 @@ def alignments(parameter: str) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class MeasuredCall:
-    """A measured call: variant, privilege level, size in bytes or records, alignment, cycles."""
+    """A measured call: variant, privilege level, size in bytes or records, alignment, cycles.
+
+    offset is the code offset of its main loop (None: by its own alignment).
+    """
 
     variant: Variant
     in_kernel: bool
@@ -50,13 +53,16 @@ class MeasuredCall:
     dst: int
     src: int
     cycles: float
+    offset: int | None = None
 
     @classmethod
     def of(cls, variant: Variant, row: Mapping[Any, Any]) -> Self:
         """Return the call of a row of measure, made in user space."""
         size = int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes
         place = int(row["dst_align"]), int(row["src_align"])
-        return cls(variant, False, size, *place, float(row["cycles"]))
+        at = row.get("offset")
+        offset = None if at is None or pd.isna(at) else int(at)
+        return cls(variant, False, size, *place, float(row["cycles"]), offset)
 
     @property
     def alike(self) -> tuple[str, int]:
@@ -199,15 +205,16 @@ def simulated(
 
     given are values of the core's parameters.
     """
-    of_code: dict[tuple[str, bool], list[int]] = {}
+    of_code: dict[tuple[str, bool, int | None], list[int]] = {}
     for n, call in enumerate(calls):
-        of_code.setdefault((call.variant.id, call.in_kernel), []).append(n)
+        of_code.setdefault((call.variant.id, call.in_kernel, call.offset), []).append(n)
     questions = [
         CallQuestion(
             calls[numbers[0]].variant,
             core,
             [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers],
             given,
+            calls[numbers[0]].offset,
             in_user_space=not calls[numbers[0]].in_kernel,
         )
         for numbers in of_code.values()
