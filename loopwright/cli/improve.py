@@ -55,14 +55,14 @@ def _line(step: list[Row]) -> Row:
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|-]", required=False)
 @options.loops
-@options.isa("Of --asm; else the one that it assembles for.")
+@options.isa("Instruction set of --asm (default: the one that the text assembles for).")
 @click.option(
     "--free",
     metavar="REG[,REG]",
-    help="Of loops: registers, or flags, that nothing behind them reads; else what the code behind "
-    "them says.",
+    help="Loops: registers, or flags, that no code after them reads (default: found from the "
+    "code after them).",
 )
-@options.microarch("Cores to be faster on; the targets of the kernel's ISA where left out.")
+@options.microarch("Cores to optimize for (default: the target cores of the kernel's ISA).")
 @options.sizes
 @options.settings
 @click.option(
@@ -70,25 +70,31 @@ def _line(step: list[Row]) -> Row:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write the candidates there as variants of their kernel; LOOPWRIGHT_KERNELS=DIR then has "
-    "check, recommend and patch take them.",
+    help="Write the candidates as variants of their kernel; with LOOPWRIGHT_KERNELS=DIR, check, "
+    "recommend and patch use them.",
 )
-@click.option("--no-measure", is_flag=True, help="Time nothing on this machine.")
+@click.option("--no-measure", is_flag=True, help="Measure nothing on this machine.")
 @click.option(
     "--tried",
     type=click.IntRange(1),
     default=400,
     metavar="N",
-    help="Simulate at most so many candidates (400).",
+    help="Simulate at most N candidates (default: 400).",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep there what is simulated: a search that was interrupted goes on, and one with a "
-    "larger --tried begins with it.",
+    help="Keep simulated costs in DIR: an interrupted search continues from them, as does one "
+    "with a larger --tried.",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Of the order they are tried in.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    metavar="N",
+    help="Seed of the order in which candidates are tried.",
+)
 @output.formats
 def improve(
     spec: str | None,
@@ -104,15 +110,15 @@ def improve(
     state: Path | None,
     seed: int,
 ) -> int:
-    """Search better code for a variant, or for loops of a file.
+    """Search faster code for a variant, or for loops of a file.
 
-    Candidates are made by named transformations, compared by the simulator on every core, held to
-    the contract with a fault at every position, and measured in turns with the variant where this
-    machine can. An interrupt ends the search; the best so far is proven and shown. Loops of a
-    text or an object are compared by their cycles an iteration, and held equal to the loop by runs
-    in an emulated core.
+    Transformations make candidates, and the simulator compares these on every core. Candidates
+    for a variant are checked against its contract with a fault at every position, and measured
+    alternately with the variant if this machine can run them. Candidates for a loop are compared
+    by cycles an iteration, and proven equal by runs in an emulated core. An interrupt ends the
+    search; the best candidates so far are then proven and shown.
 
-    Exit code 1 where nothing better was found, or what was is withdrawn.
+    Exit code 1 if no better code was found, or if none of it passed.
 
     \b
     loopwright improve x86_64/clear_user/plain --microarch zen2,zen4

@@ -112,7 +112,7 @@ def _parameters() -> Rows:
 @click.command()
 @output.formats
 def doctor() -> None:
-    """List models, compilers, counters; what is missing, its fix.
+    """List models, compilers and counters, and how to get missing ones.
 
     \b
     loopwright doctor
@@ -136,14 +136,14 @@ def doctor() -> None:
     "--beside",
     metavar="ID",
     shell_complete=options.complete_microarchs,
-    help="The same of another core beside it.",
+    help="Show another core in a second column.",
 )
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
-    help="Also write one page that needs no network: ports drawn, instructions, offsets that hurt, "
-    "calls by size, every parameter with its source.",
+    help="Also write a self-contained page: ports, instructions, code offsets that hurt, cycles "
+    "of calls by size, and every parameter with its source.",
 )
 @output.formats
 def core(microarch: str, beside: str | None, html: Path | None) -> None:
@@ -199,9 +199,9 @@ _INSTALL = {
 )
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes the command line.
+    """Print the completion script of a shell.
 
-    Its first lines say how to install it for good.
+    Its first lines say how to install it.
 
     \b
     loopwright completion bash

@@ -17,8 +17,8 @@ from loopwright.rows import Rows
 def check(spec: str) -> int:
     """Run variants against their contract: results, faults, bounds.
 
-    Exit code 1 where a variant breaks it, or where calls reach not all of it and kernel.toml gives
-    no reason ("not proven").
+    Exit code 1 if a variant breaks its contract, or if the calls do not reach all of its code and
+    kernel.toml gives no reason ("not proven").
 
     \b
     loopwright check x86_64/copy_user
@@ -61,8 +61,12 @@ def _show_checks(rows: Rows) -> None:
 @click.command()
 @options.spec("[KERNEL|-]", required=False)
 @options.loops
-@options.microarch("Of --asm, --obj and --hex: cores to predict for, as predict has them.")
-@click.option("--offset", metavar="N|all", help="Of --asm, --obj and --hex: code offset mod 64.")
+@options.microarch("With --asm, --obj or --hex: cores to predict for, as in predict.")
+@click.option(
+    "--offset",
+    metavar="N|all",
+    help="With --asm, --obj or --hex: code offset of the loop, in bytes mod 64.",
+)
 @options.no_measure
 @options.stored
 @output.formats
@@ -76,9 +80,9 @@ def compare(
 ) -> int:
     """Show predictions beside this machine's measurement.
 
-    Of a kernel's variants by every model, or of loops of your own by the simulator.
+    A kernel's variants are predicted by every model, loops of your own by the simulator.
 
-    Exit code 1 where nothing has a number.
+    Exit code 1 if no row has a figure.
 
     \b
     loopwright compare x86_64/clear_user
@@ -110,16 +114,16 @@ def compare(
 @click.command()
 @options.spec("KERNEL", name="kernel")
 @options.sizes
-@options.microarch("Cores to judge for; the targets of the kernel's ISA where left out.")
+@options.microarch("Cores to judge (default: the target cores of the kernel's ISA).")
 @options.settings
 @click.option(
-    "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
+    "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
 )
 @click.option(
     "--align",
     metavar="D:S=WEIGHT[,...]",
-    help="Weights of alignments: bytes of destination and source behind a page start. Left out: "
-    "0:0=6,8:0=3,1:0=1, an assumption.",
+    help="Weights of data alignments (destination:source, in bytes from a page start). The "
+    "default, 0:0=6,8:0=3,1:0=1, is an assumption.",
 )
 @options.no_measure
 @options.stored
@@ -136,7 +140,7 @@ def recommend(
 ) -> None:
     """Name the variant to ship, or say why there is none.
 
-    A winner is slower on no core that is asked for or was measured, and at no size.
+    A winner is slower at no size on any core that is asked for or was measured.
 
     \b
     loopwright recommend arm64/copy_user
@@ -178,12 +182,12 @@ def recommend(
 @click.command("self-test")
 @output.formats
 def self_test() -> int:
-    """Measure loops of known cost, to judge measurements here.
+    """Measure loops of known cost, to test measurements here.
 
-    Cycles of three processes stand against documented ones.
+    Compares the cycles measured in three processes with documented ones.
 
-    The first five are measured before every run, which is refused where a chain is off, or fewer
-    than two streams hold. Exit code 1 where one is out of its tolerance.
+    The first five loops are measured before every run. The run is refused if a chain is off, or if
+    fewer than two streams hold. Exit code 1 if a loop is outside its tolerance.
 
     \b
     loopwright self-test
@@ -210,9 +214,11 @@ def _said(line: str) -> None:
 @click.command()
 @options.spec("KERNEL[/VARIANT]")
 @options.tree(required=True)
-@options.out("Where the patch goes.")
+@options.out("Folder for the patch.")
 @options.sizes
-@options.microarch("Cores that it has to win on; the targets of the kernel's ISA where left out.")
+@options.microarch(
+    "Cores on which the variant has to win (default: the target cores of the kernel's ISA)."
+)
 @options.settings
 @options.no_measure
 @options.stored
@@ -220,7 +226,8 @@ def _said(line: str) -> None:
     "--verify",
     "tier",
     metavar="apply|object|boot",
-    help="Apply it; also build its objects and run them; also boot kernels with it.",
+    help="apply: apply the patch. object: also build its objects and run them. boot: also boot "
+    "kernels with it.",
 )
 @output.formats
 def patch(
@@ -236,9 +243,8 @@ def patch(
 ) -> int:
     """Make a Linux patch of a variant, or of each routine's winner.
 
-    A variant asked for by name that is no winner is an RFC, whose message says why first.
-    Exit code 1 where there is no winner to make one of, or a check of --verify fails or cannot
-    prove what it is for.
+    For a variant that is named and is not a winner, the patch is an RFC whose message begins with
+    the reason. Exit code 1 without a winner, or if a check of --verify fails or proves nothing.
 
     \b
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
@@ -282,8 +288,8 @@ def patch(
 def baseline(kernel: str, tree: str, no_measure: bool) -> int:
     """Compare functions of a Linux tree with a kernel's variants.
 
-    They are called tree:VERSION, and are assembled, predicted, checked and measured as variants
-    are. Exit code 1 where one of them breaks the contract.
+    Each is named tree:VERSION, and is assembled, predicted, checked and measured like a variant.
+    Exit code 1 if one of them breaks the contract.
 
     \b
     loopwright baseline x86_64/copy_user --tree ~/src/linux
@@ -305,12 +311,12 @@ def baseline(kernel: str, tree: str, no_measure: bool) -> int:
 
 @click.command()
 @options.spec("[KERNEL ...]", name="kernel_ids", nargs=-1)
-@options.out("Where index.html, report.txt and the tables go.")
+@options.out("Folder for index.html, report.txt and the tables.")
 @options.sizes
-@options.microarch("Cores to judge for; the targets of each kernel's ISA where left out.")
+@options.microarch("Cores to judge (default: the target cores of each kernel's ISA).")
 @options.no_measure
-@click.option("--patch", "with_patch", is_flag=True, help="Make a patch of each winner, too.")
-@options.tree("The tree to compare with and to patch; with --patch, else Debian's 6.12.")
+@click.option("--patch", "with_patch", is_flag=True, help="Also make a patch of each winner.")
+@options.tree("Linux tree to compare with and to patch (default with --patch: Debian's 6.12).")
 @output.formats
 def report(
     kernel_ids: tuple[str, ...],
@@ -323,10 +329,10 @@ def report(
 ) -> None:
     """Write a report on kernels: a page, text, tables, patches.
 
-    All kernels where none is named.
+    Without KERNEL the report has all kernels.
 
-    DIR/index.html is one page to open in a browser, DIR/report.txt the same for a mailing list.
-    With --tree the baseline is what that tree has.
+    DIR/index.html is a page for a browser, DIR/report.txt the same for a mailing list. With --tree
+    the baseline is the code of that tree.
 
     \b
     loopwright report -o out

@@ -17,19 +17,20 @@ _QUICK = (
 
 
 @click.command()
-@options.out("Where the core goes: DIR/ID, for LOOPWRIGHT_MODELS=DIR.")
+@options.out("Write the core to DIR/ID; LOOPWRIGHT_MODELS=DIR then uses it.")
 @click.option(
     "--machine",
     default="host",
     metavar="host|simulated:ID|FILE",
-    help="This host, a core of the simulator with noise, or answers that a run left behind.",
+    help="Machine to learn: this host (default), a core of the simulator with noise, or the "
+    "answers that a run wrote.",
 )
 @click.option("--quick", is_flag=True, help=_QUICK)
 @click.option(
     "--compare",
     metavar="ID",
     shell_complete=options.complete_microarchs,
-    help="List where measurements differ from what a core of models/ answers.",
+    help="List the differences between the measurements and a core of models/.",
 )
 @options.settings
 @output.formats
@@ -38,8 +39,8 @@ def calibrate(
 ) -> None:
     """Learn a core from timing alone: width, latencies, ports.
 
-    Forms of x86-64 and AArch64 that compute in registers, load or store, and branches. What is not
-    known for sure is left out and listed. A run that was killed goes on where it was.
+    Covers forms of x86-64 and AArch64 that compute in registers, load or store, and branches.
+    Forms without certain figures are left out and listed. A run that was killed continues.
 
     \b
     loopwright calibrate -o cores
@@ -73,21 +74,23 @@ _FIRST = ""  # first round of trials, without answers of a machine
     metavar="FILE.tar.gz",
     type=click.Path(path_type=Path),
     default=Path("loopwright-kit.tar.gz"),
-    help="Where to; .tar.xz is smaller, and an old system may lack xz.",
+    help="Archive to write; .tar.xz is smaller, but an old system may lack xz.",
 )
 @click.option(
     "--calibrate",
     metavar="[FILE]",
     is_flag=False,
     flag_value=_FIRST,
-    help="Add trials that a core is learned from; FILE, answers that import made: what they lack.",
+    help="Add the trials that a core is learned from. With FILE, the answers that import wrote: "
+    "add only those that it lacks.",
 )
 @output.formats
 def kit(target: Path, calibrate: str | None) -> None:
     """Pack a kit that measures on machines with no compiler.
 
-    Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`. With
-    --calibrate, `./run --calibrate` measures what `calibrate --machine` learns a core from.
+    Unpack it on that machine, start `./run`, and import the file of results with `loopwright
+    import FILE`. With --calibrate, `./run --calibrate` answers the trials from which `calibrate
+    --machine FILE` learns the core.
 
     \b
     loopwright kit -o kit.tar.gz
@@ -104,13 +107,13 @@ def kit(target: Path, calibrate: str | None) -> None:
 )
 @output.formats
 def import_(files: tuple[Path, ...]) -> int:
-    """Bring what a kit measured into the results store.
+    """Import measurements of a kit into the results store.
 
-    compare and recommend use it for the core that the machine is. A file that was brought in
-    before adds nothing; one that was cut off gives what is whole. The exit code is 1 where
-    lines are damaged or cannot be true: the rest is kept. Answers of `./run --calibrate` are for
-    `calibrate --machine`; they are taken whole or not at all. So is a folder that `calibrate`
-    wrote a core into: it has to predict its own held-out loops as it says.
+    compare and recommend use them for the core of that machine. A file imported before adds
+    nothing; of a truncated file the whole lines are imported. Exit code 1 if lines are damaged or
+    inconsistent; the others are kept. Answers of `./run --calibrate`, for `calibrate --machine`,
+    are accepted only as a whole. So is a folder with a core by `calibrate`: it has to reproduce
+    its predictions of its held-out loops.
 
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
@@ -162,16 +165,18 @@ def _import_core(path: Path) -> None:
 
 
 @click.command()
-@click.option("--kernel", metavar="KERNEL[/VARIANT]", help="List that kernel or variant alone.")
+@click.option("--kernel", metavar="KERNEL[/VARIANT]", help="List only this kernel or variant.")
 @click.option(
-    "--withdraw", metavar="RUN", help="Use a run (as --csv names it) for nothing from now on."
+    "--withdraw",
+    metavar="RUN",
+    help="Withdraw a run, by its name in --csv: it stays listed and is no longer used.",
 )
-@click.option("--reason", metavar="TEXT", help="Of --withdraw: why; it is kept with the run.")
+@click.option("--reason", metavar="TEXT", help="Reason for --withdraw; kept with the run.")
 @output.formats
 def results(kernel: str | None, withdraw: str | None, reason: str | None) -> None:
     """List the runs in the results store.
 
-    By machine, clock and variant, newest first.
+    They are listed by machine, clock and variant, newest first.
 
     \b
     loopwright results --kernel x86_64/copy_user
@@ -202,21 +207,22 @@ def _to_the_minute(time: str) -> str:
     return f"{day} {rest[:5]} UTC"
 
 
-_OUT = options.out("A new folder, or one that this verb wrote.")
+_OUT = options.out("Folder to write: a new one, or one that this command wrote.")
 _OFFSET = click.option(
     "--offset",
     default="0",
     metavar="N[,N...]|all",
-    help="Code offsets, mod 64: 0, 16, 32, 48. Each variant is built at each of them.",
+    help="Code offsets at which each variant is built: of 0, 16, 32 and 48 (mod 64).",
 )
 _SPECS = options.spec("[KERNEL[/VARIANT] ...]", name="specs", nargs=-1)
 
 
 @click.group()
 def kmod() -> None:
-    """Build a module that checks and measures in the kernel itself.
+    """Build a module that checks and measures inside the kernel.
 
-    The folder holds what a test machine needs: `make` builds it there, `./run` does the rest.
+    The folder has all that a test machine needs: `make` builds the module there, and `./run` loads
+    it, measures and unloads it.
     """
 
 
@@ -224,10 +230,10 @@ def kmod() -> None:
 @_SPECS
 @_OUT
 @_OFFSET
-@options.isa("This machine's if left out.")
+@options.isa("Instruction set (default: this machine's).")
 @output.formats
 def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> None:
-    """Write the module's sources: make and kernel headers alone build them.
+    """Write the module's sources, which need only make and kernel headers.
 
     \b
     loopwright kmod source -o kmod-arm64 --isa arm64
@@ -254,7 +260,7 @@ def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> N
 @_OFFSET
 @output.formats
 def build(specs: tuple[str, ...], headers: Path, out: Path, offset: str) -> None:
-    """Build the module against the headers of a kernel; their architecture is the module's.
+    """Build the module for a kernel and its architecture.
 
     \b
     loopwright kmod build --kernel /lib/modules/$(uname -r)/build -o kmod

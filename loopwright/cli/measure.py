@@ -149,53 +149,55 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|-]", required=False)
 @options.loops
-@click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
+@click.option("--sizes", metavar="N[,N...]", help="Sizes of calls, in bytes.")
 @click.option(
     "--offset",
     metavar="N[,N...]|all",
-    help="Code offsets of the loop, mod 64. At several, calls of the --sizes given alone.",
+    help="Code offsets of the loop, in bytes mod 64. With several, calls are measured only at "
+    "sizes given by --sizes.",
 )
 @click.option(
     "--align",
     metavar="D:S[,D:S...]",
-    help="Alignments of destination and source, in bytes from a page start.",
+    help="Data alignments of destination and source, in bytes from a page start.",
 )
 @click.option(
     "--skew",
     metavar="N[,N...]",
-    help="(destination - source) mod 4096; 0 and small ones are where loads and stores alias.",
+    help="(destination - source) mod 4096; loads alias stores at 0 and small values.",
 )
 @click.option(
     "--cache",
     metavar="hot|cold|all",
-    help="cold: buffers in no cache, each call with its own, behind a fence.",
+    help="cold: each call has buffers of its own that are in no cache, and follows a fence.",
 )
 @click.option(
-    "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
+    "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
 )
 @click.option(
     "--estimate",
     metavar="NAME",
-    help="An unmeasured parameter of this core: print the value that the calls tell.",
+    help="Estimate an unmeasured parameter of this core from the calls.",
 )
 @click.option(
     "--stored",
     is_flag=True,
-    help="With --estimate: take what the results store has, and measure nothing.",
+    help="With --estimate: use the results store and measure nothing.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
-@click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
+@click.option("--resume", is_flag=True, help="Continue the run that was interrupted.")
+@click.option("--raw", is_flag=True, help="Also print the samples, as JSON or CSV.")
 @options.blocks
 @click.option(
     "--notion",
     metavar="loop|unrolled|all",
-    help="Of blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
+    help="Prediction kind of blocks. loop: a branch repeats the block. unrolled: copies back to "
+    "back.",
 )
-@options.isa("Of blocks; this host's where left out.")
+@options.isa("Instruction set of blocks (default: this machine's).")
 @click.option(
     "--processes",
     type=int,
-    help="Of blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
+    help="Blocks: number of processes that have to agree on a figure (default: 3; 1 is quickest).",
 )
 @output.formats
 def measure(
@@ -218,10 +220,10 @@ def measure(
 ) -> int:
     """Measure variants or loops of your own on this machine.
 
-    Of variants: cycles an iteration and cycles a call over sizes. Of loops and blocks of any code,
-    each in a sealed process: cycles an iteration, or a copy. A variant that breaks its contract is
-    not measured. Every point of a variant is kept in the results store as soon as it is measured
-    (`loopwright results`). Exit code 1 where nothing has a number.
+    Variants give cycles an iteration, and cycles a call over sizes. Loops and blocks of any code
+    give cycles an iteration or a copy, each in a sealed process. A variant that breaks its contract
+    is not measured. Each point of a variant is kept in the results store at once (`loopwright
+    results`). Exit code 1 if no row has a figure.
 
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096

@@ -21,25 +21,25 @@ blocks = click.option(
     "--blocks",
     type=click.Path(path_type=Path),
     metavar="FILE.csv",
-    help="A CSV with the columns id, hex and optionally offset.",
+    help="Blocks of code: a CSV with columns id, hex and optionally offset.",
 )
 sizes = click.option(
     "--sizes",
     metavar="FILE[:MAP]",
-    help="A bpftrace histogram of sizes that weighs the costs of calls.",
+    help="Weigh calls by this bpftrace histogram of sizes.",
 )
 settings = click.option(
     "--set",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A parameter of the simulator, e.g. serial.stac_clac=20: it is unknown no more.",
+    help="Set a parameter of the simulator, e.g. serial.stac_clac=20; it then counts as measured.",
 )
 no_measure = click.option(
-    "--no-measure", is_flag=True, help="Measure nothing and use no stored run: models alone."
+    "--no-measure", is_flag=True, help="Use models alone: no measurements, no stored runs."
 )
 stored = click.option(
-    "--stored", is_flag=True, help="With --no-measure: use the runs in the results store."
+    "--stored", is_flag=True, help="With --no-measure: also use the runs in the results store."
 )
 
 
@@ -73,18 +73,20 @@ def loops(function: F) -> F:
         return function(*given, own=Loops(hex=hex, asm=text, obj=obj), spec=spec, **more)
 
     options: tuple[Callable[[Any], Any], ...] = (
-        click.option("--hex", metavar="HEX", help="Machine code, also as 0x48,0x01 or 48:01."),
+        click.option(
+            "--hex", metavar="HEX", help="Machine code in hex, also as 0x48,0x01 or 48:01."
+        ),
         click.option(
             "--asm",
             type=click.File(errors="replace"),
             metavar="FILE",
-            help="Assembly, a listing of objdump, gdb or perf annotate, or hex; - for standard "
-            "input. Each loop in it.",
+            help="Assembly, a listing by objdump, gdb or perf annotate, or hex (- for standard "
+            "input); takes each loop in it.",
         ),
         click.option(
             "--obj",
             metavar="FILE[:SYMBOL]",
-            help="Object, archive or program: each loop in it, or in a routine of it.",
+            help="Object, archive or program; takes each loop in it or in SYMBOL.",
         ),
     )
     verb: Any = read

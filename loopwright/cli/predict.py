@@ -18,58 +18,59 @@ _SIMULATOR = "pipeline"
 @options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
 @options.loops
 @options.blocks
-@options.isa("Of --asm; else the one that the text assembles for.")
+@options.isa("Instruction set of --asm (default: the one that the text assembles for).")
 @options.microarch(
-    "Cores to predict for, host for this machine's; where left out the targets of the code's ISA "
-    "and this machine's."
+    "Cores to predict for; host is this machine's (default: the target cores of the code's ISA "
+    "and this machine's core)."
 )
 @click.option(
     "--model",
     metavar="ID[,ID]|all",
     shell_complete=options.complete_models,
-    help="Models to ask; the pipeline simulator where left out.",
+    help="Models to ask (default: pipeline, the simulator).",
 )
 @click.option(
     "--notion",
     metavar="loop|unrolled|call",
-    help="loop: it repeats by its own branch. unrolled: copies stand back to back. call: whole "
-    "calls, of --sizes.",
+    help="Prediction kind. loop: the code repeats by its own branch. unrolled: copies back to "
+    "back. call: whole calls of --sizes.",
 )
 @click.option(
     "--sizes",
     metavar="N[,N]|FILE[:MAP]",
-    help="Whole calls of these sizes in bytes (or records), or of a bpftrace histogram of sizes.",
+    help="Predict whole calls of these sizes in bytes (or records), or of a bpftrace histogram "
+    "of sizes.",
 )
 @click.option(
     "--align",
     metavar="D:S[,D:S]",
-    help="Of whole calls: where destination and source start, in bytes from a page start.",
+    help="Whole calls: data alignment of destination and source, in bytes from a page start.",
 )
-@click.option("--offset", metavar="N|all", help="Code offset in bytes mod 64.")
+@click.option("--offset", metavar="N|all", help="Code offset of the loop, in bytes mod 64.")
 @click.option(
     "--set",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.",
+    help="Set a parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.",
 )
 @click.option(
     "--timeline",
     "iterations",
     type=int,
     metavar="N",
-    help="Show what every uop of the first N iterations does in which cycle.",
+    help="Show the stage of each uop in each cycle of the first N iterations.",
 )
 @click.option(
     "--ports",
     is_flag=True,
-    help="Show an annotated listing: the ports of each instruction, the longest chain of "
-    "dependencies, the ends of 64-byte lines.",
+    help="Show a listing with the ports of each instruction, the critical path, and the "
+    "boundaries of 64-byte lines.",
 )
 @click.option(
     "--sources",
     is_flag=True,
-    help="Show where each figure comes from, and which assumptions the cycles would follow.",
+    help="Show the source of each figure, and the assumptions that would change the cycles.",
 )
 @output.formats
 def predict(
@@ -82,9 +83,9 @@ def predict(
 ) -> int:
     """Predict cycles an iteration of loops, or of whole calls.
 
-    Of a kernel's main loops, of loops of your own, or of many blocks.
+    The code is a kernel's main loops, loops of your own, or many blocks.
 
-    Exit code 1 where nothing has a number.
+    Exit code 1 if no row has a figure.
 
     \b
     loopwright predict x86_64/copy_user
@@ -188,30 +189,29 @@ def _access(row: Row, kind: str) -> str:
     "--size",
     type=int,
     metavar="N",
-    help="Of KERNEL/VARIANT: bytes of the call; records of a routine that stores records.",
+    help="KERNEL/VARIANT: size of the call in bytes, or in records for a routine that stores "
+    "records.",
 )
 @click.option(
     "--align",
     default="0:0",
     metavar="D:S",
-    help="Where destination and source start, in bytes from a page start.",
+    help="Data alignment of destination and source, in bytes from a page start.",
 )
 @click.option(
     "--fault",
     metavar="dst:N|src:N",
-    help="Of that side only the first N bytes can be accessed: trace the fixup, too.",
+    help="Make only the first N bytes of that buffer accessible, and trace the fixup, too.",
 )
-@options.microarch(
-    "Take the alternatives that this core takes; all of them where left out.", metavar="ID"
-)
-@click.option("--offset", type=int, metavar="N", help="Code offset of the loop, mod 64.")
+@options.microarch("Take the ALTERNATIVEs that this core takes (default: all).", metavar="ID")
+@click.option("--offset", type=int, metavar="N", help="Code offset of the loop, in bytes mod 64.")
 @click.option(
     "--iterations",
     type=int,
     metavar="N",
-    help="Of --asm, --obj and --hex: how many of each loop, 2 where left out.",
+    help="Number of iterations of each loop of --asm, --obj or --hex (default: 2).",
 )
-@options.isa("Of --asm and --hex.")
+@options.isa("Instruction set of --asm or --hex.")
 @output.formats
 def trace(
     spec: str | None,
@@ -226,10 +226,10 @@ def trace(
 ) -> None:
     """Show each instruction that a call or a loop executes.
 
-    With its branches and memory accesses.
+    Each line has the branch taken and the memory accesses.
 
-    Of a loop of your own each register that addresses memory starts in a buffer named like it, all
-    others at zero, and memory holds zeros; exits are not taken.
+    In a loop of your own, each register that addresses memory starts as a pointer to a buffer of
+    its name. All other registers and all memory are zero, and exits are not taken.
 
     \b
     loopwright trace x86_64/copy_user/movsq_aligned --size 100 --align 1:0
@@ -267,9 +267,9 @@ def trace(
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def mca(arguments: tuple[str, ...]) -> int:
-    """Read what llvm-mca reads and print its sections.
+    """Analyze assembly with llvm-mca's flags and sections.
 
-    With what its model leaves out beside them: code alignment, front end.
+    The output adds the cycles of code alignment and the front end, which llvm-mca does not model.
 
     \b
     loopwright mca -mcpu=znver2 loop.s

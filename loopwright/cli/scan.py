@@ -24,87 +24,90 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.argument("file_b", type=click.Path(path_type=Path), metavar="[FILE_B]", required=False)
 @options.microarch(
-    "Cores to predict for, host for this machine's; where left out the targets of the code's ISA "
-    "and this machine's."
+    "Cores to predict for; host is this machine's (default: the target cores of the code's ISA "
+    "and this machine's core)."
 )
 @click.option(
     "--symbols",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A System.map, or what /proc/kallsyms shows, of the same kernel: names of routines.",
+    help="Names of routines: a System.map, or a copy of /proc/kallsyms, of the same kernel.",
 )
 @click.option(
     "--features",
     metavar="NAME[,NAME]",
-    help="Scan a kernel's text as it patches it on a CPU with just these features, by their names "
-    "in /proc/cpuinfo; as linked where left out.",
+    help="Scan the text of a kernel as patched at boot on a CPU with these features, by their "
+    "names in /proc/cpuinfo (default: as linked).",
 )
 @click.option(
     "--profile",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What perf script, perf report --sort symbol,srcline or bpftrace print, or a perf.data: "
-    "ranks by the share of all cycles that the best code offset would save.",
+    help="Rank by the share of all cycles that the best code offset would save. FILE is a "
+    "perf.data, or the output of perf script, perf report --sort symbol,srcline or bpftrace.",
 )
 @click.option(
     "--top",
     metavar="N|all",
-    help=f"How many rows; {_ROWS_SHOWN} of the table where left out, and all of --csv and --json.",
+    help=f"Number of rows (default: {_ROWS_SHOWN} in the table, all with --csv and --json).",
 )
 @click.option(
     "--hurt/--lost",
     default=True,
-    help="Rank the loops that their offset hurts first (where left out), or all by lost cycles.",
+    help="Rank the loops that are hurt by their offset first (default), or all by lost cycles.",
 )
 @click.option(
     "--fail-over",
     type=click.FloatRange(0),
     metavar="PERCENT",
-    help="Of two files: exit code 1 where a loop of both got slower by more.",
+    help="With two files: exit code 1 if a loop in both got slower by more than PERCENT.",
 )
 @click.option(
     "--patch",
     "function",
     metavar="FUNCTION",
-    help="Align the hurt loops of a function of assembly in the tree of --tree.",
+    help="Make a patch that aligns the hurt loops of an assembly function in --tree.",
 )
 @options.tree()
 @click.option(
     "--verify",
     "tier",
     metavar="object|boot",
-    help="How far --patch proves it: by its object, built and scanned again (where left out), or "
-    "also by kernels booted with it.",
+    help="Verification of --patch. object (default): build the object and scan it again. boot: "
+    "also boot kernels with it.",
 )
-@options.dask("Of a folder: have the workers of a Dask scheduler scan, or processes started here.")
+@options.dask(
+    "Scan a folder on the workers of a Dask scheduler; local starts processes on this machine."
+)
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR|FILE",
-    help="The folder of --patch; of a folder, the table, FILE.csv or FILE.parquet.",
+    help="Folder for --patch; with a folder to scan, the table to write, FILE.csv or FILE.parquet.",
 )
 @click.option(
     "--measure",
     type=click.IntRange(min=1),
     metavar="N",
     help="Measure the N loops that lose most on this machine's core, at their code offset and at "
-    "their best one; rows are of these.",
+    "their best one, and list only these.",
 )
 @click.option(
     "--improve",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Search faster code for N loops, by their share of --profile or else by rank, and show "
-    "the two best candidates of each as a diff; measured where this machine's core is asked for.",
+    help="Search faster code for N loops, by their share of --profile or by rank, and show the "
+    "two best candidates of each as a diff. Measured if this machine's core is among "
+    "--microarch.",
 )
-@click.option("--no-measure", is_flag=True, help="Of --improve: time nothing on this machine.")
+@click.option("--no-measure", is_flag=True, help="With --improve: measure nothing on this machine.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
-    help="Also write one page that needs no network: a map of all loops, a table to filter, and of "
-    "each loop its instructions, strip of code offsets and timeline.",
+    help="Also write a self-contained page: a map of all loops, a table to filter, and the "
+    "instructions, code offsets and timeline of each loop.",
 )
 @output.formats
 def scan(
@@ -130,15 +133,15 @@ def scan(
     """Find the loops of a binary that their code offset hurts.
 
     FILE is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or archive, a library
-    or a program, also packed. Loops that their offset hurts come first, ranked by the cycles that
-    an iteration loses; below the table stands how the first ones are fixed. What was found and left
-    out is said below it, with --csv and --json on stderr. Of a folder, all files with code below it
-    are scanned into the table that -o names.
+    or a program; it may be compressed. Loops that are hurt by their code offset come first, ranked
+    by the cycles lost an iteration. The lines below the table list the fixes of the first ones, and
+    the loops found and left out; with --csv and --json they go to stderr. If FILE is a folder, all
+    files with code below it are scanned into the table -o.
 
-    With FILE_B, another build, it says what got hurt between them, and what was fixed. With
-    --patch it makes a kernel patch of the fixes of a function, once its object was built with them
-    and scanned again, with --verify boot also a kernel that was booted and ran the loops: exit code
-    1 where that does not hold.
+    With FILE_B, another build, the table lists the loops that got hurt or were fixed between the
+    two. --patch makes a kernel patch of the fixes of a function, after its object was built with
+    them and scanned again. With --verify boot, a kernel with them also has to boot and run the
+    loops. Exit code 1 if the verification fails.
 
     \b
     loopwright scan vmlinux
