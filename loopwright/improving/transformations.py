@@ -13,7 +13,6 @@ from loopwright.improving.forms import NewerForms, ThreeOperands, TwoOperands
 from loopwright.improving.listing import Line, Listing
 from loopwright.improving.operands import FoldLoads, JoinUpdates, SplitUpdates, UnfoldLoads
 from loopwright.improving.pairing import PairAccesses, SplitPairs
-from loopwright.improving.pipelining import PipelineLoads
 from loopwright.improving.rewriting import (
     BreakDependencies,
     Rename,
@@ -24,7 +23,7 @@ from loopwright.improving.rewriting import (
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.single_path import CopyIterations, EntriesApart, single_path_loops
 from loopwright.improving.strings import StringInstruction
-from loopwright.improving.unrolling import Unroll
+from loopwright.improving.unrolling import PipelineLoads, Unroll
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,17 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import addressing, pipelining, sections, single_path, strings, unrolling
+from loopwright.improving import addressing, sections, single_path, strings, unrolling
 from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import Counted, counted_loops, least_before
 from loopwright.improving.improve import read
 from loopwright.improving.listing import MEMORY, parse
-from loopwright.improving.pipelining import PipelineLoads
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.single_path import CopyIterations
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
-from loopwright.improving.unrolling import AheadOfLoop, Unroll
+from loopwright.improving.unrolling import AheadOfLoop, PipelineLoads, Unroll
 
 COMPARE = "arm64/memcmp/words"
 CLEAR, COPY, INDEX, SUM, PUT, MOVE = (
@@ -208,7 +207,7 @@ DROPPED = {
     "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
     "what an update moves past": (addressing, "shifted", as_it_is, INDEX, FuseUpdate()),
     "a branch turned round": (single_path, "opposite", as_before, COMPARE, CopyIterations(2)),
-    "loads come first": (pipelining, "first_loads", all_loads, COPY, PipelineLoads()),
+    "loads come first": (unrolling, "first_loads", all_loads, COPY, PipelineLoads()),
     "the next one is there": (PipelineLoads, "changed", one_too_far, WORDS, PipelineLoads()),
     "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),
 }
