@@ -162,7 +162,7 @@ def everywhere(count: int) -> None:
     given = [(b.code, [(0, len(b.code))]) for b in distinct(count)]
     for name in CORES:
         core = microarchs.load(name)
-        (took,) = best(partial(pipeline.places, given, core))
+        (took,) = best(partial(pipeline.at_offsets, given, core))
         print(f"{name}: pipeline, all 64 code offsets {count / took:24.0f} loops/s")
 
 

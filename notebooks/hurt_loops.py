@@ -63,7 +63,7 @@ CORES = list(dict.fromkeys([*(core.id for core in microarchs.targets(isa)), *fil
 # %% [markdown]
 # ## The scan
 # The simulator predicts every innermost loop that does not call, where it lies and at the other
-# places of a 64-byte line: on the target cores and on this machine's, where it runs this code.
+# code offsets: on the target cores and on this machine's, where it runs this code.
 
 # %%
 found = scanned(Question(file, microarch=",".join(CORES)))
@@ -103,7 +103,7 @@ first = found.rows(WORST).frame().loc[:, "address":"fix"]
 Page(first.drop(columns=["line", "share", "saved", "share_of"]))
 
 # %% [markdown]
-# ## Cycles over the 64 places
+# ## Cycles over the 64 code offsets
 # The loops that are hurt most (or, where none is, lose most), a row each, over code offsets on one
 # core: predicted by the simulator. Before its name stands a loop's rank, behind it the offset where
 # it lies. The stronger the colour, the slower than at its best one; a dot marks what is slower by
@@ -111,8 +111,8 @@ Page(first.drop(columns=["line", "share", "saved", "share_of"]))
 # lines are boundaries of 32 and 16 bytes.
 
 # %%
-worst = sorted(found.places, key=lambda place: not found.costs[place.core].hurt[place.loop])
-worst = [place for place in worst if place.loop not in found.costs[place.core].errors]
+worst = sorted(found.ranking, key=lambda one: not found.costs[one.core].hurt[one.loop])
+worst = [one for one in worst if one.loop not in found.costs[one.core].errors]
 if not worst:
     raise InputError(f"{file} has no loop that can be predicted: name another FILE above")
 LOOPS = {
@@ -121,24 +121,24 @@ LOOPS = {
 }
 
 
-def over_places(loops):
+def over_offsets(loops):
     """Return cycles of loops on all cores over code offsets, in the columns of a heat map."""
     return pd.DataFrame(
         {
             "variant": loop,
             "microarch": one.core.id,
-            "offset_bytes": place,
+            "offset_bytes": offset,
             "cycles_per_iteration": cycles,
             "slowdown_percent": 100 * (cycles / one.best[LOOPS[loop]] - 1),
         }
         for one in found.costs
         for loop in loops
-        for place, cycles in enumerate(one.table[LOOPS[loop]])
+        for offset, cycles in enumerate(one.table[LOOPS[loop]])
     ).dropna(subset="cycles_per_iteration")
 
 
 core = Choices(microarch=[CORES[worst[0].core], *CORES])
-core.show(lambda microarch: plots.heat_map(over_places(LOOPS), microarch))
+core.show(lambda microarch: plots.heat_map(over_offsets(LOOPS), microarch))
 
 # %% [markdown]
 # ## One of them, on every core
@@ -146,7 +146,7 @@ core.show(lambda microarch: plots.heat_map(over_places(LOOPS), microarch))
 
 # %%
 pick = Choices(loop=list(LOOPS))
-pick.show(lambda loop: [plots.heat_map(over_places([loop]), one) for one in CORES])
+pick.show(lambda loop: [plots.heat_map(over_offsets([loop]), one) for one in CORES])
 
 # %% [markdown]
 # Its instructions on the likely path, which is what an iteration executes; `offset` is mod 64, and
@@ -188,7 +188,7 @@ def after(number):
     loop = found.found.loops[number]
     if candidate.encoded:
         loop = replace(loop, code=candidate.encoded.code, path=candidate.encoded.path)
-    return loop, list(candidate.places)
+    return loop, list(candidate.offsets)
 
 
 def fixed(loop):
@@ -197,14 +197,14 @@ def fixed(loop):
     said = found.how(number, found.found_fixes[number]) or found.found_fixes[number].words
     if after(number) is None:
         return said
-    changed, places = after(number)
+    changed, offsets = after(number)
     table = pd.DataFrame(
         {
             "microarch": one.core.id,
             "now": one.cycles[number],
             "best offset": one.best[number],
-            "fixed": max(cost([changed], [one.core])[0].table[0][at] for at in places),
-            "places": ", ".join(map(str, places)),
+            "fixed": max(cost([changed], [one.core])[0].table[0][at] for at in offsets),
+            "offsets": ", ".join(map(str, offsets)),
         }
         for one in found.costs
         if number not in one.errors
@@ -254,21 +254,21 @@ Page(parts)
 
 
 # %%
-def mend_measured():
+def fix_measured():
     """Measure a loop as it is and as its fix leaves it, beside what is predicted of both."""
     if tried is None or tried["measured"].isna().all():
         return "Skipped: no suspect was measured here."
     [now] = [one for one in found.costs if one.core.id == HOST]
-    suspected = [place.loop for place in ranked([now]) if now.hurt[place.loop]][:SUSPECTS]
+    suspected = [one.loop for one in ranked([now]) if now.hurt[one.loop]][:SUSPECTS]
     able = [
         n for n, state in zip(suspected, tried["status"], strict=True) if state == "ok" and after(n)
     ]
     if not able:
         return "Skipped: no suspect that was measured here, at one speed, has a fix."
     number = able[0]
-    loop, (changed, places) = found.found.loops[number], after(number)
+    loop, (changed, offsets) = found.found.loops[number], after(number)
     [new] = cost([changed], [now.core])
-    slowest = max(places, key=lambda place: new.table[0][place])
+    slowest = max(offsets, key=lambda offset: new.table[0][offset])
     real = measure_loops([loop, changed], [[loop.offset], [slowest]])
     real["predicted"] = [now.cycles[number], new.table[0][slowest]]
     real["code"] = ["as it lies", found.found_fixes[number].words]
@@ -278,7 +278,7 @@ def mend_measured():
     return [f"{loop.where}, {machine}", real[["code", "offset", "predicted", "measured", "clock"]]]
 
 
-Page(mend_measured())
+Page(fix_measured())
 
 # %% [markdown]
 # ## On to the patch

@@ -137,13 +137,13 @@ class Said:
 
     def __call__(self, questions):
         self.asked += len(questions)
-        return [[self._one(q, place) for place in q.places] for q in questions]
+        return [[self._one(q, point) for point in q.points] for q in questions]
 
-    def _one(self, question, place):
+    def _one(self, question, point):
         cost = self.costs.get(question.variant.name)
         if cost is None:
             return InputError("no answer")
-        size, dst, _ = place
+        size, dst, _ = point
         cycles = (
             cost(size, dst, lambda n: float(question.overrides.get(n, 32)))
             if callable(cost)

@@ -18,7 +18,7 @@ from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.improving.listing import Listing
 from loopwright.judging import call_costs
-from loopwright.judging.call_costs import ALIGNMENTS, UNWEIGHTED, Place
+from loopwright.judging.call_costs import ALIGNMENTS, UNWEIGHTED, CallPoint
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
 from loopwright.predicting.calls import CallQuestion, of_variants
@@ -97,10 +97,10 @@ class CallComparison:
     folder: Path
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def points(self) -> tuple[CallPoint, ...]:
         """The calls that are simulated."""
         contract = kernels.contract_of(self.variant)
-        return call_costs.judged_places(contract, self.histogram)
+        return call_costs.judged_points(contract, self.histogram)
 
     def candidates(
         self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
@@ -146,7 +146,7 @@ class CallComparison:
     ) -> list[Candidate | InputError]:
         questions: list[tuple[int, Microarch, CallQuestion]] = []
         record = kernels.contract_of(self.variant).count_bytes
-        places = tuple((p.size // record, p.dst, p.src) for p in self.places)
+        points = tuple((p.size // record, p.dst, p.src) for p in self.points)
         for n, item in enumerate(assembled):
             if isinstance(item, InputError):
                 continue
@@ -156,7 +156,7 @@ class CallComparison:
                 except InputError:
                     offsets = (None,)
                 for offset in _few(offsets):
-                    question = CallQuestion(item[1], core, places, self.settings, offset)
+                    question = CallQuestion(item[1], core, points, self.settings, offset)
                     questions.append((n, core, question))
         answers = of_variants([question for _, _, question in questions])
         costs: dict[int, dict[str, list[Mapping[int, float]] | InputError]] = {}
@@ -168,7 +168,7 @@ class CallComparison:
             elif isinstance(of_offsets, list):
                 cycles = {
                     p: a.cycles
-                    for p, a in zip(self.places, answer, strict=True)
+                    for p, a in zip(self.points, answer, strict=True)
                     if not isinstance(a, InputError)
                 }
                 of_offsets.append(call_costs.mean(cycles, ALIGNMENTS))
@@ -209,7 +209,7 @@ class CallComparison:
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"
         low, high = UNWEIGHTED
-        sizes = sorted({p.size for p in self.places})
+        sizes = sorted({p.size for p in self.points})
         counted = [s for s in sizes if low <= s <= high] or sizes
         return f"geometric mean over calls of {counted[0]} to {counted[-1]} B"
 

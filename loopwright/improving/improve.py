@@ -136,7 +136,7 @@ def answer(
         )
         journal = None
         if state is not None:
-            about = digest_of(comparison.cores, comparison.settings, base.digest, comparison.places)
+            about = digest_of(comparison.cores, comparison.settings, base.digest, comparison.points)
             journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
         result = search(comparison, base, TRANSFORMATIONS, settings, progress, journal)
         return _concluded(comparison, result, hand, out, measured=measured, progress=progress)

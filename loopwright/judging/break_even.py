@@ -142,9 +142,9 @@ def _by_value(break_even: BreakEven) -> str:
     worst, best = (course.margins for course in break_even.courses)
     along = sample_points(unknown)
     speeds: dict[str, str] = {}
-    for place, low, high in zip(along, worst, best, strict=True):
+    for share, low, high in zip(along, worst, best, strict=True):
         ends = dict.fromkeys(f"{100 * (np.exp(end) - 1):+.1f} %" for end in (low, high))
-        speeds.setdefault(unknown.text(place), " to ".join(ends))
+        speeds.setdefault(unknown.text(share), " to ".join(ends))
     values = "; ".join(f"{speed} with {unknown.name}={value}" for value, speed in speeds.items())
     return f"{pair.variant} against {pair.against} on {pair.margins.core.id}: {values}"
 

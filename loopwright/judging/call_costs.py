@@ -35,7 +35,7 @@ ALIGNMENTS: Alignments = {(0, 0): 0.6, (8, 0): 0.3, (1, 0): 0.1}
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class CallPoint:
     """One call of a routine: its size in bytes, and the page offsets of destination and source."""
 
     size: int
@@ -76,15 +76,15 @@ def weights(sizes: Sequence[float], histogram: Histogram) -> list[float]:
     return [histogram.mean(_through(points, (points == size).astype(float))) for size in sizes]
 
 
-def mean(costs: Mapping[Place, Any], alignments: Alignments) -> dict[int, Any]:
+def mean(costs: Mapping[CallPoint, Any], alignments: Alignments) -> dict[int, Any]:
     """Return the mean cost by size, weighted by alignment.
 
     Where no alignment of a size has a weight, all have the same.
     """
     of_size: dict[int, list[tuple[float, Any]]] = {}
-    for place, cost in costs.items():
-        weight = alignments.get((place.dst, place.src), 0.0)
-        of_size.setdefault(place.size, []).append((weight, cost))
+    for point, cost in costs.items():
+        weight = alignments.get((point.dst, point.src), 0.0)
+        of_size.setdefault(point.size, []).append((weight, cost))
     out = {}
     for size, weighted in sorted(of_size.items()):
         shares = [weight for weight, _ in weighted]
@@ -94,13 +94,13 @@ def mean(costs: Mapping[Place, Any], alignments: Alignments) -> dict[int, Any]:
 
 
 def speedup(
-    pairs: Mapping[Place, tuple[Row, Row]],
+    pairs: Mapping[CallPoint, tuple[Row, Row]],
     sizes: Histogram | None,
     alignments: Alignments = ALIGNMENTS,
 ) -> tuple[float, float, float]:
     """Return the speed of other relative to base, and the ends of its interval.
 
-    pairs has for each place a row of measure.run of base and one of other; the interval is that of
+    pairs has for each point a row of measure.run of base and one of other; the interval is that of
     readings.add_ratios. With a histogram: the ratio of mean costs of a call. Without: the geometric
     mean of the ratios at each size. Both are of means over the alignments of a size.
     """
@@ -119,14 +119,14 @@ def speedup(
 
 
 def _figures(
-    pairs: Mapping[Place, tuple[Row, Row]], side: int, alignments: Alignments
+    pairs: Mapping[CallPoint, tuple[Row, Row]], side: int, alignments: Alignments
 ) -> dict[int, NDArray[np.float64]]:
     """Return cycles a call by size in bytes: the measured figure, then the bootstrap's."""
     cycles = {}
-    for place, pair in pairs.items():
+    for point, pair in pairs.items():
         row = pair[side]
         key = [row[name] for name in ("variant", "size_bytes", "dst_align", "src_align")]
-        cycles[place] = np.append(row["cycles"], readings.draws(row["raw"], *key))
+        cycles[point] = np.append(row["cycles"], readings.draws(row["raw"], *key))
     return mean(cycles, alignments)
 
 
@@ -166,9 +166,9 @@ def sizes_to_measure(contract: Contract, sizes: Histogram | None) -> list[int] |
     return [*SIZES, *((LARGE,) if top > SIZES[-1] else ())]
 
 
-def judged_places(
+def judged_points(
     contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
-) -> tuple[Place, ...]:
+) -> tuple[CallPoint, ...]:
     """Return the calls that a judgement of a routine uses.
 
     With a histogram they are the sizes with a weight in it, else all sizes but 0. A winner may not
@@ -179,38 +179,38 @@ def judged_places(
         used = [s for s, weight in zip(all_sizes, weights(all_sizes, sizes), strict=True) if weight]
     else:
         used = [s for s in all_sizes if s] or all_sizes
-    alignments_of_calls = Sweep(alignments=[*alignments]).places(contract)
-    return tuple(Place(size, dst, src) for size in used for dst, src, _ in alignments_of_calls)
+    alignments_of_calls = Sweep(alignments=[*alignments]).allowed(contract)
+    return tuple(CallPoint(size, dst, src) for size in used for dst, src, _ in alignments_of_calls)
 
 
-def measured_calls(rows: pd.DataFrame, variant: str) -> dict[Place, list[Row]]:
-    """Return the measured calls of a variant with hot caches by place, without refused ones."""
+def measured_calls(rows: pd.DataFrame, variant: str) -> dict[CallPoint, list[Row]]:
+    """Return the measured calls of a variant with hot caches by point, without refused ones."""
     if rows.empty:
         return {}
     mine = rows[(rows["variant"] == variant) & (rows["quantity"] == "call")]
-    by_place: dict[Place, list[Row]] = {}
+    by_point: dict[CallPoint, list[Row]] = {}
     for row in mine[(mine["cache"] == "hot") & (mine["status"] != "refused")].to_dict("records"):
         if row["cycles"] > 0:
-            by_place.setdefault(_place(row), []).append(row)
-    return by_place
+            by_point.setdefault(_point(row), []).append(row)
+    return by_point
 
 
-def _place(row: Row) -> Place:
-    return Place(int(row["size_bytes"]), int(row["dst_align"]), int(row["src_align"]))
+def _point(row: Row) -> CallPoint:
+    return CallPoint(int(row["size_bytes"]), int(row["dst_align"]), int(row["src_align"]))
 
 
 _SAME = ("microarch", "machine", "clock", "skew_bytes")
 
 
 def paired_calls(
-    base: Mapping[Place, Sequence[Row]], other: Mapping[Place, Sequence[Row]]
-) -> dict[Place, tuple[Row, Row]]:
-    """Return the places that both have by the same machine, clock and skew, once each."""
+    base: Mapping[CallPoint, Sequence[Row]], other: Mapping[CallPoint, Sequence[Row]]
+) -> dict[CallPoint, tuple[Row, Row]]:
+    """Return the points that both have by the same machine, clock and skew, once each."""
     out = {}
-    for place, rows in base.items():
-        matching = [(b, o) for b in rows for o in other.get(place, ()) if _alike(b, o)]
+    for point, rows in base.items():
+        matching = [(b, o) for b in rows for o in other.get(point, ()) if _alike(b, o)]
         if len(matching) == 1:
-            out[place] = matching[0]
+            out[point] = matching[0]
     return out
 
 
@@ -223,7 +223,7 @@ class Gap:
     """Calls without a cost for a variant, and the reason where it is known."""
 
     variant: str
-    missing: tuple[Place, ...]
+    missing: tuple[CallPoint, ...]
     asked: int
     why: str = ""
 
@@ -240,32 +240,32 @@ class Gap:
 
 
 def gap(
-    rows: pd.DataFrame, variant: str, known: Iterable[Place], asked: Sequence[Place]
+    rows: pd.DataFrame, variant: str, known: Iterable[CallPoint], asked: Sequence[CallPoint]
 ) -> Gap | None:
-    """Return the places without a cost for a variant, or None."""
+    """Return the points without a cost for a variant, or None."""
     present = set(known)
-    missing = tuple(place for place in asked if place not in present)
+    missing = tuple(point for point in asked if point not in present)
     return Gap(variant, missing, len(asked), _why(rows, variant, set(missing))) if missing else None
 
 
-def _why(rows: pd.DataFrame, variant: str, missing: set[Place]) -> str:
-    """Return the reason that most of the missing places were refused for."""
+def _why(rows: pd.DataFrame, variant: str, missing: set[CallPoint]) -> str:
+    """Return the reason that most of the missing points were refused for."""
     if rows.empty:
         return ""
     mine = rows[(rows["variant"] == variant) & (rows["quantity"] == "call")]
     refused = [
         str(row["reason"])
         for row in mine[mine["status"] == "refused"].to_dict("records")
-        if row["reason"] and _place(row) in missing
+        if row["reason"] and _point(row) in missing
     ]
     return max(refused, key=refused.count) if refused else ""
 
 
 def measured_coverage(rows: pd.DataFrame, contracts: Mapping[str, Contract]) -> int:
-    """Return the number of measured places that judgements use, over all variants."""
+    """Return the number of measured points that judgements use, over all variants."""
     total = 0
     for variant, contract in contracts.items():
-        total += len(set(judged_places(contract, None)) & measured_calls(rows, variant).keys())
+        total += len(set(judged_points(contract, None)) & measured_calls(rows, variant).keys())
     return total
 
 
@@ -284,8 +284,8 @@ class Asked(NamedTuple):
 Answers = Sequence[Sequence[CallCost | InputError]]
 
 
-Costs = Mapping[Place, tuple[float, float]]
-"""Cycles of a variant's calls by place: exits predicted, and mispredicted."""
+Costs = Mapping[CallPoint, tuple[float, float]]
+"""Cycles of a variant's calls by point: exits predicted, and mispredicted."""
 
 
 @dataclass
@@ -297,36 +297,36 @@ class Calls:
 
     simulator: Callable[[Sequence[CallQuestion]], Answers]
     given: Mapping[str, str] = field(default_factory=dict)
-    _known: dict[tuple[str, str, int | None, tuple[Place, ...], Setting], Costs | str] = field(
+    _known: dict[tuple[str, str, int | None, tuple[CallPoint, ...], Setting], Costs | str] = field(
         default_factory=dict
     )
 
     def ask(
-        self, core: Microarch, places: tuple[Place, ...], record: int, wanted: Sequence[Asked]
+        self, core: Microarch, points: tuple[CallPoint, ...], record: int, wanted: Sequence[Asked]
     ) -> list[Costs | str]:
         """Return the costs of calls for each question, or the reason why there are none.
 
         record is the bytes of one record where the contract counts records, else 1.
         """
-        keys = [(a.variant.id, core.id, a.offset, places, a.setting) for a in wanted]
+        keys = [(a.variant.id, core.id, a.offset, points, a.setting) for a in wanted]
         new = {
             key: question
             for key, question in zip(keys, wanted, strict=True)
             if key not in self._known
         }
-        counted_places = tuple((p.size // record, p.dst, p.src) for p in places)
+        counted_points = tuple((p.size // record, p.dst, p.src) for p in points)
         asked = [
             CallQuestion(
                 question.variant,
                 core,
-                counted_places,
+                counted_points,
                 {**self.given, **dict(question.setting)},
                 question.offset,
             )
             for question in new.values()
         ]
         for key, answers in zip(new, self._answers(asked), strict=True):
-            self._known[key] = _costs(places, answers)
+            self._known[key] = _costs(points, answers)
         return [self._known[key] for key in keys]
 
     def _answers(self, asked: Sequence[CallQuestion]) -> Answers:
@@ -335,7 +335,7 @@ class Calls:
             return self.simulator(asked) if asked else []
         except InputError as error:
             if len(asked) == 1:
-                return [[error for _ in asked[0].places]]
+                return [[error for _ in asked[0].points]]
         return [self._answers([question])[0] for question in asked]
 
 
@@ -353,13 +353,13 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
     return loops.offsets(code, kernels.contract_of(variant), inlined=inlined)
 
 
-def _costs(places: Sequence[Place], answers: Sequence[CallCost | InputError]) -> Costs | str:
-    """Return the costs by place, or the reason for the first one that is missing."""
-    costs: dict[Place, tuple[float, float]] = {}
-    for place, answer in zip(places, answers, strict=True):
+def _costs(points: Sequence[CallPoint], answers: Sequence[CallCost | InputError]) -> Costs | str:
+    """Return the costs by point, or the reason for the first one that is missing."""
+    costs: dict[CallPoint, tuple[float, float]] = {}
+    for point, answer in zip(points, answers, strict=True):
         if isinstance(answer, InputError):
             return str(answer)
-        costs[place] = (answer.cycles, max(answer.cycles, answer.mispredicted))
+        costs[point] = (answer.cycles, max(answer.cycles, answer.mispredicted))
     return costs
 
 

@@ -59,10 +59,10 @@ class MeasuredCall:
     def of(cls, variant: Variant, row: Mapping[Any, Any]) -> Self:
         """Return the call of a row of measure, made in user space."""
         size = int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes
-        place = int(row["dst_align"]), int(row["src_align"])
+        alignments = int(row["dst_align"]), int(row["src_align"])
         at = row.get("offset")
         offset = None if at is None or pd.isna(at) else int(at)
-        return cls(variant, False, size, *place, float(row["cycles"]), offset)
+        return cls(variant, False, size, *alignments, float(row["cycles"]), offset)
 
     @property
     def alike(self) -> tuple[str, int]:
@@ -164,15 +164,15 @@ def _row(
     excess = _excess(calls, costs, cycles, known & ~moves)[:, moves]
     error = np.abs(excess) / cycles[moves]
     if parameter_range.numeric and len(texts) == _SAMPLES:
-        places, outside = _places(excess)
+        zeros, outside = _zeros(excess)
         low, value, high = (
-            float(f"{parameter_range.at(float(np.quantile(places, share))):.4g}")
+            float(f"{parameter_range.at(float(np.quantile(zeros, share))):.4g}")
             for share in (0.25, 0.5, 0.75)
         )
         low, high = sorted((low, high))
         text = f"{value:.4g}"
         shown: tuple[object, ...] = (value, low, high)
-        at = float(np.median(places)) * (_SAMPLES - 1)
+        at = float(np.median(zeros)) * (_SAMPLES - 1)
         off = float(np.interp(at, range(_SAMPLES), error.mean(axis=1)))
     else:
         best = int(error.mean(axis=1).argmin())
@@ -244,16 +244,16 @@ def _excess(
     return out
 
 
-def _places(excess: NDArray[np.float64]) -> tuple[list[float], int]:
+def _zeros(excess: NDArray[np.float64]) -> tuple[list[float], int]:
     """Return the zero of each call's excess, from 0 to 1, and the count of calls without one."""
-    places, outside = [], 0
+    zeros, outside = [], 0
     last = len(excess) - 1
     for of_call in excess.T:
         turns = np.flatnonzero((of_call[:-1] > 0) != (of_call[1:] > 0))
         if len(turns):
             n = int(turns[0])
-            places.append(float((n + of_call[n] / (of_call[n] - of_call[n + 1])) / last))
+            zeros.append(float((n + of_call[n] / (of_call[n] - of_call[n + 1])) / last))
         else:
             outside += 1
-            places.append(float(np.abs(of_call).argmin() / last))
-    return places, outside
+            zeros.append(float(np.abs(of_call).argmin() / last))
+    return zeros, outside

@@ -11,7 +11,7 @@ from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs, model_accuracy, published
-from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Gap, Place, Row
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, CallPoint, Gap, Row
 from loopwright.judging.margins import SIZES, Margins, Speed
 from loopwright.judging.model_accuracy import LEAST_DIFFERENCE, Opinion, Rank
 from loopwright.judging.published import PublishedFigure
@@ -31,42 +31,42 @@ class Measured:
     core: str
     rows: pd.DataFrame
     alignments: Alignments = field(default_factory=lambda: ALIGNMENTS)
-    _calls: dict[str, dict[Place, list[Row]]] = field(default_factory=dict)
+    _calls: dict[str, dict[CallPoint, list[Row]]] = field(default_factory=dict)
 
-    def calls(self, variant: str) -> dict[Place, list[Row]]:
-        """Return the calls of a variant by place."""
+    def calls(self, variant: str) -> dict[CallPoint, list[Row]]:
+        """Return the calls of a variant by point."""
         if variant not in self._calls:
             self._calls[variant] = call_costs.measured_calls(self.rows, variant)
         return self._calls[variant]
 
-    def pairs(self, base: str, other: str) -> dict[Place, tuple[Row, Row]]:
-        """Return the places at which both were measured by the same machine, clock and skew."""
+    def pairs(self, base: str, other: str) -> dict[CallPoint, tuple[Row, Row]]:
+        """Return the points at which both were measured by the same machine, clock and skew."""
         return call_costs.paired_calls(self.calls(base), self.calls(other))
 
     def speed(
-        self, base: str, other: str, asked: Sequence[Place], sizes: Histogram | None
+        self, base: str, other: str, asked: Sequence[CallPoint], sizes: Histogram | None
     ) -> Speed | tuple[Gap, ...]:
         """Return the speed of other against base over the calls asked for, or what is missing."""
         pairs = self.pairs(base, other)
-        if all(place in pairs for place in asked):
-            return self._of({place: pairs[place] for place in asked}, sizes)
+        if all(point in pairs for point in asked):
+            return self._of({point: pairs[point] for point in asked}, sizes)
         gaps = [call_costs.gap(self.rows, name, self.calls(name), asked) for name in (base, other)]
         # Each has its points, but they are not of one clock, machine and skew.
         unpaired = call_costs.gap(self.rows, f"{other} beside {base}", pairs, asked)
         return tuple(g for g in gaps if g) or tuple(g for g in (unpaired,) if g)
 
-    def at_sizes(self, base: str, other: str, asked: Sequence[Place]) -> dict[int, Speed]:
+    def at_sizes(self, base: str, other: str, asked: Sequence[CallPoint]) -> dict[int, Speed]:
         """Return the speed of other against base at each size measured at all alignments."""
         pairs = self.pairs(base, other)
-        alignments = len({(place.dst, place.src) for place in asked})
+        alignments = len({(point.dst, point.src) for point in asked})
         out = {}
-        for size in sorted({place.size for place in asked if place.size}):
+        for size in sorted({point.size for point in asked if point.size}):
             of_size = {p: pair for p, pair in pairs.items() if p.size == size}
             if len(of_size) >= alignments:
                 out[size] = self._of(of_size, None)
         return out
 
-    def _of(self, pairs: dict[Place, tuple[Row, Row]], sizes: Histogram | None) -> Speed:
+    def _of(self, pairs: dict[CallPoint, tuple[Row, Row]], sizes: Histogram | None) -> Speed:
         ratio, low, high = call_costs.speedup(pairs, sizes, self.alignments)
         return Speed(low, ratio, high)
 
@@ -131,7 +131,7 @@ def cases(
     """
     by_models = rows[rows["source"] != MEASURED]
     panel = model_accuracy.Panel(by_models, routine, sizes, model_accuracy.records())
-    asked = call_costs.judged_places(routine.contract, sizes, study.alignments)
+    asked = call_costs.judged_points(routine.contract, sizes, study.alignments)
     out = []
     for variant in study.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(study, variant.name):
@@ -171,20 +171,20 @@ def simulations(study: Study, routine: Routine, sizes: Histogram | None) -> Simu
     if study.calls is None:
         return Simulations(study, {}, sizes)
     variants = [v for v in study.kernel.of_routine(routine.name) if sound(study, v.name)]
-    places = simulated_places(routine.contract, sizes, study.alignments)
+    points = simulated_points(routine.contract, sizes, study.alignments)
     accuracies = model_accuracy.records()
     record_bytes = routine.contract.count_bytes
     of_core = {
-        core.id: Margins(study.calls, core, variants, places, record_bytes, study.alignments)
+        core.id: Margins(study.calls, core, variants, points, record_bytes, study.alignments)
         for core in study.judged
         if model_accuracy.simulator_accuracy(core.id, accuracies)
     }
     return Simulations(study, of_core, sizes)
 
 
-def simulated_places(
+def simulated_points(
     contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
-) -> tuple[Place, ...]:
+) -> tuple[CallPoint, ...]:
     """Return the calls that are simulated: the sizes of bands, each at all alignments.
 
     A histogram with larger sizes adds LARGE; the cost grows linearly from there on.
@@ -194,8 +194,10 @@ def simulated_places(
     if asked and top > asked[-1]:
         asked.append(call_costs.LARGE)
     all_sizes = [size for size in sweeps.call_bytes(contract, asked) if size]
-    alignments_of_calls = Sweep(alignments=[*alignments]).places(contract)
-    return tuple(Place(size, dst, src) for size in all_sizes for dst, src, _ in alignments_of_calls)
+    alignments_of_calls = Sweep(alignments=[*alignments]).allowed(contract)
+    return tuple(
+        CallPoint(size, dst, src) for size in all_sizes for dst, src, _ in alignments_of_calls
+    )
 
 
 def _strings(pair: Sequence[Variant]) -> bool:

@@ -14,9 +14,9 @@ from loopwright.judging.call_costs import (
     OCTAVES,
     Alignments,
     Asked,
+    CallPoint,
     Calls,
     Costs,
-    Place,
     Setting,
     code_offsets,
     mean,
@@ -123,7 +123,7 @@ class Course:
 
 def course_of(margin: Margin, along: Sequence[float]) -> Course:
     """Return the course of a margin along positions of a parameter, zeros found by bisection."""
-    margins = [margin(place) for place in along]
+    margins = [margin(share) for share in along]
     zeros = []
     for (low, before), (high, after) in pairwise(zip(along, margins, strict=True)):
         if (before > 0) != (after > 0):
@@ -181,7 +181,7 @@ class Margins:
         calls: Calls,
         core: Microarch,
         variants: Sequence[Variant],
-        places: tuple[Place, ...],
+        points: tuple[CallPoint, ...],
         record: int = 1,
         alignments: Alignments = ALIGNMENTS,
     ) -> None:
@@ -190,16 +190,16 @@ class Margins:
         record is the bytes of one record (1 where the contract counts bytes); alignments weighs
         the calls of a size.
         """
-        self.calls, self.core, self.places, self.record = calls, core, places, record
+        self.calls, self.core, self.points, self.record = calls, core, points, record
         self.alignments = alignments
         self.variants = {v.name: v for v in variants}
         self.unmeasured = Unmeasured.of(core, calls.given)
         self.unknown = {parameter.name: parameter for parameter in self.unmeasured.varied}
-        self.sizes = sorted({place.size for place in places})
+        self.sizes = sorted({point.size for point in points})
         self.silent: dict[str, str] = {}
         self.rests: dict[str, tuple[str, ...]] = {}
         self.offsets = {v.name: code_offsets(v, core) for v in variants}
-        self._short = tuple(p for p in places if p.size <= _SHORT) or places
+        self._short = tuple(p for p in points if p.size <= _SHORT) or points
         self._base = {
             parameter.name: parameter.likely or parameter.text(0.0)
             for parameter in self.unknown.values()
@@ -340,7 +340,7 @@ class Margins:
             for name, setting in missing
             for n in sorted({*self._first[name]})
         ]
-        answers = iter(self.calls.ask(self.core, self.places, self.record, questions))
+        answers = iter(self.calls.ask(self.core, self.points, self.record, questions))
         for name, setting in missing:
             of_offset = {n: next(answers) for n in sorted({*self._first[name]})}
             errors = [answer for answer in of_offset.values() if isinstance(answer, str)]
@@ -355,8 +355,8 @@ class Margins:
 
     def _by_size(self, costs: Sequence[Costs]) -> NDArray[np.float64]:
         """Return the mean of each cost over alignments, by exit of the loop and by size."""
-        by_place = {place: [cost[place] for cost in costs] for place in self.places}
-        return np.stack([*mean(by_place, self.alignments).values()], axis=-1)
+        by_point = {point: [cost[point] for cost in costs] for point in self.points}
+        return np.stack([*mean(by_point, self.alignments).values()], axis=-1)
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
         """Return the cycles of a variant's calls, by code offset, exit and size."""
@@ -513,14 +513,14 @@ class Margins:
         ranges = [self.unknown[n] for n in self.between(name, against) if n != parameter]
         others = self._extremes(name, against, sizes, ranges)[0 if worst else 1]
 
-        def margin(place: float) -> float:
-            at = {**others, parameter: self.unknown[parameter].text(place)}
+        def margin(share: float) -> float:
+            at = {**others, parameter: self.unknown[parameter].text(share)}
             ends = self._ends(name, against, at, sizes)
             return float(np.log((ends.low if worst else ends.high)[-1] / least))
 
         along = sample_points(self.unknown[parameter])
-        points = [{**others, parameter: self.unknown[parameter].text(place)} for place in along]
-        self._fetch([(n, at) for n in (name, against) for at in points])
+        settings = [{**others, parameter: self.unknown[parameter].text(share)} for share in along]
+        self._fetch([(n, at) for n in (name, against) for at in settings])
         return course_of(margin, along)
 
     def by_offset(self, name: str, against: str, sizes: Histogram | None) -> dict[int, float]:

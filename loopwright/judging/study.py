@@ -122,15 +122,15 @@ def _rows(
         if variant.name not in records:
             continue
         code = assemble.user_code(variant)
-        place = Placement.of(code, contract_of(variant), None)
+        placed = Placement.of(code, contract_of(variant), None)
         readings: dict[Point, list[Reading]] = defaultdict(list)
         for record in records[variant.name]:
-            if record.answer["offset"] == place.shift:
+            if record.answer["offset"] == placed.shift:
                 readings[Point.of(record.answer)].append(Reading.of(record.answer))
         if not readings:  # a run at other offsets alone
             continue
         for result in _results(variant, code, readings):
-            yield result_row(variant, place.offset, result, source.core, source.machine, tested)
+            yield result_row(variant, placed.offset, result, source.core, source.machine, tested)
 
 
 def _results(
@@ -338,7 +338,7 @@ def _measure(
     A judgement needs all points: refused ones are measured again while any other succeeds.
     """
     sizes, alignments = wanted
-    asked = set(call_costs.judged_places(routine.contract, sizes, alignments))
+    asked = set(call_costs.judged_points(routine.contract, sizes, alignments))
     for turn in range(_TURNS):
         rows = run_measurements(
             variants,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even
-from loopwright.judging.call_costs import LARGE, Gap, judged_places, percent
+from loopwright.judging.call_costs import LARGE, Gap, judged_points, percent
 from loopwright.judging.margins import Speed
 from loopwright.judging.model_accuracy import LEAST_ROWS, RANK_NAMES, Rank
 from loopwright.judging.published import PublishedFigure
@@ -219,7 +219,7 @@ def _unweighed(contract: Contract) -> str:
     """Return the sizes that count without a histogram, in words."""
     if not contract.fields:
         return "64 B to 4 KiB weighted alike"
-    every = [place.size for place in judged_places(contract, None)]
+    every = [point.size for point in judged_points(contract, None)]
     if min(every) == max(every):
         return f"{every[0]} B alone"
     return f"{min(every)} to {max(every)} B weighted alike"

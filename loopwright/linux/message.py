@@ -14,7 +14,7 @@ from loopwright.checking.check import tried
 from loopwright.code import assemble, loops
 from loopwright.errors import InputError
 from loopwright.judging import call_costs
-from loopwright.judging.call_costs import Place, Row, signed_percent
+from loopwright.judging.call_costs import CallPoint, Row, signed_percent
 from loopwright.judging.study import HERE, MEASURED
 from loopwright.kernels import Kernel, Variant, contract_of
 from loopwright.linux.routines import place, together
@@ -106,12 +106,12 @@ def _startup(row: Row) -> str:
 
 
 def call_tables(
-    base: pd.DataFrame, ours: pd.DataFrame, judged: Sequence[Place]
+    base: pd.DataFrame, ours: pd.DataFrame, judged: Sequence[CallPoint]
 ) -> list[tuple[str, str]]:
     """Return for each machine that measured calls of both its description, and a table by size.
 
-    It has least and most cycles over the places of each size, and least and most change at one of
-    them. judged are the places that a judgement uses: a size without one of them, for either
+    It has least and most cycles over the points of each size, and least and most change at one of
+    them. judged are the points that a judgement uses: a size without one of them, for either
     variant, has a dash, since the rest would not be the same calls.
     """
     if base.empty or ours.empty:
@@ -124,24 +124,26 @@ def call_tables(
             continue
         if not (pairs := _paired(base_rows, our_rows)):
             continue
-        sizes = sorted({place.size for place in (*judged, *pairs)})
+        sizes = sorted({point.size for point in (*judged, *pairs)})
         lines = [_size(size, judged, pairs) for size in sizes]
         where = _place(tuple(str(part) for part in key))
         out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
     return out
 
 
-def _paired(base: pd.DataFrame, ours: pd.DataFrame) -> Mapping[Place, tuple[Row, Row]]:
-    """Return the measured calls of two variants at the places where both have a figure."""
+def _paired(base: pd.DataFrame, ours: pd.DataFrame) -> Mapping[CallPoint, tuple[Row, Row]]:
+    """Return the measured calls of two variants at the points where both have a figure."""
     known = (call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (base, ours))
     return call_costs.paired_calls(*known)
 
 
-def _size(size: int, judged: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
+def _size(
+    size: int, judged: Sequence[CallPoint], pairs: Mapping[CallPoint, tuple[Row, Row]]
+) -> list[str]:
     wanted = [p for p in judged if p.size == size] or [p for p in pairs if p.size == size]
-    if not all(place in pairs for place in wanted):
+    if not all(point in pairs for point in wanted):
         return [str(size), "-", "-", "-"]
-    both = [pairs[place] for place in wanted]
+    both = [pairs[point] for point in wanted]
     changes = [100 * (after["cycles"] / before["cycles"] - 1) for before, after in both]
     sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
     span = _span([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
@@ -224,14 +226,14 @@ def _why_not(variant: Variant, row: "pd.Series[Any]") -> list[str]:
 
 def _unhit(variant: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
     """Return the numbers of entries not hit: in code that did not run, and in code that did."""
-    places = [int(word, 16) for word in str(row.get("unhit") or "").split()]
-    if not places:
+    addresses = [int(word, 16) for word in str(row.get("unhit") or "").split()]
+    if not addresses:
         return 0, 0
     code = assemble.user_code(variant)
     reached = loops.reached(code)
     moving = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
-    reachable = sum(at in reached and at in moving for at in places)
-    return len(places) - reachable, reachable
+    reachable = sum(at in reached and at in moving for at in addresses)
+    return len(addresses) - reachable, reachable
 
 
 def unproven(variant: Variant, name: str, ours: pd.DataFrame) -> list[str]:
@@ -253,7 +255,7 @@ def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:
     return f", {parts[0]}, so that these figures are of the rest and no measure of the patch"
 
 
-def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> list[str]:
+def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[CallPoint]) -> list[str]:
     """Return the number of missing points of a comparison, in words, by core."""
     if base.empty or ours.empty:
         return []
@@ -475,7 +477,7 @@ class Writer:
     def _measured(self, variant: Variant) -> list[str]:
         before, after = self._pair(variant, self.evidence.table)
         base, ours = self._pair(variant, self.evidence.measurements)
-        judged = call_costs.judged_places(self.kernel.routines[variant.routine].contract, None)
+        judged = call_costs.judged_points(self.kernel.routines[variant.routine].contract, None)
         part = left_out(base, ours)
         parts = []
         for where, table in loop_tables(before, after):

@@ -66,8 +66,8 @@ class Sweep:
                         "leave the alignments out, or the skew"
                     )
 
-    def places(self, contract: Contract) -> list[tuple[int, int, int]]:
-        """Return alignments of destination and source with skews.
+    def allowed(self, contract: Contract) -> list[tuple[int, int, int]]:
+        """Return the alignments that a contract allows, of destination and source, with skews.
 
         A side that the routine lacks has alignment 0; alignments that its contract forbids are left
         out: InputError if none remains. A requested skew moves the source, whose alignment
@@ -122,25 +122,25 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
             f"{variant.source}: no loop that moves data; a routine without one says "
             'unit = "call" in its contract'
         )
-    places = sweep.places(contract)
+    alignments = sweep.allowed(contract)
     slopes = []
     # The iterations of a loop inside the one over records do not follow from the count of records.
     part = choice is not None and choice.loop.nested and bool(contract.fields)
     if choice is not None and contract.unit == "iteration" and contract.counted and not part:
         loop = choice.loop
-        asked = places if sweep.skews and both_sides(contract) else places[:1]
+        asked = alignments if sweep.skews and both_sides(contract) else alignments[:1]
         first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}
         moved = _moved(contract, loop)
         slopes = [
-            _slope(contract, moved, loop.kind == "string", place)
-            for place in reversed(first.values())
+            _slope(contract, moved, loop.kind == "string", alignment)
+            for alignment in reversed(first.values())
         ]
     if not sweep.calls and slopes:
         return tuple(slopes)
     calls = [
-        _call(contract, Point(count, *place, cold=cache == "cold"))
+        _call(contract, Point(count, *alignment, cold=cache == "cold"))
         for count in _counts(contract, sweep.sizes)
-        for place in places
+        for alignment in alignments
         for cache in sweep.caches
     ]
     return (*calls, *slopes)
@@ -170,7 +170,7 @@ def _call(contract: Contract, point: Point) -> Goal:
     return Goal("call", "cycles/call", (point,), size, 1.0, both_sides(contract))
 
 
-def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, int]) -> Goal:
+def _slope(contract: Contract, moved: int, string: bool, alignment: tuple[int, int, int]) -> Goal:
     """Return the goal for a loop that moves so many bytes an iteration.
 
     Both calls are whole numbers of iterations and of lines, so that their tails are equal.
@@ -183,7 +183,7 @@ def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, 
     return Goal(
         "loop",
         f"cycles/{loops.STRING_BYTES} B" if string else "cycles/iteration",
-        tuple(Point(count, *place) for count in counts),
+        tuple(Point(count, *alignment) for count in counts),
         unit_bytes,
         (counts[1] - counts[0]) * count_bytes / unit_bytes,
         both_sides(contract),

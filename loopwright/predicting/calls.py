@@ -28,7 +28,7 @@ from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
-from loopwright.predicting.question import Calls, Place, Progress
+from loopwright.predicting.question import Calls, CountPoint, Progress
 from loopwright.rows import Rows
 
 
@@ -50,22 +50,22 @@ class Cache:
         of = (_made_by(), routine, *map(_digest, figures))
         key = hashlib.sha256(repr(of).encode()).hexdigest()
         self._path = paths.build_dir() / "calls" / f"{key}.json"
-        self.known: dict[Place, Found] = {}
+        self.known: dict[CountPoint, Found] = {}
         self._new = False
         if self._path.is_file():
             rows = json.loads(self._path.read_text())
             self.known = {(size, dst, src): Found(*rest) for size, dst, src, *rest in rows}
 
-    def add(self, place: Place, found: Found) -> None:
+    def add(self, point: CountPoint, found: Found) -> None:
         """Add the answer for a call."""
-        self.known[place] = found
+        self.known[point] = found
         self._new = True
 
     def keep(self) -> None:
         """Write new answers to disk, in one file that is replaced as a whole."""
         if not self._new:
             return
-        rows = json.dumps([[*place, *found] for place, found in self.known.items()])
+        rows = json.dumps([[*point, *found] for point, found in self.known.items()])
         with suppress(InputError):  # an unwritable cache costs only time
             files.written(self._path, rows)
         self._new = False
@@ -106,9 +106,9 @@ class Routine:
         """The key of the routine in caches."""
         return repr((self.code.sha256, self.contract, self.shift))
 
-    def effective(self, place: Place) -> Place:
-        """Return a place with 0 for the sides that the contract has no input for."""
-        size, dst, src = place
+    def effective(self, point: CountPoint) -> CountPoint:
+        """Return a point with 0 for the sides that the contract has no input for."""
+        size, dst, src = point
         inputs = self.contract.inputs
         return size, dst if "dst" in inputs else 0, src if "src" in inputs else 0
 
@@ -122,21 +122,23 @@ class _Traces:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._bytes = 0
-        self._kept: OrderedDict[tuple[str, Place], Packed | InputError] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, CountPoint], Packed | InputError] = OrderedDict()
 
-    def of(self, routine: Routine, places: Sequence[Place]) -> dict[Place, Packed | InputError]:
-        """Return a routine's traced calls by place, from the cache where possible."""
+    def of(
+        self, routine: Routine, points: Sequence[CountPoint]
+    ) -> dict[CountPoint, Packed | InputError]:
+        """Return a routine's traced calls by point, from the cache where possible."""
         key = routine.key
-        calls = {p: self._kept[key, p] for p in places if (key, p) in self._kept}
-        if new := [p for p in places if p not in calls]:
+        calls = {p: self._kept[key, p] for p in points if (key, p) in self._kept}
+        if new := [p for p in points if p not in calls]:
             tracer = Tracer(routine.code, routine.contract, routine.shift)
             traced = tracer.calls([Call(*p) for p in new])
             calls |= dict(zip(new, traced, strict=True))
-        for place, call in calls.items():
-            self._keep((key, place), call)
-        return {p: calls[p] for p in places}
+        for point, call in calls.items():
+            self._keep((key, point), call)
+        return {p: calls[p] for p in points}
 
-    def _keep(self, key: tuple[str, Place], call: Packed | InputError) -> None:
+    def _keep(self, key: tuple[str, CountPoint], call: Packed | InputError) -> None:
         if key not in self._kept:
             self._bytes += _size(call)
         self._kept[key] = call
@@ -159,29 +161,29 @@ class Work:
     core: Microarch
     model: Pipeline
     figures: tuple[str, ...]
-    places: Sequence[Place]
+    points: Sequence[CountPoint]
 
 
 def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[list[Found]]:
-    """Return the cycles at each place of each work; tick gets the number of places done.
+    """Return the cycles at each point of each work; tick gets the number of points done.
 
     Answers are written to disk also where this is interrupted.
     """
     jobs = [_Job(routine, work) for work in works]
-    asked = Counter(place for job in jobs for place in job.places)
-    new = [place for place in asked if any(job.lacks(place) for job in jobs)]
-    tick(asked.total() - sum(asked[place] for place in new))
+    asked = Counter(point for job in jobs for point in job.points)
+    new = [point for point in asked if any(job.lacks(point) for job in jobs)]
+    tick(asked.total() - sum(asked[point] for point in new))
     try:
         for start in range(0, len(new), _BATCH):
             batch = new[start : start + _BATCH]
             traced = _traces.of(routine, batch)
             for job in jobs:
                 job.simulate({p: call for p, call in traced.items() if job.lacks(p)})
-            tick(sum(asked[place] for place in batch))
+            tick(sum(asked[point] for point in batch))
     finally:
         for job in jobs:
             job.cache.keep()
-    return [[job.cache.known[place] for place in job.places] for job in jobs]
+    return [[job.cache.known[point] for point in job.points] for job in jobs]
 
 
 class _Job:
@@ -189,24 +191,24 @@ class _Job:
 
     def __init__(self, routine: Routine, work: Work) -> None:
         self._work = work
-        self.places = [routine.effective(place) for place in work.places]
-        self._wanted = frozenset(self.places)
+        self.points = [routine.effective(point) for point in work.points]
+        self._wanted = frozenset(self.points)
         self.cache = Cache(routine.key, work.figures)
 
-    def lacks(self, place: Place) -> bool:
+    def lacks(self, point: CountPoint) -> bool:
         """True if a call is wanted and not known."""
-        return place in self._wanted and place not in self.cache.known
+        return point in self._wanted and point not in self.cache.known
 
-    def simulate(self, traced: Mapping[Place, Packed | InputError]) -> None:
+    def simulate(self, traced: Mapping[CountPoint, Packed | InputError]) -> None:
         """Simulate traced calls."""
-        for place, call in traced.items():
+        for point, call in traced.items():
             if isinstance(call, InputError):
-                self.cache.add(place, Found(error=str(call)))
-        calls = {place: c for place, c in traced.items() if not isinstance(c, InputError)}
+                self.cache.add(point, Found(error=str(call)))
+        calls = {point: c for point, c in traced.items() if not isinstance(c, InputError)}
         work = self._work
         rows = work.model.calls(list(calls.values()), work.core, work.figures)
-        for place, row in zip(calls, rows, strict=True):
-            self.cache.add(place, _found(row))
+        for point, row in zip(calls, rows, strict=True):
+            self.cache.add(point, _found(row))
 
 
 def _found(row: Mapping[str, Any]) -> Found:
@@ -221,7 +223,7 @@ def _found(row: Mapping[str, Any]) -> Found:
 class CallCost:
     """Cycles of a call on a core, with its data in the L1 cache.
 
-    size, dst and src are its place. cycles is for successive calls with all branches predicted;
+    size, dst and src are its point. cycles is for successive calls with all branches predicted;
     mispredicted the same with those exits of loops mispredicted that the core's branch history
     cannot predict; alone the cycles of one call from its first instruction to its last on an empty
     machine. note names the parts that the simulator leaves out.
@@ -246,7 +248,7 @@ class CallQuestion(NamedTuple):
 
     variant: Variant
     core: Microarch
-    places: Sequence[Place]
+    points: Sequence[CountPoint]
     overrides: Mapping[str, str]
     offset: int | None = None
     in_user_space: bool = False
@@ -264,7 +266,7 @@ def refusal(core: Microarch, overrides: Mapping[str, str]) -> str:
 def of_variant(
     variant: Variant,
     core: Microarch,
-    places: Sequence[Place],
+    points: Sequence[CountPoint],
     overrides: Mapping[str, str],
     offset: int | None = None,
 ) -> list[CallCost]:
@@ -272,7 +274,7 @@ def of_variant(
 
     InputError with the reason where a call cannot be predicted.
     """
-    [answers] = of_variants([CallQuestion(variant, core, places, overrides, offset)])
+    [answers] = of_variants([CallQuestion(variant, core, points, overrides, offset)])
     costs = []
     for cost in answers:
         if isinstance(cost, InputError):
@@ -284,12 +286,12 @@ def of_variant(
 def of_variants(
     questions: Sequence[CallQuestion], progress: Progress | None = None
 ) -> list[list[CallCost | InputError]]:
-    """Return for each question a cost, or the reason for none, for each of its places.
+    """Return for each question a cost, or the reason for none, for each of its points.
 
     progress is called with the number of calls done and of all calls. InputError if the
     simulator is missing or does not know an overridden parameter.
     """
-    total, done = sum(len(q.places) for q in questions), 0
+    total, done = sum(len(q.points) for q in questions), 0
 
     def tick(more: int) -> None:
         nonlocal done
@@ -309,26 +311,26 @@ def of_variants(
             routines[key] = _routine(question)
         routine = routines[key]
         if isinstance(routine, str):
-            out[n] = [InputError(routine) for _ in question.places]
-            tick(len(question.places))
+            out[n] = [InputError(routine) for _ in question.points]
+            tick(len(question.points))
         else:
             by_routine.setdefault(routine.key, (routine, []))[1].append(n)
     for routine, numbers in by_routine.values():
         works = []
-        for _, core, places, overrides, _, _ in (questions[n] for n in numbers):
+        for _, core, points, overrides, _, _ in (questions[n] for n in numbers):
             model, core_key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
             if core_key not in figures:
                 figures[core_key] = model.figures(core)
-            works.append(Work(core, model, figures[core_key], places))
+            works.append(Work(core, model, figures[core_key], points))
         for n, found in zip(numbers, _run_batches(routine, works, tick), strict=True):
-            out[n] = [_cost(*both) for both in zip(questions[n].places, found, strict=True)]
+            out[n] = [_cost(*both) for both in zip(questions[n].points, found, strict=True)]
     return out
 
 
-def _cost(place: Place, found: Found) -> CallCost | InputError:
+def _cost(point: CountPoint, found: Found) -> CallCost | InputError:
     if found.error:
         return InputError(found.error)
-    return CallCost(*place, found.cycles, found.mispredicted, found.alone, found.note)
+    return CallCost(*point, found.cycles, found.mispredicted, found.alone, found.note)
 
 
 def _routine(question: CallQuestion) -> Routine | str:
@@ -369,11 +371,11 @@ class _Asked:
     variant: Variant
     core: Microarch
     offset: int | None
-    places: tuple[Place, ...]
+    points: tuple[CountPoint, ...]
     error: str = ""
 
     def question(self, overrides: Mapping[str, str]) -> CallQuestion:
-        return CallQuestion(self.variant, self.core, self.places, overrides, self.offset)
+        return CallQuestion(self.variant, self.core, self.points, overrides, self.offset)
 
 
 def answer_calls(
@@ -424,11 +426,11 @@ def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microar
 
 def _asked(variant: Variant, core: Microarch, offset: int | None, wanted: Calls) -> _Asked:
     try:
-        places = tuple(wanted.places(kernels.contract_of(variant)))
+        points = tuple(wanted.points(kernels.contract_of(variant)))
         assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
     except InputError as error:
         return _Asked(variant, core, offset, (), str(error))
-    return _Asked(variant, core, offset, places)
+    return _Asked(variant, core, offset, points)
 
 
 def _simulated(
@@ -482,10 +484,10 @@ def _rows(
         question.variant, microarchs.alternatives_left(question.variant, question.core)
     )
     offset = Placement.of(code, contract, question.offset).offset
-    for place, answer, *ends in zip(question.places, *costs, strict=True):
-        size, dst, src = place
+    for point, answer, *ends in zip(question.points, *costs, strict=True):
+        size, dst, src = point
         columns = (*key, "call", offset, size * contract.count_bytes, dst, src)
-        weight, remark = wanted.weight(place), wanted.note(place)
+        weight, remark = wanted.weight(point), wanted.note(point)
         if model.id != Pipeline.id:
             yield (*columns, *(None,) * 7, weight, _SEES_LOOPS, remark)
         elif isinstance(answer, InputError):

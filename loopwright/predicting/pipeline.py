@@ -286,16 +286,16 @@ class Pipeline:
         """
         return self._core(core, figures).calls(requests)
 
-    def places(
+    def at_offsets(
         self, loops: Sequence[tuple[bytes, Sequence[tuple[int, int]] | None]], core: Microarch
     ) -> tuple[bytes, dict[int, str]]:
-        """Simulate loops at every code offset: see Core.places of loopwright_pipeline.pyi.
+        """Simulate loops at every code offset: see Core.at_offsets of loopwright_pipeline.pyi.
 
         InputError if the simulator has no figures for the core.
         """
         if lacking := self.lacks(core):
             raise InputError(lacking)
-        return self._core(core).places(loops)
+        return self._core(core).at_offsets(loops)
 
     def along(
         self,
@@ -307,8 +307,8 @@ class Pipeline:
         """Return the limits of loops by code, code offset and path ("bottleneck").
 
         With iterations, "timeline" holds that many in its place; keys are those of Core.predict in
-        models/pipeline/README.md. A path is the stretches of an iteration as in places;
-        instructions are numbered in the order of their execution. InputError as places.
+        models/pipeline/README.md. A path is the stretches of an iteration as in at_offsets;
+        instructions are numbered in the order of their execution. InputError as in at_offsets.
         """
         if lacking := self.lacks(core):
             raise InputError(lacking)

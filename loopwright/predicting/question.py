@@ -263,8 +263,8 @@ def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(start), int(end)) for start, end in ends)
 
 
-Place = tuple[int, int, int]
-"""A call: its size in the contract's unit, bytes or records, and the alignments of both sides."""
+CountPoint = tuple[int, int, int]
+"""A point: the count of a call (bytes or records) and the alignments of both sides."""
 
 Sizes = Sequence[int] | str
 Alignments = Sequence[tuple[int, int]] | str
@@ -306,7 +306,7 @@ class Calls:
         """True if a routine takes these sizes: one of fixed size only its bytes, or 1."""
         return contract.counted or not {1, contract.count_bytes}.isdisjoint(self.sizes)
 
-    def places(self, contract: Contract) -> list[Place]:
+    def points(self, contract: Contract) -> list[CountPoint]:
         """Return the calls of a routine that its contract allows; one of fixed size has one size.
 
         A missing side has alignment 0. InputError if no alignment is left.
@@ -322,15 +322,15 @@ class Calls:
         sizes = self.sizes if contract.counted else (1,)
         return [(size, dst, src) for size in sizes for dst, src in allowed]
 
-    def note(self, place: Place) -> str:
+    def note(self, point: CountPoint) -> str:
         """Return a note that a size stands for a whole bucket without an end, or ""."""
-        if self.open_from is None or place[0] != self.open_from:
+        if self.open_from is None or point[0] != self.open_from:
             return ""
         return f"{self.open_from} B stands for all calls of the histogram of that size or more"
 
-    def weight(self, place: Place) -> float | None:
+    def weight(self, point: CountPoint) -> float | None:
         """Return the share of a histogram's calls that a call stands for."""
-        return None if self.weights is None else self.weights.get(place[0])
+        return None if self.weights is None else self.weights.get(point[0])
 
 
 def shares(found: Histogram) -> dict[int, float]:

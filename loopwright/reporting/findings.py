@@ -13,7 +13,7 @@ from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even, published
-from loopwright.judging.evidence import simulated_places
+from loopwright.judging.evidence import simulated_points
 from loopwright.judging.model_accuracy import RANK_NAMES
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
@@ -373,10 +373,10 @@ def _calls(study: Study, sizes: Histogram | None) -> pd.DataFrame:
     if study.host and microarchs.load(study.host).isa == study.kernel.isa:
         cores.insert(0, study.host)
     counts = {
-        place.size // contract.count_bytes
+        point.size // contract.count_bytes
         for contract in (routine.contract for routine in study.kernel.routines.values())
         if contract.counted
-        for place in simulated_places(contract, sizes, study.alignments)
+        for point in simulated_points(contract, sizes, study.alignments)
     }
     return predict(
         study.kernel.id, microarch=",".join(dict.fromkeys(cores)), sizes=sorted(counts) or [1]
@@ -416,14 +416,14 @@ class Asked:
             return " ".join(parts) + self._tree()
         return " ".join([f"loopwright recommend {kernel}", *self._common(kernel)])
 
-    def figure(self, kernel: str, variant: str, core: str, source: str, place: str = "") -> str:
-        """Return the command for a variant's cycles by a source; place is its code offset."""
+    def figure(self, kernel: str, variant: str, core: str, source: str, offset: str = "") -> str:
+        """Return the command for a variant's cycles by a source; offset is its code offset."""
         if kernels.is_own_code(variant):
             tree = shlex.quote(self.tree or "debian:6.12")
             return f"loopwright baseline {kernel} --tree {tree}"
         if source == MEASURED:
             return f"loopwright measure {kernel}/{variant}"
-        where = f" --offset {place}" if place else ""
+        where = f" --offset {offset}" if offset else ""
         return f"loopwright predict {kernel}/{variant} --microarch {core} --model {source}{where}"
 
     def _common(self, kernel: str = "") -> list[str]:

@@ -194,8 +194,8 @@ def throughput_table(finding: Finding, asked: Asked, name: str) -> Grid:
 
     def again(row: Row) -> str:
         measured = row["source"] == MEASURED
-        place = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
-        return asked.figure(finding.kernel.id, *_key(row), place=place)
+        offset = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
+        return asked.figure(finding.kernel.id, *_key(row), offset=offset)
 
     return grid(
         f"{name}-throughput",

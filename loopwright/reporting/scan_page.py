@@ -235,13 +235,13 @@ class Side:
     def _cost(self, core: int) -> dict[str, Any]:
         costs = self.scan.costs[core]
         states = _states(costs)
-        hurt = [scan.Place(n, core) for n in self.numbers if states[n] == HURT]
+        hurt = [scan.Ranked(n, core) for n in self.numbers if states[n] == HURT]
         limits = scan.limits(self.scan.found.loops, self.scan.costs, hurt)
         out: dict[str, Any] = {"strip": [], "limit": {}, "boundary": {}, "error": {}}
         for m, n in enumerate(self.numbers):
             out["strip"].append(self._strip(costs, n))
-            if (place := scan.Place(n, core)) in limits:
-                out["limit"][m] = self.words.number(limits[place])
+            if (one := scan.Ranked(n, core)) in limits:
+                out["limit"][m] = self.words.number(limits[one])
             if found := boundary(self.scan.found.loops[n], costs.table[n]):
                 out["boundary"][m] = [found.size, self.words.number(found.crossed), found.at]
             if n in costs.errors:
@@ -315,7 +315,7 @@ def of_scan(scan: Scan, again: str) -> str:
     All loops are in its table and on its map, with their strips over code offsets; as many as fit,
     those with the largest losses first, also have their instructions and timelines.
     """
-    ranked = list(dict.fromkeys(place.loop for place in scan.places))[:MOST]
+    ranked = list(dict.fromkeys(one.loop for one in scan.ranking))[:MOST]
     words, numbers = Words(), sorted(ranked)
     side = Side(scan, numbers, words).data() | _details(scan, ranked, numbers)
     left_out = len(scan.found.loops) - len(numbers)

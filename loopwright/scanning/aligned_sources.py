@@ -144,7 +144,7 @@ class Built:
     loops: list[ScannedLoop]
     costs: list[CoreCosts]
 
-    def places(self, n: int) -> list[int]:
+    def offsets(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
         return costs.shifted_offsets(loop.address, costs.linked(section_of(self.sections, loop)))
@@ -160,7 +160,7 @@ class Built:
 
     def cycles(self, core: int, n: int) -> list[float]:
         """Return the loop's cycles at each of these offsets."""
-        return [self.costs[core].table[n][place] for place in self.places(n)]
+        return [self.costs[core].table[n][offset] for offset in self.offsets(n)]
 
 
 @dataclass
@@ -308,11 +308,9 @@ class Work:
         numbers = self.matched
         texts: list[str] = []
         for wish, n in self.numbers:
-            to, new_places = self.wishes[wish], self.after.places(numbers[n])
-            if any(place % to for place in new_places):
-                raise CheckError(
-                    f"{self.before.loops[n].where} is still at {new_places} mod {LINE}"
-                )
+            to, moved = self.wishes[wish], self.after.offsets(numbers[n])
+            if any(offset % to for offset in moved):
+                raise CheckError(f"{self.before.loops[n].where} is still at {moved} mod {LINE}")
             faster = False
             for number, core in enumerate(self.cores):
                 old_cycles = max(self.before.cycles(number, n))
@@ -363,7 +361,7 @@ class Work:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Format a loop's cycles at several places, e.g. 1.00 to 2.00, or 1.00 if all are alike."""
+    """Format a loop's cycles at several offsets, e.g. 1.00 to 2.00, or 1.00 if all are alike."""
     if max(values) - min(values) < 0.005:
         return f"{max(values):.2f}"
     return f"{min(values):.2f} to {max(values):.2f}"

@@ -31,7 +31,7 @@ def cycles_by_offset(
     simulator has no answer; the dict has the reasons by the loop's number. InputError if the
     core has no figures.
     """
-    cycles, errors = Pipeline().places([(code, list(path)) for code, path in loops], core)
+    cycles, errors = Pipeline().at_offsets([(code, list(path)) for code, path in loops], core)
     figures = memoryview(cycles).cast("d")
     return [figures[at : at + LINE] for at in range(0, len(figures), LINE)], errors
 

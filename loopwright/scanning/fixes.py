@@ -237,7 +237,7 @@ class Candidate:
     """
 
     kind: str
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
     expected: float
     most: int
     words: str
@@ -257,7 +257,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     def adding(
         bytes_: Collection[int],
         kind: str,
-        places: Iterable[int],
+        offsets: Iterable[int],
         words: str,
         alignment: int,
         pad: int = 0,
@@ -265,12 +265,12 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         """Return a change that adds one of several numbers of bytes, all equally likely."""
         expected, most = mean(bytes_), max(bytes_)
         text = f"{words}{_cost(expected, most)}"
-        return Candidate(kind, tuple(places), expected, most, text, alignment, pad)
+        return Candidate(kind, tuple(offsets), expected, most, text, alignment, pad)
 
     for alignment in (larger for larger in ALIGNMENTS if larger > step):
-        places = range(0, LINE, alignment)
-        added = [-place % alignment for place in now]
-        yield adding(added, "align", places, f"align {alignment}", alignment)
+        offsets = range(0, LINE, alignment)
+        added = [-offset % alignment for offset in now]
+        yield adding(added, "align", offsets, f"align {alignment}", alignment)
         if loop.function and step < aligned < alignment:
             after = shifted_offsets(loop.into, alignment)
             added = list(range(0, alignment, aligned))
@@ -279,10 +279,10 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         return
     if aligned >= ALIGNMENTS[0]:
         for pad in _PADS[step - 1 :: step]:
-            after = sorted((place + pad) % LINE for place in now)
+            after = sorted((offset + pad) % LINE for offset in now)
             yield Candidate("pad", tuple(after), pad, pad, f"pad {pad} B", pad=pad)
     for pad in range(step, LINE, step):
-        added = [-place % LINE + pad for place in now]
+        added = [-offset % LINE + pad for offset in now]
         yield adding(added, "align, pad", (pad,), f"align 64, pad {pad}", LINE, pad)
 
 
@@ -290,8 +290,8 @@ def reencoded(loop: ScannedLoop, aligned: int, encoded: Encoded) -> Candidate:
     """Return another encoding as a change of a loop that is not moved."""
     kind = "longer" if encoded.longer > 0 else "shorter"
     words = f"{kind} encoding, {encoded.longer:+d} B"
-    places = tuple(shifted_offsets(loop.into, aligned))
-    return Candidate(kind, places, encoded.longer, encoded.longer, words, encoded=encoded)
+    offsets = tuple(shifted_offsets(loop.into, aligned))
+    return Candidate(kind, offsets, encoded.longer, encoded.longer, words, encoded=encoded)
 
 
 def by_hand(loop: ScannedLoop) -> bool:
@@ -457,7 +457,7 @@ def _effects(
 ) -> dict[str, Effect]:
     return {
         core: Effect(
-            row[loop.offset], min(known(row)), max(after[core][at] for at in candidate.places)
+            row[loop.offset], min(known(row)), max(after[core][at] for at in candidate.offsets)
         )
         for core, row in now.items()
     }

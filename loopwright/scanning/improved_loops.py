@@ -95,7 +95,7 @@ def _suspects(scan: Scan) -> list[int]:
     if scan.weights:
         shares = scan.weights.shares
         return sorted((n for n, share in enumerate(shares) if share), key=lambda n: -shares[n])
-    return list(dict.fromkeys(place.loop for place in scan.places))
+    return list(dict.fromkeys(one.loop for one in scan.ranking))
 
 
 def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress) -> Improved:

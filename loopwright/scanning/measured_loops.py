@@ -25,42 +25,42 @@ OFFSET_COLUMNS = [
 
 def measure_loops(
     loops: Sequence[ScannedLoop],
-    places: Sequence[Sequence[int]],
+    offsets: Sequence[Sequence[int]],
     *,
     processes: int = measure_blocks.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Measure each loop at its places (code offsets, 0 to 63): a row for each pair.
+    """Measure each loop at its code offsets (0 to 63): a row for each pair.
 
     loop is the number of the loop. cycles are those of an iteration on its likely path, with their
     uncertainty; a row with status "refused" has a reason instead, such as an exit that is taken
     whatever the initial registers and memory. note names the instructions replaced to end the loop,
     and other caveats of the figure. progress is called with the number of measurements done and of
-    all. InputError if there is not a list of places for each loop, or a place is no offset.
+    all. InputError if there is not a list of offsets for each loop, or one is not in 0 to 63.
     """
-    if len(loops) != len(places):
+    if len(loops) != len(offsets):
         raise InputError(
-            f"{len(loops)} loops have {len(places)} lists of code offsets; give one each"
+            f"{len(loops)} loops have {len(offsets)} lists of code offsets; give one each"
         )
-    wanted = [(n, place) for n, several in enumerate(places) for place in several]
-    if wrong := [place for _, place in wanted if place not in range(64)]:
+    wanted = [(n, offset) for n, several in enumerate(offsets) for offset in several]
+    if wrong := [offset for _, offset in wanted if offset not in range(64)]:
         raise InputError(f"code offset {wrong[0]} is not in 0..63")
-    blocks = [_block(n, loops[n], place) for n, place in wanted]
+    blocks = [_block(n, loops[n], offset) for n, offset in wanted]
     rows = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, processes, progress)
     for (n, _), row in zip(wanted, rows, strict=True):
         row.update(loop=n, address=loops[n].address, function=loops[n].where)
     return pd.DataFrame(rows, columns=OFFSET_COLUMNS)
 
 
-def _block(number: int, loop: ScannedLoop, place: int) -> Block:
+def _block(number: int, loop: ScannedLoop, offset: int) -> Block:
     host = toolchain.host_isa()
     if loop.isa != host:
         why = f"it is code of {loop.isa}, and this machine runs {host}"
-        return Block(str(number), "loop", place, loop.code, refused=why)
+        return Block(str(number), "loop", offset, loop.code, refused=why)
     if loop.split:
         why = "its parts lie more than 64 KiB apart"
-        return Block(str(number), "loop", place, b"", refused=why)
-    return block.of_code(str(number), loop.code, place, loop.isa, "loop", loop.path)
+        return Block(str(number), "loop", offset, b"", refused=why)
+    return block.of_code(str(number), loop.code, offset, loop.isa, "loop", loop.path)
 
 
 CONFIRMED = 1.2  # least measured ratio of cycles to those at the best offset of a hurt loop
@@ -86,11 +86,11 @@ def measure_suspects(scan: Scan, count: int, *, progress: Progress | None = None
             "it there"
         )
     costs = _costs(scan)
-    hurt = [place.loop for place in scan_module.ranked([costs]) if costs.hurt[place.loop]][:count]
+    hurt = [one.loop for one in scan_module.ranked([costs]) if costs.hurt[one.loop]][:count]
     loops = [scan.found.loops[n] for n in hurt]
     best = [best_offset(costs.table[n]) for n in hurt]
-    places = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
-    table = measure_loops(loops, places, progress=progress)
+    offsets = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
+    table = measure_loops(loops, offsets, progress=progress)
     rows = []
     for n, (number, loop, at) in enumerate(zip(hurt, loops, best, strict=True)):
         here, there = table[table["loop"] == n].to_dict("records")

@@ -35,7 +35,7 @@ _PERF_DATA = (b"PERFILE2", b"2ELIFREP")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Cycles spent at one place: an address, or a routine with an offset in it.
+    """Cycles spent at one position: an address, or a routine with an offset in it.
 
     line is "file:line" where known instead of an address; dso is the sample's file.
     """
@@ -262,11 +262,11 @@ def _shares(
     at are weights by address, routines by routine; lines by routine and source line, which count
     for the loops of these lines.
     """
-    places = sorted(at)
-    sums = [0.0, *itertools.accumulate(at[place] for place in places)]
+    addresses = sorted(at)
+    sums = [0.0, *itertools.accumulate(at[address] for address in addresses)]
 
     def within(start: int, end: int) -> float:
-        return sums[bisect.bisect_left(places, end)] - sums[bisect.bisect_left(places, start)]
+        return sums[bisect.bisect_left(addresses, end)] - sums[bisect.bisect_left(addresses, start)]
 
     source = SourceLines(image) if lines else None
     shares, whole = [], set()
@@ -298,7 +298,7 @@ TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "sav
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class Ranked:
     """A loop on a core, by the numbers of both."""
 
     loop: int
@@ -307,14 +307,14 @@ class Place:
 
 def ranked(
     costs: Sequence[CoreCosts], weights: Weights | None = None, *, hurt_first: bool = True
-) -> list[Place]:
+) -> list[Ranked]:
     """Return all loops on all cores, those with the largest loss of cycles an iteration first.
 
     With hurt_first loops that their offset hurts go before all others. With weights, the order is
     by the share of all cycles that the best offset would save, then by share. Among equal losses
     the larger relative loss is first; loops without a figure are last.
     """
-    places = []
+    losses_of = []
     for number, core in enumerate(costs):
         for n, (cycles, best) in enumerate(zip(core.cycles, core.best, strict=True)):
             share = weights.shares[n] if weights else 0.0
@@ -323,8 +323,8 @@ def ranked(
             after = hurt_first and not weights and not core.hurt[n]
             losses = (-saved, -share, -lost, -lost / best)
             order = tuple(inf if isnan(loss) else loss for loss in losses)
-            places.append((after, order, Place(n, number)))
-    return [place for *_, place in sorted(places)]
+            losses_of.append((after, order, Ranked(n, number)))
+    return [one for *_, one in sorted(losses_of)]
 
 
 def _figure(value: float) -> float | None:
@@ -332,19 +332,19 @@ def _figure(value: float) -> float | None:
 
 
 def limits(
-    loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
-) -> dict[Place, str]:
+    loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], shown: Sequence[Ranked]
+) -> dict[Ranked, str]:
     """Return the limits of loops on cores, at their own offset.
 
     A dependency chain names instructions by their number in the order of execution.
     """
     out = {}
     for number, core in enumerate(costs):
-        chosen = [p for p in places if p.core == number and p.loop not in core.errors]
+        chosen = [one for one in shown if one.core == number and one.loop not in core.errors]
         asked = [(loop.code, loop.offset, loop.path) for loop in (loops[p.loop] for p in chosen)]
         called = core_figures.vendor_port_names(core.core)
-        for place, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
-            out[place] = _PORTS.sub(partial(_by_vendor, called), str(row["bottleneck"]))
+        for one, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
+            out[one] = _PORTS.sub(partial(_by_vendor, called), str(row["bottleneck"]))
     return out
 
 
@@ -394,7 +394,7 @@ class Scan:
     _fixes: dict[int, Fix] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def places(self) -> list[Place]:
+    def ranking(self) -> list[Ranked]:
         """Each loop on each core, ranked."""
         return ranked(self.costs, self.weights, hurt_first=self.hurt_first)
 
@@ -445,21 +445,21 @@ class Scan:
         Limits are named for all of the first rows, but where all rows are asked for, only for hurt
         loops.
         """
-        chosen = self.places[:top]
+        chosen = self.ranking[:top]
         limited = [p for p in chosen if top is not None or self.costs[p.core].hurt[p.loop]]
         limited_by = limits(self.found.loops, self.costs, limited)
-        fixes_by_loop = self._fixes_of({place.loop for place in chosen})
+        fixes_by_loop = self._fixes_of({one.loop for one in chosen})
         values = [self._row(p, limited_by.get(p, ""), fixes_by_loop[p.loop]) for p in chosen]
         return Rows(COLUMNS, values, TYPES)
 
-    def _row(self, place: Place, limit: str, fix: Fix) -> tuple[object, ...]:
+    def _row(self, one: Ranked, limit: str, fix: Fix) -> tuple[object, ...]:
         """Return the values of COLUMNS for a loop on a core."""
-        loop, core = self.found.loops[place.loop], self.costs[place.core]
+        loop, core = self.found.loops[one.loop], self.costs[one.core]
         cycles = core.cycles, core.best, core.worst
-        here, least, most = (_figure(figures[place.loop]) for figures in cycles)
-        crossed_boundary = boundary(loop, core.table[place.loop]) if here is not None else None
+        here, least, most = (_figure(figures[one.loop]) for figures in cycles)
+        crossed_boundary = boundary(loop, core.table[one.loop]) if here is not None else None
         lost = None if here is None or least is None else round(here - least, 3)
-        share = self.weights.shares[place.loop] if self.weights else None
+        share = self.weights.shares[one.loop] if self.weights else None
         saved = None if share is None or lost is None or not here else share * lost / here
         return (
             loop.file,
@@ -477,16 +477,16 @@ class Scan:
             None if here is None or not least else round(here / least, 3),
             None if share is None else round(share, 4),
             None if saved is None else round(saved, 4),
-            self.weights.of(place.loop) if self.weights else "",
+            self.weights.of(one.loop) if self.weights else "",
             limit,
             crossed_boundary.size if crossed_boundary else None,
             crossed_boundary.crossed if crossed_boundary else "",
             fix.words,
-            self.how(place.loop, fix),
+            self.how(one.loop, fix),
             loop.length,
             " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
             " ".join(f"{at:#x}" for at in loop.exits),
-            core.errors.get(place.loop, ""),
+            core.errors.get(one.loop, ""),
         )
 
     def summary(self) -> Iterator[str]:

@@ -56,14 +56,14 @@ class Core:
     ) -> list[dict[str, Any]]:
         """Return a row for each call (code, its address mod 4096, steps); see README.md."""
 
-    def places(
+    def at_offsets(
         self,
         loops: Sequence[tuple[bytes, Sequence[tuple[int, int]] | None]],
         threads: int = 0,
     ) -> tuple[bytes, dict[int, str]]:
         """Return the cycles an iteration of loops at every code offset; see README.md.
 
-        These are 64 doubles of this machine a loop, in order, for its first byte at each place of a
+        These are 64 native doubles a loop, in order, for its first byte at each offset of a
         line: not a number where no code can lie, and of a loop without an answer. The dict says why
         those have none, by their number.
         """

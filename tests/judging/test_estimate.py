@@ -81,10 +81,10 @@ def test_rows_of_another_cache_or_without_a_number_tell_nothing(monkeypatch):
 def test_a_module_and_a_kit_measure_all_points_of_a_verdict():
     for kernel in kernels.every():
         for routine in kernel.routines.values():
-            wanted = set(call_costs.judged_places(routine.contract, None))
+            wanted = set(call_costs.judged_points(routine.contract, None))
             here = {
-                call_costs.Place(size, dst, src)
+                call_costs.CallPoint(size, dst, src)
                 for size in sweeps.call_bytes(routine.contract, None)
-                for dst, src, _ in sweeps.Sweep().places(routine.contract)
+                for dst, src, _ in sweeps.Sweep().allowed(routine.contract)
             }
             assert wanted <= here

@@ -46,12 +46,12 @@ def measured(core):
             "machine": "a machine",
             "note": user_space_note(variant),
         }
-        for place in call_costs.judged_places(contract, None):
-            cycles = cost * max(place.size / contract.dst_record, 1)
+        for point in call_costs.judged_points(contract, None):
+            cycles = cost * max(point.size / contract.dst_record, 1)
             raw = [[[cycles] * 5]] * 3
             rows.append(
-                {**shared, "quantity": "call", "unit": "cycles/call", "size_bytes": place.size,
-                 "dst_align": place.dst, "src_align": place.src, "cycles": cycles, "raw": raw}
+                {**shared, "quantity": "call", "unit": "cycles/call", "size_bytes": point.size,
+                 "dst_align": point.dst, "src_align": point.src, "cycles": cycles, "raw": raw}
             )  # fmt: skip
         if contract.counted:
             rows.append(

@@ -15,7 +15,7 @@ ALONG = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def test_a_margin_that_rises_turns_where_it_is_nought():
-    found = margins_module.course_of(lambda place: place - 0.37, ALONG)
+    found = margins_module.course_of(lambda share: share - 0.37, ALONG)
     assert found.zeros == pytest.approx((0.37,), abs=1e-3)
     assert found.monotone
     assert found.margins[-1] > 0
@@ -23,12 +23,12 @@ def test_a_margin_that_rises_turns_where_it_is_nought():
 
 
 def test_a_margin_of_one_sign_turns_nowhere():
-    assert margins_module.course_of(lambda place: 0.1 + place, ALONG).zeros == ()
-    assert margins_module.course_of(lambda place: -0.1 - place, ALONG).zeros == ()
+    assert margins_module.course_of(lambda share: 0.1 + share, ALONG).zeros == ()
+    assert margins_module.course_of(lambda share: -0.1 - share, ALONG).zeros == ()
 
 
 def test_a_margin_with_a_hump_is_said_to_be_none_that_runs_one_way_and_turns_twice():
-    found = margins_module.course_of(lambda place: 0.1 - (place - 0.5) ** 2, ALONG)
+    found = margins_module.course_of(lambda share: 0.1 - (share - 0.5) ** 2, ALONG)
     assert not found.monotone
     assert found.zeros == pytest.approx((0.5 - 0.1**0.5, 0.5 + 0.1**0.5), abs=1e-3)
 
@@ -69,8 +69,8 @@ def margins(names, kernel="x86_64/clear_user", core="zen2", given=None, sizes=(6
     """Simulate calls of a few variants."""
     read = kernels.load(kernel)
     variants = [read.variants[name] for name in names]
-    places = evidence.simulated_places(kernels.contract_of(variants[0]), None)
-    some = tuple(place for place in places if place.size in sizes)
+    points = evidence.simulated_points(kernels.contract_of(variants[0]), None)
+    some = tuple(point for point in points if point.size in sizes)
     return Margins(Calls(of_variants, given or {}), microarchs.load(core), variants, some)
 
 

@@ -122,7 +122,7 @@ def test_the_whole_call_is_measured_at_addresses_that_the_contract_allows():
 
 def test_alignments_that_the_contract_forbids_are_refused():
     with pytest.raises(InputError, match="multiples of 4096; give alignments that are, as 0:0"):
-        Sweep(alignments=((1, 0),)).places(contract("clear_page"))
+        Sweep(alignments=((1, 0),)).allowed(contract("clear_page"))
 
 
 def test_what_was_tried_is_said_as_it_was():

@@ -110,7 +110,7 @@ def test_different_clocks_make_no_ratio():
     assert np.isnan(got["ratio"])
     assert got["verdict"] == "no ratio: the clocks differ, tsc-calibrated and perf-rdpmc"
     assert met([base], [other]) == {}
-    assert list(met([base], [row("b", 5.0)])) == [call_costs.Place(64, 0, 0)]
+    assert list(met([base], [row("b", 5.0)])) == [call_costs.CallPoint(64, 0, 0)]
 
 
 def met(base, other):

@@ -149,14 +149,14 @@ def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
     monkeypatch.setattr(
         Pipeline, "calls", lambda self, *given: asked.append(given) or real(self, *given)
     )
-    places = [(64, 0, 0)]
-    calls.of_variant(variant, core, places, {})
-    calls.of_variant(variant, core, places, {"front_end.mode": "ideal"})
-    calls.of_variant(variant, microarchs.load("haswell"), places, {})
-    calls.of_variant(variant, core, places, {}, offset=5)
-    calls.of_variant(_variant("x86_64/copy_user/loop32"), core, places, {})
+    points = [(64, 0, 0)]
+    calls.of_variant(variant, core, points, {})
+    calls.of_variant(variant, core, points, {"front_end.mode": "ideal"})
+    calls.of_variant(variant, microarchs.load("haswell"), points, {})
+    calls.of_variant(variant, core, points, {}, offset=5)
+    calls.of_variant(_variant("x86_64/copy_user/loop32"), core, points, {})
     monkeypatch.setattr(calls, "_made_by", lambda: "another simulator")
-    calls.of_variant(variant, core, places, {})
+    calls.of_variant(variant, core, points, {})
     assert len(asked) == 6
 
 
@@ -167,10 +167,10 @@ def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
     monkeypatch.setattr(calls, "_traces", calls._Traces(1 << 20))
     monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
     cores = [microarchs.load(name) for name in ("skylake", "haswell")]
-    places = [(64, 0, 0), (256, 1, 0), (-1, 0, 0)]
+    points = [(64, 0, 0), (256, 1, 0), (-1, 0, 0)]
     seen = []
     found = calls.of_variants(
-        [CallQuestion(variant, core, places, {}) for core in cores],
+        [CallQuestion(variant, core, points, {}) for core in cores],
         progress=lambda done, total: seen.append((done, total)),
     )
     assert len(traced) == 1
@@ -179,10 +179,10 @@ def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
         assert [(a.size, a.dst) for a in answers[:2]] == [(64, 0), (256, 1)]
     assert seen[-1] == (6, 6)
     with pytest.raises(InputError, match="below 0"):
-        calls.of_variant(variant, cores[0], places, {})
-    calls.of_variant(variant, cores[0], places[1::-1], {"front_end.mode": "ideal"})
+        calls.of_variant(variant, cores[0], points, {})
+    calls.of_variant(variant, cores[0], points[1::-1], {"front_end.mode": "ideal"})
     assert len(traced) == 1
-    calls.of_variant(variant, cores[0], places[:1], {}, offset=5)
+    calls.of_variant(variant, cores[0], points[:1], {}, offset=5)
     assert len(traced) == 2
 
 
@@ -192,10 +192,10 @@ def test_traces_that_are_kept_have_a_limit_and_change_no_answer(monkeypatch):
     traced = []
     real = calls.Tracer
     monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
-    places = [(64, 0, 0), (65, 0, 0)]
-    alone = [calls.of_variant(variant, core, [place], {})[0] for place in places]
-    assert alone == calls.of_variant(variant, core, places, {})
-    moved = calls.of_variant(variant, core, places, {"front_end.mode": "ideal"})
+    points = [(64, 0, 0), (65, 0, 0)]
+    alone = [calls.of_variant(variant, core, [place], {})[0] for place in points]
+    assert alone == calls.of_variant(variant, core, points, {})
+    moved = calls.of_variant(variant, core, points, {"front_end.mode": "ideal"})
     assert len(traced) == 3
     assert [(m.size, m.dst) for m in moved] == [(64, 0), (65, 0)]
 

@@ -129,7 +129,7 @@ def test_what_has_no_room_is_left_out_and_said(tmp_path, monkeypatch):
     question = Question(loops(tmp_path), microarch="zen2")
     monkeypatch.setattr(scan_page, "TOGETHER", 1)
     one = scanned(question)
-    ranked = [place.loop for place in one.places]
+    ranked = [each.loop for each in one.ranking]
     whole = sum(map(len, scan_page._details(one, ranked, ranked)["code"]["packs"]))
     monkeypatch.setattr(scan_page, "MOST_CODE", whole - 1)
     monkeypatch.setattr(scan_page, "MOST_TIMELINES", 1)

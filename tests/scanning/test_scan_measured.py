@@ -60,11 +60,11 @@ def test_a_loop_of_another_machine_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("places", "said"), [([], "1 loops have 0 lists"), ([[64]], "code offset 64 is not in 0..63")]
+    ("offsets", "said"), [([], "1 loops have 0 lists"), ([[64]], "code offset 64 is not in 0..63")]
 )
-def test_places_that_make_no_sense_are_named(places, said):
+def test_offsets_that_make_no_sense_are_named(offsets, said):
     with pytest.raises(InputError, match=said):
-        measure_loops([_loop(SEARCH)], places)
+        measure_loops([_loop(SEARCH)], offsets)
 
 
 # mov %rcx,(%rsi); add $8,%rsi; cmp %rsi,%r9; jne: at 53 its branch lies across a line.

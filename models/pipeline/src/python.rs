@@ -138,7 +138,7 @@ impl Core {
 
     /// Predict many loops at every code offset; see the crate's README.
     #[pyo3(signature = (loops, threads=0))]
-    fn places<'py>(
+    fn at_offsets<'py>(
         &self,
         py: Python<'py>,
         loops: Vec<(PyBackedBytes, Option<Vec<Stretch>>)>,
