@@ -55,7 +55,7 @@ folder = Path(tempfile.mkdtemp(prefix="loopwright-"))
 found = lw.improve(START, microarch=",".join(CORES), tried=TRIED, out=folder)
 os.environ["LOOPWRIGHT_KERNELS"] = str(folder)
 BETTER = [name for name in found["candidate"].unique() if name in kernels.load(KERNEL).variants]
-Page(found.attrs["said"])
+Page(found.attrs["findings"])
 
 # %% [markdown]
 # ## What each step gains

@@ -156,7 +156,7 @@ def _check(variant: Variant) -> dict[str, Any]:
         "entries": len(code.exceptions),
         "entries_hit": len(code.exceptions) - len(unhit),
         "unhit": " ".join(f"+{insn:#x}" for insn in unhit),
-        "coverage": coverage.argued(proof.said, variant) if proof else "",
+        "coverage": coverage.argued(proof.summary, variant) if proof else "",
         "over_report_bytes": record["over_report_bytes"],
         "note": "; ".join(_notes(variant, code, failure, _cached(records, proof))),
         "seconds": sum(r["seconds"] for r in records) + (proof.seconds if proof else 0.0),

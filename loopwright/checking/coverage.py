@@ -62,13 +62,13 @@ class Form:
 class Proof:
     """The result of the emulated calls of all forms.
 
-    said is "100 %", or "not proven" with the places that no call reached. hit are the addresses of
-    the exception-table entries that were used.
+    summary is "100 %", or "not proven" with the places that no call reached. hit are the addresses
+    of the exception-table entries that were used.
     """
 
     failure: str
     cases: int
-    said: str
+    summary: str
     hit: frozenset[int]
     seconds: float
     cached: bool
@@ -117,7 +117,7 @@ def of(checked_forms: Sequence[Form], contract: Contract) -> Proof:
     return Proof(
         failure=failure,
         cases=sum(r["cases"] for r in records),
-        said=_said(checked_forms, records),
+        summary=_summary(checked_forms, records),
         hit=frozenset(at for r in records for at in r["hit"]),
         seconds=sum(r["seconds"] for r in records),
         cached=all(r["cached"] for r in records),
@@ -160,7 +160,7 @@ def _record(form: Form, contract: Contract) -> dict[str, Any]:
     return passed(name, run)
 
 
-def _said(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
+def _summary(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
     """Return "100 %", or the places that no form reached.
 
     A place that is the same instruction in several forms is reached if one of them reached it.

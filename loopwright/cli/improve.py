@@ -170,7 +170,7 @@ def improve(
             )
     output.emit(answered.rows, show_improved)
     if not output.row_format():
-        for line in answered.said:
+        for line in answered.findings:
             output.say(line)
         for path in answered.files:
             print(path)

@@ -169,7 +169,7 @@ def recommend(
         # The reason often begins with the answer's sentence, which is printed already.
         output.describe(
             Rows.of(
-                row | {"reason": row["reason"].removeprefix(row["said"]).lstrip("; ")}
+                row | {"reason": row["reason"].removeprefix(row["summary"]).lstrip("; ")}
                 for row in rows.records()
             )
         )
@@ -207,7 +207,7 @@ def self_test() -> int:
     return 0 if bool(rows["held"].all()) else 1
 
 
-def _said(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -265,14 +265,14 @@ def patch(
         microarch=microarch,
         parameters=options.parameters(settings),
         tier=tier,
-        said=output.said_check,
+        on_check=output.say_check,
     )
 
     def show(made: Rows) -> None:
         for row in made.records():
             print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
             for note in row["notes"]:
-                _said(f"note: {note}")
+                _log(f"note: {note}")
 
     output.emit(rows, show)
     short = (FAIL, NOT_PROVEN)
@@ -301,11 +301,11 @@ def baseline(kernel: str, tree: str, no_measure: bool) -> int:
     found = compare_tree(kernel, tree, quick=no_measure)
     output.emit(found.rows, lambda _: print(by_core(found.rows)))
     for note in found.notes:
-        _said(f"note: {note}")
+        _log(f"note: {note}")
     checks = found.checks.to_dict("records")
     broken = [row for row in checks if is_own_code(row["variant"]) and not row["passed"]]
     for row in broken:
-        _said(f"{row['variant']} breaks the contract: {row['failure']}")
+        _log(f"{row['variant']} breaks the contract: {row['failure']}")
     return 1 if len(broken) else 0
 
 
@@ -353,13 +353,13 @@ def report(
             microarch=microarch,
             patch=with_patch or tree is not None,
             tree=tree,
-            said=_said,
+            log=_log,
             progress=step,
         )
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
 
     def show(judged: Rows) -> None:
         for row in judged.records():
-            output.say(f"{row['kernel']} {row['routine']}: {row['said']}")
+            output.say(f"{row['kernel']} {row['routine']}: {row['summary']}")
 
     output.emit(rows, show)

@@ -327,7 +327,7 @@ def verdict(answered: bool, what: str) -> int:
     return 0 if answered else 1
 
 
-def said_check(row: Mapping[str, object]) -> None:
+def say_check(row: Mapping[str, object]) -> None:
     """Print on stderr the result of a check of a tier, and how to repeat a failure."""
     failed = row["status"] == "fail"
     status = "FAIL" if failed else row["status"]

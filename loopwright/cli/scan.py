@@ -264,7 +264,7 @@ def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None)
     from loopwright.linux.verification import NOT_PROVEN
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
-    made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
+    made = patch(found, function, tree, out, output.say_check, tier=tier or OBJECT)
     if output.row_format():
         output.emit(Rows.of(made.checks))
     elif made.file:

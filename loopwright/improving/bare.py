@@ -144,7 +144,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
         offset=piece.offset,
         head=HEAD,
     )
-    return Bare(piece.id, listing, piece.code, piece.offset, entries, places, around.said)
+    return Bare(piece.id, listing, piece.code, piece.offset, entries, places, around.liveness)
 
 
 _LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
@@ -217,7 +217,7 @@ class _Around:
         start = max(section.address, edges[at - 1] if at else section.address)
         self._routine = here if known else range(start, edges[at])
         self._follows_abi = known and symbol is not None and not symbol.local
-        self.said = (
+        self.liveness = (
             f"what is live behind it was read from the code of {symbol.name}"
             if self._follows_abi and symbol
             else "what is live behind it was read up to the next return"

@@ -204,7 +204,7 @@ class CallComparison:
         return math.exp(sum(math.log(cycles[s]) for s in counted) / len(counted))
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """Return the meaning of a cost in words."""
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"

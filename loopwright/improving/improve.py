@@ -54,7 +54,7 @@ Progress = Callable[[int, int | None, str], None]
 
 @dataclass
 class Outcome:
-    """The result of a search: rows, the files written, and findings in words (said).
+    """The result of a search: rows, the files written, and findings in words.
 
     rows have, for each shown candidate and each core, a row for the variant it started from (step
     0) and one for each transformation: cycles of a call, mean and worst over code offsets, gain
@@ -65,7 +65,7 @@ class Outcome:
 
     rows: Rows
     files: Sequence[Path] = ()
-    said: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
     interrupted: bool = False
     fastest: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
@@ -85,10 +85,9 @@ def improve(
     """Search better code for KERNEL/VARIANT; one row a step of each candidate on each core.
 
     microarch names the cores (the targets where left out), sizes a histogram. out is a folder for
-    the candidates as variants of their kernel. tried is the largest number of simulated
-    candidates. Without measured nothing is timed. state is a folder for simulated costs: an
-    interrupted search resumes from there with the same result. attrs["said"] has the findings in
-    words.
+    the candidates as variants of their kernel. tried is the largest number of simulated candidates.
+    Without measured nothing is timed. state is a folder for simulated costs: an interrupted search
+    resumes from there with the same result. attrs["findings"] has the findings in words.
     """
     result = answer(
         spec,
@@ -101,7 +100,7 @@ def improve(
         state=state,
     )
     table = result.rows.frame()
-    table.attrs["said"] = result.said
+    table.attrs["findings"] = result.findings
     return table
 
 
@@ -185,7 +184,8 @@ def _concluded(
     labels = [f"{name}_improved{count if count > 1 else ''}" for count in range(1, len(proven) + 1)]
     named = dict(zip(labels, proven, strict=True))
     findings = [
-        f"cycles a call: {comparison.said}; pipeline simulator; in parentheses the worst offset"
+        f"cycles a call: {comparison.described}; pipeline simulator; "
+        "in parentheses the worst offset"
     ]
     status = dict.fromkeys(named, "proven")
     notes = dict.fromkeys(named, "")
@@ -444,7 +444,7 @@ def _origin(comparison: CallComparison, result: Search[Candidate], candidate: Ca
     gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in result.gains(candidate).items())
     return (
         f"loopwright improve {comparison.variant.id}: {'; '.join(candidate.listing.steps)}. "
-        f"Predicted by the pipeline simulator, {comparison.said}: {gains}."
+        f"Predicted by the pipeline simulator, {comparison.described}: {gains}."
     )
 
 

@@ -261,8 +261,8 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
 
     Rows are those of improve, for each loop by its id: cycles of one iteration of the original, at
     the code offset that a candidate gets in the loop's place. proof is the evidence of equality; a
-    candidate without it has no row, and the reason is in said. measured_gain is the speedup on this
-    machine as a ratio, with its uncertainty; assembly is the code. InputError if there is no
+    candidate without it has no row, and the reason is in findings. measured_gain is the speedup on
+    this machine as a ratio, with its uncertainty; assembly is the code. InputError if there is no
     loop that can be improved.
     """
     loops = _loops(asked)
@@ -270,7 +270,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
         files.made_folder(asked.out)  # refused now, not behind a search
     cores = costs.cores(asked.microarch, loops[0][1].isa)
     rows: list[tuple[Any, ...]] = []
-    said = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
+    findings = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
     written: list[Path] = []
     refused: list[str] = []
     for section, piece in loops:
@@ -282,16 +282,18 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
         if asked.measured and not improved.search.interrupted:
             improved.measure(progress)
         rows += improved.rows()
-        said += improved.said()
+        findings += improved.findings()
         if asked.out is not None:
             written += improved.write(asked.out)
         if improved.search.interrupted:
-            return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said, interrupted=True)
+            return Outcome(
+                Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings, interrupted=True
+            )
     if len(refused) == len(loops):
         more = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
         raise InputError(f"{refused[0]}{more}")
-    said += [f"left alone: {why}" for why in refused]
-    return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, said)
+    findings += [f"left alone: {why}" for why in refused]
+    return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings)
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
@@ -495,7 +497,7 @@ class Improved:
                     _shown(bare, stage.listing) if last and n else "",
                 )
 
-    def said(self) -> list[str]:
+    def findings(self) -> list[str]:
         """Return the result in words: proofs, refusals, gains and bottlenecks."""
         bare, result = self.comparison.bare, self.search
         out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]

@@ -17,7 +17,7 @@ from loopwright.judging.verdicts import Band, Case, Status, judged
 from loopwright.kernels import Routine
 
 COLUMNS = [
-    "kernel", "routine", "baseline", "answer", "winner", "margin_percent", "said", "confidence",
+    "kernel", "routine", "baseline", "answer", "winner", "margin_percent", "summary", "confidence",
     "slower_on", "only_where", "without_patch", "basis", "stored", "models", "reason", "bands",
     "evidence", "published", "break_even", "measure_first",
 ]  # fmt: skip
@@ -107,7 +107,7 @@ class Answer:
         return min(self.winner.verdicts[core].proven for core in gains)
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The answer in a sentence."""
         if self.winner:
             faster = self.winner.with_status(self.asked, Status.FASTER)
@@ -125,7 +125,7 @@ class Answer:
                     speed = wording.speed(case.verdicts[core].speed)
                     where = f"{core} where {case.condition}" if case.condition else core
                     parts.setdefault(where, []).append(f"{case.variant.name} {speed}")
-            every = [f"{where}: {', '.join(said)}" for where, said in parts.items()]
+            every = [f"{where}: {', '.join(words)}" for where, words in parts.items()]
             return f"no one variant for all cores and sizes; {'; '.join(every)}"
         return self.reason
 
@@ -165,16 +165,16 @@ def judge(study: Study, sizes: Histogram | None = None) -> pd.DataFrame:
     """Return one row for each routine.
 
     answer is the kind: "winner", "split" (by core, feature or size), "open", "contested",
-    "baseline", "not enough measured" or "nothing known"; said is the answer in a sentence. winner
-    is empty unless a variant is faster on a core asked for, slower on no core asked for or measured
-    and at no size, and a patch can be made of it. margin_percent is its least gain. slower_on names
-    where the winner, or else the variant nearest to one, is slower; only_where variants that win
-    where a core has a feature; without_patch faster ones that no patch can be made of. basis names
-    the calls that the judgement is about, stored the stored runs that it used, models the models of
-    the main loop that count. bands has the best variant by range of sizes, evidence the evidence on
-    each core, published the published figures of the same pairs, break_even the parameter values
-    that would decide what is open, measure_first the parameter with the largest effect and the
-    command that measures it.
+    "baseline", "not enough measured" or "nothing known"; summary is the answer in a sentence.
+    winner is empty unless a variant is faster on a core asked for, slower on no core asked for or
+    measured and at no size, and a patch can be made of it. margin_percent is its least gain.
+    slower_on names where the winner, or else the variant nearest to one, is slower; only_where
+    variants that win where a core has a feature; without_patch faster ones that no patch can be
+    made of. basis names the calls that the judgement is about, stored the stored runs that it used,
+    models the models of the main loop that count. bands has the best variant by range of sizes,
+    evidence the evidence on each core, published the published figures of the same pairs,
+    break_even the parameter values that would decide what is open, measure_first the parameter with
+    the largest effect and the command that measures it.
     """
     return conclude(study, sizes).rows
 
@@ -337,7 +337,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "answer": str(answer.kind),
         "winner": answer.winner.variant.name if answer.winner else "",
         "margin_percent": 100 * (answer.margin - 1),
-        "said": answer.said,
+        "summary": answer.summary,
         "confidence": confidence,
         "slower_on": _slower_on(answer),
         "only_where": "; ".join(_conditional(answer)),

@@ -65,8 +65,8 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     texts.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
     if built_code.FIVE_LEVEL_PAGING in features:
         texts.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
-    if proof.said != "100 %":
-        raise NotProven(f"{'; '.join(texts)}; {coverage.argued(proof.said, variant)}")
+    if proof.summary != "100 %":
+        raise NotProven(f"{'; '.join(texts)}; {coverage.argued(proof.summary, variant)}")
     tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
     if contract.uncopied == "at_least":
         tail += f"; after a fault it reports up to {over} bytes too many as not done"

@@ -21,7 +21,7 @@ from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
 from loopwright.linux.message import Evidence, Judged
 from loopwright.linux.routines import Target
 from loopwright.linux.trees import Identity, Tree, user_identity
-from loopwright.linux.verification import PatchedVariant, Said, of_patch
+from loopwright.linux.verification import OnCheck, PatchedVariant, of_patch
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
@@ -257,7 +257,7 @@ def patch(
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
     tier: str | None = None,
-    said: Said | None = None,
+    on_check: OnCheck | None = None,
 ) -> pd.DataFrame:
     """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
 
@@ -266,8 +266,8 @@ def patch(
     status is "written", "already there", or "no winner" (with the reason in notes). Variants whose
     changes are the same patch are one row. tier (apply, object, boot) has each patch verified up to
     that tier, or the tree itself if it has the variant already: checks holds those rows (see
-    verify.run), which are also passed to said one by one. InputError if no patch can be made, or
-    the variant breaks its contract.
+    verify.run), which are also passed to on_check one by one. InputError if no patch can be made,
+    or the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)
     found = trees.find(tree, whole=tier is not None and tier != "apply")
@@ -308,7 +308,7 @@ def patch(
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), found_out)
         done |= {v.id for v in routines.together(variant)}
-        checks = _verified(variant, made, source, tier, said) if tier else pd.DataFrame()
+        checks = _verified(variant, made, source, tier, on_check) if tier else pd.DataFrame()
         if made.files and tier and (left := verify.open_points(checks)):
             # Its message has to say so.
             made = make(variant, found.path, Path(out), replace(found_out, unproven=left))
@@ -327,14 +327,14 @@ def _verified(
     made: MadePatch,
     tree: Tree,
     tier: str,
-    said: Said | None,
+    on_check: OnCheck | None,
 ) -> pd.DataFrame:
     """Verify the patch, or the unchanged tree where no patch was needed."""
     if made.files:
         subject = of_patch(variant, tree, made.files[0])
     else:
         subject = PatchedVariant(tree, (variant,), {}, None)
-    return verify.run(subject, tier, said)
+    return verify.run(subject, tier, on_check)
 
 
 def evidence(study: Study, concluded: Judgement) -> Evidence:

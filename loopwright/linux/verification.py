@@ -49,11 +49,11 @@ class Check:
 # A tier yields its checks one by one and receives whether each one passed.
 Tier = Generator[Check, bool, None]
 Row = dict[str, object]
-Said = Callable[[Row], None]
+OnCheck = Callable[[Row], None]
 
 
-def outcomes(checks: Tier, name: str, tier: str, again: str, said: Said | None) -> list[Row]:
-    """Run the checks of a tier and return their rows; each is also passed to said when it ends.
+def outcomes(checks: Tier, name: str, tier: str, again: str, on_check: OnCheck | None) -> list[Row]:
+    """Run the checks of a tier and return their rows; each is also passed to on_check when it ends.
 
     name is the subject's, again the command that repeats the tier.
     """
@@ -62,8 +62,8 @@ def outcomes(checks: Tier, name: str, tier: str, again: str, said: Said | None) 
         check = next(checks, None)
         while check is not None:
             rows.append(outcome(name, tier, check, again))
-            if said:
-                said(rows[-1])
+            if on_check:
+                on_check(rows[-1])
             try:
                 check = checks.send(rows[-1]["status"] == PASS)
             except StopIteration:

@@ -20,9 +20,9 @@ from loopwright.linux.verification import (
     Check,
     CheckError,
     NotCovered,
+    OnCheck,
     PatchedVariant,
     Row,
-    Said,
     Tier,
     outcomes,
 )
@@ -106,10 +106,10 @@ def _up_to(level: str) -> list[str]:
     return list(TIERS)[: list(TIERS).index(level) + 1]
 
 
-def run(subject: PatchedVariant, level: str, said: Said | None = None) -> pd.DataFrame:
+def run(subject: PatchedVariant, level: str, on_check: OnCheck | None = None) -> pd.DataFrame:
     """Verify a subject up to the tier `level`; one row a check (see verification.COLUMNS).
 
-    Each row is also handed to said as soon as it is there. A tier whose failure makes the next
+    Each row is also handed to on_check as soon as it is there. A tier whose failure makes the next
     ones meaningless does not keep them from running: each says what it finds. InputError if a
     tool or a whole tree is missing.
     """
@@ -119,7 +119,7 @@ def run(subject: PatchedVariant, level: str, said: Said | None = None) -> pd.Dat
             ["loopwright", "patch", subject.variant.id, "--tree", str(subject.tree.root),
              "-o", "DIR", "--verify", name]
         )  # fmt: skip
-        rows += outcomes(TIERS[name](subject), subject.variant.id, name, again, said)
+        rows += outcomes(TIERS[name](subject), subject.variant.id, name, again, on_check)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

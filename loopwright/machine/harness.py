@@ -91,7 +91,7 @@ def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
         given.write(jobs)
         given.seek(0)
         with _started(isa, given) as running:
-            for line in running.said:
+            for line in running.stdout:
                 yield _record(line)
             running.end()
 
@@ -120,7 +120,7 @@ class Kept:
             while left and (not waiting or sum(waiting) + len(left[0]) <= _UNDER_WAY):
                 waiting.append(len(left[0]))
                 self._running.give(left.popleft())
-            line = self._running.said.readline()
+            line = self._running.stdout.readline()
             if not line:
                 self._running.end()
                 raise InputError(f"the harness for {self._isa} ended without an answer")
@@ -135,7 +135,7 @@ class _Running:
     complaints: IO[str]
 
     @property
-    def said(self) -> IO[str]:
+    def stdout(self) -> IO[str]:
         assert self.process.stdout
         return self.process.stdout
 

@@ -141,7 +141,7 @@ class Block:
     @property
     def note(self) -> str:
         """The caveats of its figure."""
-        return self.settled.said if self.settled else ""
+        return self.settled.replaced if self.settled else ""
 
     def why(self, refused: str, stopped: int) -> str:
         """Return the reason for a refusal; stopped is the byte offset of the stop."""

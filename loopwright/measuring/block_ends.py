@@ -20,7 +20,7 @@ class End:
     """A step of the path that ends the loop, by a register that counts.
 
     The counter starts with the value of the register base ("": 0) plus constant plus so many bits
-    of memory, plus step for each iteration. code is the loop's code; said names the replaced
+    of memory, plus step for each iteration. code is the loop's code; replaced names the replaced
     instructions, or is "".
     """
 
@@ -31,7 +31,7 @@ class End:
     base: str = ""
     constant: int = 0
     memory_bits: int = 0
-    said: str = ""
+    replaced: str = ""
 
     def start(self, values: Mapping[str, int], word: int) -> int:
         """Return the counter's start value for a run without an iteration."""
@@ -198,7 +198,7 @@ def _replaced(path: Path, branch: int, setter: Step) -> End | None:
         f"{' '.join(shown.split())} and {jump}"
     )
     change = change_of(path, base) if base else 1
-    return End(branch, bytes(code), name, change or 1, base, said=text)
+    return End(branch, bytes(code), name, change or 1, base, replaced=text)
 
 
 def _compare(name: str, moving: str, length: int) -> bytes:

@@ -368,14 +368,14 @@ _FEW = 24  # iterations of a trial run
 class Settled:
     """A loop with a start that keeps it on its path: image, start and replaced instructions.
 
-    said names the replaced instructions. most is the number of iterations that it may run from
+    replaced names the replaced instructions. most is the number of iterations that it may run from
     there.
     """
 
     path: Path
     image: Image
     start: Start
-    said: str
+    replaced: str
     most: int = MOST_ITERATIONS
 
     def lines(self) -> list[str]:
@@ -424,7 +424,7 @@ def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> Settled
             continue
         search = _Search(path, end, image)
         if start := search.run():
-            return Settled(path, image, start, end.said)
+            return Settled(path, image, start, end.replaced)
         reasons.append(search.reason)
     return None
 

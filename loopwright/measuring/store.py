@@ -73,7 +73,7 @@ CREATE TABLE record (
     cycles REAL, -- a call, NULL where it was refused
     status TEXT NOT NULL, -- "ok" or "refused"
     reason TEXT NOT NULL,
-    answer TEXT NOT NULL -- JSON: what the harness said, with raw samples
+    answer TEXT NOT NULL -- JSON: the answer of the harness, with raw samples
 );
 CREATE INDEX record_of ON record (kernel, object);
 PRAGMA application_id = {_APPLICATION};

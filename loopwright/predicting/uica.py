@@ -130,7 +130,7 @@ def _one(worker: Worker, block: Block, arch: str) -> Answer:
 
 
 def _answer(reply: dict[str, Any], instructions: int) -> Answer:
-    stderr = " ".join(str(reply["said"]).split("\n")[-2:]).strip()
+    stderr = " ".join(str(reply["stderr"]).split("\n")[-2:]).strip()
     if "-json" in stderr:
         return Answer.none("uiCA is too old to say what it has no data for: update the checkout")
     printed = " ".join(str(reply["printed"]).split())

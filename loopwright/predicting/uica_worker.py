@@ -3,8 +3,8 @@
 uiCA is AGPL-3.0: it is read from the user's checkout and runs as a program of its own, by the
 interpreter that it was set up for, which need not know loopwright: python uica_worker.py HOME.
 
-Requests and answers are JSON objects, one a line. A request is {"code": hex, "arch": uiCA's name
-of a core, "offset": bytes mod 64}; the answer {"printed": text, "exit": code, "said": what came on
+Requests and answers are JSON objects, one a line. A request is {"code": hex, "arch": uiCA's name of
+a core, "offset": bytes mod 64}; the answer {"printed": text, "exit": code, "stderr": what came on
 standard error, "instructions": [[assembly, known], ...]}, or {"missing": module} where uiCA does
 not find a module that its setup makes. An instruction is not known where uiCA has no data for it,
 and counts it as free.
@@ -71,7 +71,7 @@ def _answer(
     return {
         "printed": _read(files["out"]),
         "exit": code,
-        "said": _read(files["err"]),
+        "stderr": _read(files["err"]),
         "instructions": _instructions(_read(files["json"])),
     }
 

@@ -33,7 +33,7 @@ def report(
     microarch: str | None = None,
     patch: bool = False,
     tree: str | None = None,
-    said: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Study kernels (all where none is named); write a report, tables and the host's record.
@@ -43,18 +43,18 @@ def report(
 
     All goes into the folder out: index.html, the same as report.txt, the tables as CSV. With
     patch, the baselines are what tree has (a path; Debian's package where None), and each winner
-    is made into a patch against it, below out/patches. said gets a line about each step, progress
+    is made into a patch against it, below out/patches. log gets a line about each step, progress
     the points measured of a routine and all of them. Files appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
     every = _selected(kernel_ids, microarch)
     linux = trees.find(tree) if patch else None
     if linux:
-        said(f"Linux tree: {linux.note}")
+        log(f"Linux tree: {linux.note}")
     findings = []
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
-            said(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
+            log(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
             with _beside_tree(kernel, linux) as (seen, baselines):
                 finding = examine(
                     seen,
@@ -65,16 +65,16 @@ def report(
                     progress=progress,
                 )
             if linux is not None:
-                finding = with_patches(finding, linux, folder, said)
+                finding = with_patches(finding, linux, folder, log)
             findings.append(finding)
         _tables(findings, folder)
         host = hosts.describe()
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(text.plain_report(findings, host, linux))
-        said("drawing the page")
+        log("drawing the page")
         asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.note if linux else "", tree)
         (folder / "index.html").write_text(report_page.render(findings, host, asked, histogram))
-    said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
+    log(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
 
 

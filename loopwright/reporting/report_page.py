@@ -37,7 +37,7 @@ from loopwright.reporting.html import (
     script_data,
     uop,
 )
-from loopwright.reporting.text import SAID_OF
+from loopwright.reporting.text import SENTENCES
 from loopwright.rows import Rows, statements
 from loopwright.version import VERSION
 
@@ -65,7 +65,7 @@ class RoutineVerdict:
     kernel: str
     routine: str
     word: str
-    said: str
+    sentence: str
     cores: tuple[tuple[str, str], ...]
 
     @property
@@ -271,7 +271,7 @@ def render(
         here=HERE if any(HERE in core for finding in every for core, _ in finding.cores) else "",
         pairs=pairs(findings, published(), answers),
         ticks=[(tick, at(tick)) for tick in TICKS],
-        said_of={head: key for head, key in SAID_OF.items() if key != "bands"},
+        sentences_of={head: key for head, key in SENTENCES.items() if key != "bands"},
         statements=statements,
         parts=[_part(f, asked, histogram) for f in findings],
         scatters=list(kernel_section.scatters(findings)),

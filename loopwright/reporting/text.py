@@ -269,7 +269,7 @@ def _errors(rows: pd.DataFrame) -> list[str]:
 
 
 # The parts of a recommendation beside its answer: headings, and columns of recommend.
-SAID_OF = {
+SENTENCES = {
     "Confidence": "confidence", "Models": "models", "Slower on": "slower_on",
     "Faster, but only where a condition holds": "only_where",
     "Faster, but no patch can be made": "without_patch", "Basis": "basis",
@@ -316,10 +316,10 @@ def _kernel(finding: Finding) -> str:
     out = [section(f"{study.kernel.id}: {study.kernel.summary}")]
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
-        out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['said']}.")
-        if more := str(row["reason"]).removeprefix(str(row["said"])).lstrip("; "):
+        out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['summary']}.")
+        if more := str(row["reason"]).removeprefix(str(row["summary"])).lstrip("; "):
             out += wrapped(f"{more}.", "  ")
-        for label, key in SAID_OF.items():
+        for label, key in SENTENCES.items():
             if row[key]:
                 out += wrapped(f"{label}: {row[key]}", "  ")
         if routine in finding.baselines:

@@ -25,8 +25,8 @@ from loopwright.linux.verification import (
     Check,
     CheckError,
     NotProven,
+    OnCheck,
     Row,
-    Said,
     Tier,
     outcomes,
 )
@@ -279,7 +279,7 @@ def patch(
     function: str,
     tree: str,
     out: Path,
-    said: Said | None = None,
+    on_check: OnCheck | None = None,
     identity: Identity | None = None,
     tier: str = OBJECT,
 ) -> LoopPatch:
@@ -289,9 +289,9 @@ def patch(
     own makefiles, unchanged and changed: it has to have the same instructions except for nops, its
     loops at their new alignment and not hurt there on any core of the scan, and every other loop as
     fast as before. With tier "boot" a small kernel of the tree is then built with it and booted
-    under QEMU, which has to execute the loops. Each check is reported to said. The patch is written
-    to the folder out if none of them fails and git am and the tree's checkpatch.pl accept it;
-    points that a boot leaves unproven are listed below its message. InputError if there is
+    under QEMU, which has to execute the loops. Each check is reported to on_check. The patch is
+    written to the folder out if none of them fails and git am and the tree's checkpatch.pl accept
+    it; points that a boot leaves unproven are listed below its message. InputError if there is
     nothing to align (no such function, no hurt loop, no alignment that helps, no assembly in the
     tree), for an unknown tier, or if a tool is missing.
     """
@@ -319,9 +319,9 @@ def patch(
         work = Work(source, overlay, isa, function, file, loops, asked, cores)
         booted = Booted(work) if tier == BOOT else None
         again = _again(scan, function, tree, out, tier)
-        rows = outcomes(work.checks(), function, OBJECT, again, said)
+        rows = outcomes(work.checks(), function, OBJECT, again, on_check)
         if booted and rows[-1]["status"] == PASS:
-            rows += outcomes(booted.checks(), function, BOOT, again, said)
+            rows += outcomes(booted.checks(), function, BOOT, again, on_check)
         overlay.put({})
     if any(row["status"] == FAIL for row in rows):
         return LoopPatch(None, tuple(rows), ())

@@ -38,7 +38,7 @@ class ImprovedLoops:
     rows: Rows
     looked_at: int = 0
     found: int = 0
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     interrupted: bool = False
 
     def summary(self) -> Iterator[str]:
@@ -46,7 +46,7 @@ class ImprovedLoops:
         looked = counted(self.looked_at, "loop")
         more = "; interrupted: the others were not looked at" if self.interrupted else ""
         yield f"{looked} looked at, {self.found} with a faster candidate{more}"
-        yield from self.said
+        yield from self.notes
 
 
 def improve_suspects(
@@ -74,16 +74,16 @@ def improve_suspects(
             if asked.measured and not improved.search.interrupted:
                 improved.measure(step)
         except InputError as error:
-            out.said.append(f"{loop.where}: left alone: {_without(str(error), loop.where)}")
+            out.notes.append(f"{loop.where}: left alone: {_without(str(error), loop.where)}")
             continue
         kept = [label for label in improved.named if improved.status[label] != "withdrawn"]
         out.found += bool(kept)
         out.rows.values.extend(_rows(scan, n, improved))
-        out.said += [
+        out.notes += [
             f"{loop.where}: withdrawn: {improved.notes[x]}" for x in improved.named if x not in kept
         ]
         if not improved.named:
-            out.said.append(f"{loop.where}: {_nothing(improved)}")
+            out.notes.append(f"{loop.where}: {_nothing(improved)}")
         out.interrupted = improved.search.interrupted
         if out.interrupted:
             break

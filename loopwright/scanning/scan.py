@@ -507,7 +507,7 @@ class Scan:
         if found.lost:
             lost = "byte of code is no instruction", "bytes of code are no instructions"
             yield counted(found.lost, *lost)
-        yield image.alternatives.said
+        yield image.alternatives.summary
         if self.weights:
             loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
             yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"

@@ -539,7 +539,7 @@ class Alternatives:
             )
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """A sentence on the text that was scanned."""
         if not self.total:
             return "text as linked"

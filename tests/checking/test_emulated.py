@@ -44,7 +44,7 @@ def test_every_branch_condition_and_entry_of_a_right_variant_is_reached(spec):
     variant = kernels.select(spec)[1][0]
     found = coverage.of(coverage.forms(variant), kernels.contract_of(variant))
     assert found.failure == ""
-    assert found.said == "100 %"
+    assert found.summary == "100 %"
     assert found.hit >= {e.insn for e in assemble.variant_code(variant).exceptions}
 
 
@@ -119,22 +119,22 @@ def test_a_rare_point_is_found_by_what_comparisons_saw(changed):
     """The size of 12345 bytes stands nowhere in the code."""
     scaled = "	leaq (%rcx,%rcx,2),%rax\n	subq $37034,%rax\n	decq %rax\n"
     found = changed(LOOP, LARGE, f"{LARGE}{scaled}	jne 9f\n	decq %rcx\n9:\n")
-    assert "size 12345" in found.failure or "branch never passed" in found.said
+    assert "size 12345" in found.failure or "branch never passed" in found.summary
 
 
 def test_an_entry_that_nothing_can_use_is_not_proven(changed):
     entry = "	.p2align 4\n.Lword:\n"
     found = changed(LOOP, entry, f"	_ASM_EXTABLE_UA(.Lexit, .Lexit)\n{entry}")
     assert found.failure == ""
-    assert "entry never used" in found.said
+    assert "entry never used" in found.summary
 
 
 def test_a_branch_that_never_goes_one_way_is_not_proven(changed):
     always = "	xorl %eax,%eax\n	jne .Lexit\n"
     found = changed(LOOP, LARGE, LARGE + always)
     assert found.failure == ""
-    assert found.said.startswith("not proven: +0x")
-    assert "branch never taken" in found.said
+    assert found.summary.startswith("not proven: +0x")
+    assert "branch never taken" in found.summary
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_code_that_no_emulator_knows_is_not_proven():
     moved = tuple(replace(e, insn=e.insn + 4, fixup=e.fixup + 4) for e in code.exceptions)
     other = replace(code, text=vector + code.text, exceptions=moved, size=code.size + 4)
     found = coverage.of([coverage.Form("", other, Access())], kernels.contract_of(variant))
-    assert "not proven" in found.said
+    assert "not proven" in found.summary
 
 
 def test_a_body_is_what_control_reaches():
@@ -308,7 +308,7 @@ def test_same_code_has_the_same_entries_fixups_and_types():
 
 def test_what_is_not_reached_comes_with_the_reason_of_its_variant():
     variant = kernels.select("x86_64/put_event/write_begin")[1][0]
-    said = coverage.of(coverage.forms(variant), kernels.contract_of(variant)).said
+    said = coverage.of(coverage.forms(variant), kernels.contract_of(variant)).summary
     assert said.startswith("not proven: +0x")
     assert coverage.argued(said, variant) == f"{said} ({variant.unreached})"
     assert coverage.argued("100 %", variant) == "100 %"

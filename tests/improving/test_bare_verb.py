@@ -42,7 +42,7 @@ def test_a_copy_of_bytes_is_unrolled_and_its_file_assembles(tmp_path):
     assert path.read_text() == last[0]["assembly"]
     made = tmp_path / "loop.o"
     subprocess.run(["gcc", "-c", "-x", "assembler", str(path), "-o", str(made)], check=True)
-    assert any("bound by" in line for line in found.said)
+    assert any("bound by" in line for line in found.findings)
 
 
 def test_an_object_has_the_same_loops_as_its_text(tmp_path):
@@ -147,7 +147,7 @@ def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
     monkeypatch.setattr(equality, "compare", lambda *_: equality.Proof(1, failure="rax differs"))
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))
     assert {row["status"] for row in found.rows.records()} == {"baseline"}
-    assert any("no candidate" in line and "rax differs" in line for line in found.said)
+    assert any("no candidate" in line and "rax differs" in line for line in found.findings)
 
 
 def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
@@ -159,7 +159,7 @@ def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
     assert found.rows.records()[-1]["status"] == "proven"
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))
     assert {row["status"] for row in found.rows.records()} == {"baseline"}
-    assert any("if rename.width = 1, which nobody has measured" in line for line in found.said)
+    assert any("if rename.width = 1, which nobody has measured" in line for line in found.findings)
 
 
 def test_a_gain_has_to_be_more_than_a_core_is_off_by():

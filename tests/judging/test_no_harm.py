@@ -85,7 +85,7 @@ def test_a_store_changes_no_verdict_but_of_the_cores_that_it_measured_whole(seed
         assert names[1] in (None, names[0])
         # A measured core that nobody asked for vetoes a winner, and changes nothing else.
         if not measured:
-            assert (after.kind, after.said) == (before.kind, before.said)
+            assert (after.kind, after.summary) == (before.kind, before.summary)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -207,7 +207,7 @@ def test_a_published_figure_with_the_other_sign_contests_a_model(monkeypatch):
     assert answer_beside(monkeypatch, figure(14.3))["winner"] == "loop32"
     found = answer_beside(monkeypatch, figure(-14.3))
     assert (found["answer"], found["winner"]) == ("contested", "")
-    assert "-14.3 % of loop32 against movsq_aligned (system call, made up)" in found["said"]
+    assert "-14.3 % of loop32 against movsq_aligned (system call, made up)" in found["summary"]
     turned = figure(14.3, variant="movsq_aligned", baseline="loop32")
     assert answer_beside(monkeypatch, turned)["answer"] == "contested"
     assert answer_beside(monkeypatch, figure(-14.3, retracted="wrong"))["winner"] == "loop32"

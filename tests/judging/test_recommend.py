@@ -70,7 +70,7 @@ def test_no_figure_for_the_baseline_is_no_winner():
     found = row(predictions({"loop32": 4.0}))
     assert found["winner"] == ""
     assert found["answer"] == "nothing known"
-    assert "no model has a figure for both movsq_aligned and another" in found["said"]
+    assert "no model has a figure for both movsq_aligned and another" in found["summary"]
 
 
 def test_a_variant_that_breaks_its_contract_never_wins():
@@ -134,5 +134,5 @@ def test_a_target_of_which_nothing_is_known_leaves_no_winner():
     found = row(predictions({"movsq_aligned": 2.0, "loop32": 4.0}, cores=("zen2",)))
     assert found["winner"] == ""
     assert found["confidence"] == "no model answers on sandybridge: measure there"
-    assert found["said"].startswith("nothing is known of any variant on sandybridge")
-    assert "loop32 leads elsewhere (zen2: +100.0 %" in found["said"]
+    assert found["summary"].startswith("nothing is known of any variant on sandybridge")
+    assert "loop32 leads elsewhere (zen2: +100.0 %" in found["summary"]

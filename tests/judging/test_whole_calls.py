@@ -191,7 +191,7 @@ def test_a_loss_at_one_size_takes_a_win_away():
     found = row(costs, cores=("zen2",))
     assert (found["answer"], found["winner"]) == ("split", "")
     assert "zen2 within 8 to 16 B" in found["slower_on"]
-    assert "B loop32 +" in found["said"]
+    assert "B loop32 +" in found["summary"]
 
 
 def test_speeds_of_two_cores_are_never_averaged():

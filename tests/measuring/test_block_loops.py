@@ -36,13 +36,13 @@ def unaimed(settled, code):
 @pytest.mark.parametrize("code", [WALK, SEARCH, FIELD, "480fafdb48ffc979f7"])
 def test_loops_that_count_by_themselves_keep_every_byte_but_where_exits_go(code):
     settled = _settled(code)
-    assert not settled.said
+    assert not settled.replaced
     assert unaimed(settled, code) == code
 
 
 def test_a_comparison_is_replaced_by_a_count_of_its_length_and_said_so():
     settled = _settled(LIST)
-    assert settled.said == ("+0x7 test %rax,%rax and +0xa jne are replaced by dec %r15 and jne")
+    assert settled.replaced == ("+0x7 test %rax,%rax and +0xa jne are replaced by dec %r15 and jne")
     entry = settled.image.entry
     found = settled.image.code[entry : entry + len(LIST) // 2]
     assert found.hex() == LIST.replace("4885c0", "49ffcf")
@@ -50,7 +50,7 @@ def test_a_comparison_is_replaced_by_a_count_of_its_length_and_said_so():
 
 def test_an_endless_loop_is_left_by_an_exit():
     settled = _settled(ENDLESS)
-    assert "+0x6 je are replaced" in settled.said
+    assert "+0x6 je are replaced" in settled.replaced
     assert settled.path.steps[2].other == settled.image.landing
 
 
@@ -120,7 +120,7 @@ def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
     settled = _settled(code)
     assert settled.path.code.hex() == code.replace("00000083", "00000003")
     # mov 0xffffffff82001000,%rcx; inc %rax; cmp %rdx,%rax; jne
-    assert not _settled("488b0c250010008248ffc04839d075f0").said
+    assert not _settled("488b0c250010008248ffc04839d075f0").replaced
     near = "48ffc0480fb688f8ffffff4839d075f0"  # what counts from a pointer stays: -8(%rax)
     assert _settled(near).path.code.hex() == near
 
@@ -146,7 +146,7 @@ BEFORE = "4883c7013c2f0fb60775034889fa84c075ee"
 )  # fmt: skip
 def test_a_loop_that_looks_for_a_value_ends_where_memory_holds_it(code, counter, most, changed):
     settled = _settled(code)
-    assert not settled.said
+    assert not settled.replaced
     assert (settled.start.counter, settled.most) == (counter, most)
     words = {at // 8 for at in settled.start.memory.changed}
     assert len(words) == changed
@@ -186,7 +186,7 @@ def test_what_counts_hands_nothing_on_where_the_loop_moves_a_register():
     # movups (%rax),%xmm0; add $16,%rax; pmovmskb %xmm0,%ecx; cmp $7,%ecx; jne: 256 iterations of
     # a page are too few to end by memory, and a chain of dec would take a cycle each
     settled = _settled("0f10004883c010660fd7c883f90775f0")
-    assert "replaced by cmp %r15,%rax and jne" in settled.said
+    assert "replaced by cmp %r15,%rax and jne" in settled.replaced
     assert settled.start.registers(24)["r15"] == settled.start.values["rax"] + 16 * 24
 
 
@@ -210,7 +210,7 @@ def test_an_exit_that_is_taken_ends_the_try_and_is_named():
 
 def test_memory_behind_gs_is_there():
     # mov %gs:0x10,%rax; inc %rcx; cmp %rdx,%rcx; jne
-    assert not _settled("65488b04251000000048ffc14839d175ef").said
+    assert not _settled("65488b04251000000048ffc14839d175ef").replaced
 
 
 KNOWN = {  # by code and path; cycles are those of chains: 3 a multiplication
@@ -280,7 +280,7 @@ TESTED = "62f17d48fe38c4e27d17c874084883c0404839c275ea"
 @X86_ONLY
 def test_a_loop_whose_end_hangs_on_no_vector_counts_by_itself():
     settled = _settled(VECTORS)
-    assert not settled.said
+    assert not settled.replaced
     assert settled.start.counter in ("rax", "rdx")
 
 

@@ -31,7 +31,7 @@ def drawn(request):
 def page(drawn, tmp_path_factory):
     if drawn == EVERY:
         out = tmp_path_factory.mktemp("page")
-        report([], out, quick=True, said=lambda _: None)
+        report([], out, quick=True, log=lambda _: None)
     else:
         out = reports.three(tmp_path_factory)
     return out / "index.html"

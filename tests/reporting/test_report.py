@@ -92,7 +92,7 @@ def test_cores_that_fit_no_kernel_are_one_line(tmp_path, capsys, kernels, cores,
 
 def test_an_unknown_kernel_writes_nothing(tmp_path):
     with pytest.raises(InputError, match="x86_64/csum"):
-        report(["x86_64/csum", "x86_64/cusm"], tmp_path / "out", said=lambda _: None)
+        report(["x86_64/csum", "x86_64/cusm"], tmp_path / "out", log=lambda _: None)
     assert not (tmp_path / "out").exists()
 
 
@@ -148,7 +148,7 @@ def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
         (tree / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
     out = tmp_path / "out"
     [found] = report(
-        ["x86_64/copy_user"], out, quick=True, patch=True, tree=str(tree), said=lambda _: None
+        ["x86_64/copy_user"], out, quick=True, patch=True, tree=str(tree), log=lambda _: None
     )
     [row] = found.recommendation.to_dict("records")
     assert row["baseline"].startswith("tree:6.12")
@@ -163,7 +163,7 @@ def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
 def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(tmp_path):
     # Nobody has measured stac on Zen 2: its loops have no figure there, and no offsets to sweep.
     [found] = report(
-        ["x86_64/put_event"], tmp_path, quick=True, microarch="zen2", said=lambda _: None
+        ["x86_64/put_event"], tmp_path, quick=True, microarch="zen2", log=lambda _: None
     )
     assert found.sweep.empty
     assert not (tmp_path / "alignment.csv").exists()

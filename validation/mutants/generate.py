@@ -140,7 +140,7 @@ def held(variant: Variant) -> tuple[str, str]:
     record = check.verdict(assemble.user_code(variant), contract, variant.id)
     if not record["passed"]:
         return FAILED, str(record["failure"])
-    return (OPEN, "") if proof.said == "100 %" else (NOT_PROVEN, proof.said)
+    return (OPEN, "") if proof.summary == "100 %" else (NOT_PROVEN, proof.summary)
 
 
 def main() -> int:
