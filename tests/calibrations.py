@@ -56,7 +56,7 @@ CORES = {
     "zen2": (sorted({*PLAIN, *ZEN2_FORMS}), {}),
     "zen4": (PLAIN, {
         "uop_cache.line_uops": "7", "memory.commit_narrow_cycles": "3",
-        "memory.complex_address_cycles": "2",
+        "memory.complex_address_cycles": "2", "macro_fusion.nop_bytes": "12",
         "ports.shared": "",  # not learned (docs/calibrate.md)
     }),
     "goldencove": (PLAIN, {

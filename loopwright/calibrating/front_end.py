@@ -2,10 +2,10 @@
 
 The simulator finds the front end that explains them (front_end_fit).
 
-Loops show delivery from caches of decoded code: loops of 0 to 80 nops; two loops at all 64 code
-offsets; regions of 32 and 64 bytes with a growing number of nops, or of nops and two-uop
-instructions; 64-bit constants; nops of random lengths, half of which are held out. Each loop counts
-down and branches back.
+Loops show delivery from caches of decoded code: loops of 0 to 80 nops, and of 5 to 32 moves where
+nops share the slots of others; two loops at all 64 code offsets; regions of 32 and 64 bytes with a
+growing number of nops, or of nops and two-uop instructions; 64-bit constants; nops of random
+lengths, half of which are held out. Each loop counts down and branches back.
 
 Straight code, copied back to back, shows fetch and decoders: nops of one length, 1 to 15 bytes, and
 of random lengths; multi-uop instructions with 0 to 7 nops behind each; instructions with a
@@ -17,12 +17,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 
 from loopwright.calibrating.evidence import Evidence
 from loopwright.calibrating.ports import Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
+from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Timing, Trial
@@ -46,6 +47,7 @@ class Probe:
 
 
 _COUNTS = (*range(33), *range(34, 81, 2), 55, 57, 59, 61, 63, 65)  # of nops
+_MOVES, _MOVED = range(5, 33), (0, 8, 16)  # moves, and code offsets of their loops
 _PLACED = (2, 7)  # nops of loops at all offsets
 _OFFSETS = range(64)
 _REGIONS = (32, 64)
@@ -56,8 +58,12 @@ _RANDOM_LOOPS, _LOOP_SEED = 40, 43
 _SHORT_LOOPS = 160  # of few nops, in which the cost of a taken branch and of a second region shows
 
 
-def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+def loop_probes(
+    isa: str, kit: Kit, nop: Nop, several: Sequence[bytes], move: bytes = b""
+) -> Iterator[Probe]:
     """Yield the loops; several are instances of a two-uop form, if one is known.
+
+    move is an instruction of one slot, if nops share the slots of others.
 
     On AArch64, whose instructions have one length, all are loops of nops.
     """
@@ -70,6 +76,8 @@ def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Itera
     if kit.BYTES:
         yield from _placed(isa, nop, kit.BYTES)
         return
+    for count, offset in product(_MOVES, _MOVED) if move else ():
+        yield _loop(f"a loop of {count} moves at code offset {offset}", [move] * count, offset)
     yield from _dense(nop)
     yield from _wide(nop)
     if several:
@@ -297,14 +305,15 @@ class FrontEnd:
 
 
 def measure_front_end(
-    laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops]
+    laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops], width: Width
 ) -> FrontEnd:
     """Time the kernels; known has the port usage of forms."""
     kit = laboratory.kit
     prefixed = not kit.BYTES and _long_are_slow(laboratory)
     nop = partial(_nop, kit, prefixed)
     probes = list(straight_probes(kit, nop, forms, known))
-    probes += loop_probes(laboratory.isa, kit, nop, _two(forms, known))
+    move = b"" if width.nops else width.counted
+    probes += loop_probes(laboratory.isa, kit, nop, _two(forms, known), move)
     timings = laboratory.trials([probe.trial for probe in probes])
     return FrontEnd(probes, timings, not prefixed, {}, {}, {})
 

@@ -129,7 +129,7 @@ def _with_best_rule(
     figures = laboratory.time(codes)
     all_figures = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
     learned = replace(learned, figures=all_figures)
-    if not all(figures):
+    if 2 * sum(map(bool, figures)) <= len(figures):
         return learned
     parts = [part for one in codes for part in one]
     hypotheses = [Hypothesis(learned, rule) for rule in rules]

@@ -22,6 +22,7 @@ from loopwright.calibrating import (
     latency_fit,
     memory_rules,
     mispredictions,
+    nop_sharing,
     port_choice,
     port_classes,
     port_usage,
@@ -195,7 +196,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     known |= _narrow_store_usages(basis.executable, known)
     latencies = latency_fit.assumed_latencies(core, latencies, known, basis.executable)
     step("front end")
-    front_end_found = front_end.measure_front_end(laboratory, basis.simple, known)
+    front_end_found = front_end.measure_front_end(laboratory, basis.simple, known, basis.width)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     stack_usages = port_usage.stack_uops(laboratory, core)
@@ -285,7 +286,8 @@ PASSES: Sequence[Pass] = (
         "uops throughputs waits rules assigned",
         "rules uops indexed figures",
     ),
-    _pass(_of_core(absorbed_moves.choose_absorbed), "core", "rules"),
+    _pass(_of_core(absorbed_moves.choose_absorbed), "core width", "rules"),
+    _pass(_of_core(nop_sharing.choose_nop_bytes), "width rules", "rules"),
     _pass(
         _of_core(_front_end),
         "uops branches probes rules assigned",

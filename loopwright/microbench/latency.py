@@ -36,6 +36,7 @@ _APART = 0.95  # share of a chain's cycles, at most, of its kernel without the c
 _CLEAR = 0.7  # share of a latency below which the form's throughput leaves the chain binding
 _PROLONGED = 6.0  # throughput in cycles up to which longer chains are tried
 _LEAST = 0.5  # cycles of a form that computes flags, at least
+_FLAGS_LATER = 8  # cycles by which flags may be later than every other result
 # cycles of each of repeated changes of a word, at least, if they wait for each other
 _LEAST_UPDATE = 0.8
 ALL = "*"  # the target of a latency to all results
@@ -109,7 +110,8 @@ def measure(
         out[name] += rewritten
     for form in forms:
         known = [*out[form.name], *updates.get(form.name, [])]
-        out[form.name] = _plain(_with_twin(form, known, out.get(form.twin, [])))
+        known = _with_twin(form, known, out.get(form.twin, []))
+        out[form.name] = _plain(_bounding_slow_flags(known))
     return out
 
 
@@ -270,6 +272,20 @@ def _update_latencies(
             note = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
             out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", note)]
     return out
+
+
+def _bounding_slow_flags(latencies: Sequence[Latency]) -> list[Latency]:
+    """Return latencies with bounds to flags that take far longer than any other result.
+
+    Reading the flags of a shift by cl takes 32 cycles on Zen 4, but a shift waits for no flags, as
+    a latency of its uop would say.
+    """
+    others = [one.cycles for one in latencies if one.plain and one.target != "f"]
+    most = max(others, default=math.inf) + _FLAGS_LATER
+    return [
+        replace(one, bound=True) if one.target == "f" and one.cycles > most else one
+        for one in latencies
+    ]
 
 
 def _plain(latencies: Sequence[Latency]) -> list[Latency]:

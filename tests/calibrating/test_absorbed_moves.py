@@ -1,6 +1,7 @@
 """Operations that absorb moves and loads are those of the core; others have none."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,14 +14,16 @@ from loopwright.microbench.simulated import Simulated
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """What has nothing but rules."""
+    """A learned core of nothing but rules, and whether nops take dispatch slots."""
 
     rules: dict[str, object]
+    width: SimpleNamespace
 
 
 @pytest.mark.parametrize("core", ["redwoodcove", "zen4", "goldencove"])
 def test_operations_that_absorb_moves_are_those_of_the_core(core):
-    learned = absorbed_moves.choose_absorbed(Laboratory(Simulated(core)), Learned({}))
+    width = SimpleNamespace(nops=core != "zen4")
+    learned = absorbed_moves.choose_absorbed(Laboratory(Simulated(core)), Learned({}, width))
     fusion = microarchs.load(core).parameters["macro_fusion"]
     asked = {name for _, operations in kits.of("x86_64").ABSORBING for name in operations}
     for rule in ("move_ops", "load_ops"):

@@ -162,6 +162,7 @@ const ACTS: &[Case] = &[
     ("macro_fusion.move_ops", "", "redwoodcove", Loop, 0, "4889d84801c84889da4801ca4989d84901c8909090909090909090ffc975e2", &[]),
     ("macro_fusion.load_ops", "", "redwoodcove", Loop, 0, "488b034801c8488b134801ca4c8b034901c8909090909090909090ffc975e2", &[]),
     ("macro_fusion.nops", "false", "zen4", Unrolled, 0, "9090", &[]),
+    ("macro_fusion.nop_bytes", "3", "zen4", Unrolled, 0, "66906690", &[]),
     ("taken_branch.cycles", "2", "skylake", Loop, 0, "ffc975fc", &[]),
     ("taken_branch.level", "1", "zen2", Loop, 0, "ffc975fc", &[]),
     ("taken_branch.second_bubble", "2", "zen2", Loop, 0, "ffc975fc", &[("taken_branch.level", "1")]),

@@ -159,8 +159,10 @@ impl Builder<'_> {
     /// Whether the last instruction shares its place with a nop that follows.
     pub(crate) fn takes_nop(&self, next: &Decoded) -> bool {
         let nop = next.form == "nop" || next.form.starts_with("nop ");
+        let p = &self.params.macro_fusion;
         let last = self.block.insts.last();
-        self.params.macro_fusion.nops && nop && last.is_some_and(|i| !i.branch && i.ms == 0)
+        let short = |len: u32| len + u32::from(next.len) <= p.nop_bytes;
+        p.nops && nop && last.is_some_and(|i| !i.branch && i.ms == 0 && short(i.len))
     }
 
     /// An instruction in the place of the one before it.

@@ -44,6 +44,7 @@ impl Params {
                     self.scheduler.pool_entries >= self.scheduler.entries,
                     "scheduler.pool_entries is not below scheduler.entries",
                 ),
+                ("macro_fusion", "nop_bytes") => because(!self.macro_fusion.nops, "macro_fusion.nops is false"),
                 ("memory", "split_load_bytes") => {
                     because(self.memory.split_load_cycles == 0, "memory.split_load_cycles is 0")
                 }

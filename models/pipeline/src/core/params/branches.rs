@@ -1,5 +1,5 @@
 //! Parameters of branches: fused, taken and mispredicted.
-use crate::core::{choice::*, declare::tables};
+use crate::core::{choice::*, declare::tables, value::UNLIMITED};
 tables! {
     macro_fusion {
         /// Branches fused by whole class, `cmp_test` for compare and test only, `table` for the figures' own.
@@ -16,6 +16,8 @@ tables! {
         load_ops: text = Some(""),
         /// Whether a nop shares the place of the instruction before it.
         nops: flag = Some(false),
+        /// Bytes of both together, at most.
+        nop_bytes: limit[2..=30] = Some(UNLIMITED),
     }
     taken_branch {
         /// Taken branches per cycle in the small target buffer.
