@@ -10,7 +10,7 @@ tables! {
         alu_uops: limit[1..=1000] = Some(UNLIMITED),
         /// Branches per cycle.
         branches: limit[1..=1000] = Some(UNLIMITED),
-        /// Uops that wait in front of rename.
+        /// Entries of the uop queue before rename.
         queue: int[1..=4096] = None,
         /// Slots for eliminated moves of general-purpose registers.
         move_slots_gpr: limit[0..=1000] = Some(0),
@@ -20,21 +20,21 @@ tables! {
         move_slot_cycles: int[0..=3] = Some(0),
         /// Ports of the uop, alone in its cycle, that merges a high byte (`ah`) before its register is read; empty: high bytes are not renamed apart.
         high_byte_merge: text = Some(""),
-        /// Constant additions done here: none if 0, else the largest sum kept.
+        /// Largest sum of constants up to which rename performs additions of constants; 0: it performs none.
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.
         whole_groups: flag = Some(false),
-        /// Places of a cycle, in fused uops from its start, that those which rename takes apart have to be in; 0: any.
+        /// Leading slots of a cycle in which rename can unlaminate a fused uop; 0: all.
         apart_places: int[0..=64] = Some(0),
-        /// Fused uops that rename takes apart in a cycle.
+        /// Fused uops that rename unlaminates in a cycle.
         apart: limit[1..=64] = Some(UNLIMITED),
-        /// Cycles more of a shift of a register to which rename has added a constant.
+        /// Extra cycles of a shift of a register to which rename has added a constant.
         added_shift_cycles: int[0..=10] = Some(0),
-        /// Whether such a shift takes its port for a cycle more.
+        /// Whether such a shift occupies its port for another cycle.
         added_shift_again: flag = Some(false),
-        /// Cycles more of a `cmov` or `set` of one uop that is renamed in the cycle of the logic whose flags it reads.
+        /// Extra cycles of a `cmov` or `set` of one uop that is renamed in the same cycle as the logic instruction whose flags it reads.
         pick_cycles: int[0..=10] = Some(0),
-        /// Whether `movzx` from `spl`, `bpl`, `sil`, `dil` and `r12b` to `r15b` is no move that can be eliminated.
+        /// Whether `movzx` from `spl`, `bpl`, `sil`, `dil` and `r12b` to `r15b` cannot be eliminated.
         odd_bytes_kept: flag = Some(false),
         /// Whether an instruction is `indexed` (`instructions.csv`) by an index register without a base.
         index_alone: flag = Some(true),
@@ -42,41 +42,41 @@ tables! {
         stack_sync: flag = Some(false),
     }
     scheduler {
-        /// Uops that wait for execution.
+        /// Entries of the scheduler.
         entries: int[1..=4096] = None,
-        /// Ports whose uops wait in a scheduler of their own, one word each: `ABC FG`.
+        /// Groups of ports with a scheduler of their own, one word each: `ABC FG`.
         pools: text = Some(""),
-        /// Uops that wait in each of those.
+        /// Entries of each of those schedulers.
         pool_entries: int[1..=4096] = Some(4096),
-        /// Least cycles from rename to start.
+        /// Least cycles from rename to issue.
         delay: int[0..=100] = Some(5),
-        /// Cycles from the least start on in which a last operand is noticed a cycle late.
+        /// Cycles after the earliest issue in which the arrival of the last operand is noticed a cycle late.
         late_wakeup: int[0..=2] = Some(0),
-        /// Cycles that an addition or subtraction of floats waits longer for an operand that no other one made.
+        /// Extra cycles that a floating-point addition or subtraction waits for an operand from another kind of instruction.
         sum_cycles: int[0..=4] = Some(0),
     }
     ports {
-        /// One character a port.
+        /// Names of the ports, one character each.
         names: text = None,
         /// `dispatch_slots`, `least_loaded` or `at_issue`.
         assign: word[Assign] = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int[0..=1000] = Some(3),
-        /// Slots before one in its cycle of which each that holds no uop for the same ports moves it on to the next choice.
+        /// Preceding slots of the cycle that are looked at: each without a uop for the same ports moves this slot on to the next choice.
         neighbours: int[0..=5] = Some(0),
         /// Which port each dispatch slot of a cycle takes, over again from the end: `0` the least loaded one, `1` the second, up to `4`; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
         slots: text = Some("0101"),
-        /// The same where there are two ports to choose from.
+        /// The same for uops with two possible ports.
         slots_of_two: text = Some("0101"),
         /// `high` or `low`: which port wins a tie.
         tie: word[Tie] = Some(Tie::High),
         /// What advances the dispatch slot: `slots`, `computing` uops only, or slots that are `cached`: those of the uop cache and the loop buffer, of others computing uops.
         position: word[Counted] = Some(Counted::Slots),
-        /// Cycles by which what rename knows of uops that started is old.
+        /// Age of rename's counts of issued uops, cycles.
         counts_age: int[0..=2] = Some(0),
-        /// Whether rename does not know yet of the uops that it gave ports in the cycle before.
+        /// Whether rename's counts lack the uops that were bound to ports in the previous cycle.
         counts_late: flag = Some(false),
-        /// Whether a branch that is not taken, or that is fused with nothing that writes a register, gets the port with the fewest waiting uops in any slot.
+        /// Whether a branch that is not taken, or whose fused pair writes no register, gets the port with the fewest waiting uops in any slot.
         branches_balanced: flag = Some(false),
         /// Whether a load gets the port with the fewest waiting uops in any slot.
         loads_balanced: flag = Some(false),
@@ -86,23 +86,23 @@ tables! {
         store_address: text = None,
         /// Ports that store data.
         store_data: text = None,
-        /// Whether uops for one of two load ports take them in turn.
+        /// Whether uops for one of two load ports alternate between them.
         load_turns: flag = Some(false),
         /// Ports that rename gives in turn to uops which can use no other, one a cycle each as far as it goes, where issue chooses all others; empty: none.
         rotated: text = Some(""),
-        /// Uops more that wait for the next of them than for another at which a cycle of rename begins with that other.
+        /// Difference in waiting uops at which a cycle of rename begins with another of these ports than the next.
         rotated_lead: int[1..=1000] = Some(2),
-        /// Uops that wait for each of them at most.
+        /// Most uops that wait for each of them.
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
         /// Ports of loads and of store addresses that share a scheduler with one of those each, one word each, `04 15 26`: rename gives accesses one of them, first those that have fewest of its cycle; empty: none.
         shared: text = Some(""),
-        /// Uops that each of these schedulers takes in a cycle; rename waits until each has room for as many.
+        /// Uops that each of these schedulers accepts in a cycle; rename waits until each has room for as many.
         shared_uops: int[1..=64] = Some(2),
-        /// Latency from which on a uop's result in a general register or flags keeps that of another uop of its port out of its cycle; 0: none does.
+        /// Least latency of uops that compete for the result bus of their port: no two results of such uops, in a general register or flags, arrive in one cycle; 0: none compete.
         result_cycles: int[0..=63] = Some(0),
         /// Ports that no computing vector uop gets while one of 512 bits waits, and for `wide_slots`; empty: none.
         wide_closes: text = Some(""),
-        /// Dispatch slots for which they stay so behind an instruction of 512 bits.
+        /// Dispatch slots after an instruction of 512 bits for which they stay closed.
         wide_slots: int[0..=1000] = Some(0),
         /// Ports of a stack-pointer update.
         alu: text = None,
@@ -112,7 +112,7 @@ tables! {
     retire {
         /// Fused uops per cycle.
         width: int[1..=64] = None,
-        /// Fused uops in flight.
+        /// Entries of the reorder buffer, in fused uops.
         reorder_buffer: int[1..=1024] = None,
     }
 }

@@ -14,7 +14,7 @@ tables! {
         move_ops: text = Some(""),
         /// The same for a load right before them, without an index: `add xor`; without immediates, and of vectors behind an unaligned load alone.
         load_ops: text = Some(""),
-        /// Whether a nop shares the place of the instruction before it.
+        /// Whether a nop shares the entry of the instruction before it.
         nops: flag = Some(false),
         /// Bytes of both together, at most.
         nop_bytes: limit[2..=30] = Some(UNLIMITED),
@@ -24,33 +24,33 @@ tables! {
         cycles: int[1..=100] = Some(1),
         /// Target buffer that the branch hits: 0 is the fastest.
         level: int[0..=2] = Some(0),
-        /// Cycles that the second buffer takes longer than the fastest.
+        /// Extra cycles of the second target buffer over the fastest.
         second_bubble: int[0..=100] = Some(0),
-        /// Cycles that the third buffer takes longer than the fastest.
+        /// Extra cycles of the third target buffer over the fastest.
         third_bubble: int[0..=100] = Some(0),
-        /// Cycles lost where a branch leaves a loop of several iterations, though that is predicted; notion `call` alone.
+        /// Cycles lost at the predicted exit of a loop of several iterations; only for prediction kind `call`.
         exit_bubble: int[0..=100] = Some(0),
-        /// Turns of a loop from which on that is so.
+        /// Least iterations of a loop with that loss.
         exit_turns: int[3..=100_000] = Some(3),
-        /// Cycles lost behind a return; notion `call` alone.
+        /// Cycles lost after a return; only for prediction kind `call`.
         return_bubble: int[0..=100] = Some(0),
         /// Cycles by which targets are found ahead of delivery at most, which hide those of a return; 1: none are hidden.
         return_lead: int[1..=100] = Some(2),
-        /// Whether a jump that is always taken is found together with the branch taken before it, if that always leads to it.
+        /// Whether an unconditional jump is found together with the taken branch before it, if that always leads to it.
         jump_pairs: flag = Some(false),
-        /// Whether a line that code goes on in takes a cycle like a target.
+        /// Whether a line that is entered without a branch takes a cycle like a target.
         next_line: flag = Some(false),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),
         /// Target buffer from which on a second branch in those bytes costs cycles.
         dense_level: int[0..=2] = Some(1),
-        /// Those cycles.
+        /// Cycles of such a second branch.
         dense_bubble: int[0..=100] = Some(0),
     }
     mispredict {
-        /// Cycles from the execution of a mispredicted branch to that of what follows it; notion `call` alone.
+        /// Cycles from the execution of a mispredicted branch to that of its successor; only for prediction kind `call`.
         cycles: int[0..=1000] = Some(16),
-        /// Taken branches that the predictor remembers; notion `call` alone.
+        /// Taken branches that the predictor remembers; only for prediction kind `call`.
         history: int[1..=100_000] = Some(64),
     }
 }

@@ -12,31 +12,31 @@ tables! {
         line_uops: int[1..=64] = Some(6),
         /// 32-bit immediates, displacements and branch distances that a full line has room for; one of 64 bits is two, or, where there is no limit, takes the place of a uop.
         constants: limit[0..=64] = Some(UNLIMITED),
-        /// The same in the place of each uop that a line lacks.
+        /// Further constants for each free uop slot of a line.
         spare_constants: int[0..=8] = Some(0),
         /// Uops per cycle.
         width: int[1..=64] = Some(4),
         /// Regions or entries read per cycle.
         reads: int[1..=64] = Some(1),
-        /// Whether the first line or entry of a region is read in the cycle of the last one of another region that has several.
+        /// Whether the first line or entry of a region is read in the same cycle as the last one of a region that has several.
         overlaps: flag = Some(false),
         /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
         unrolled: flag = Some(false),
         /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
         wide_ends: flag = Some(false),
-        /// Whether an immediate of more than 16 bits beside a memory operand takes two places in a line.
+        /// Whether an immediate of more than 16 bits beside a memory operand takes two slots of a line.
         wide_operands: flag = Some(false),
         /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
         joins: word[Joins] = Some(Joins::None),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int[0..=100] = Some(4),
-        /// Whether a branch, or the pair that it is fused in, is of the region that it ends in.
+        /// Whether a branch, or its fused pair, belongs to the region in which it ends.
         branch_by_end: flag = Some(false),
         /// Whether a cycle reads lines of one region only.
         one_region: flag = Some(false),
-        /// Whether regions that meet within a branch, or within what it is fused with, are found one a cycle.
+        /// Whether two regions that meet within a branch or its fused pair are read in separate cycles.
         cut_branch_apart: flag = Some(false),
-        /// Whether both halves of an aligned 64 bytes must qualify.
+        /// Whether a region is cached only if both halves of its aligned 64 bytes qualify.
         pairs: flag = Some(false),
         /// Whether a branch that touches a 32-byte boundary keeps its region out.
         branch_erratum: flag = Some(false),
@@ -44,9 +44,9 @@ tables! {
     loop_buffer {
         /// Whether small loops are replayed from the queue in front of rename.
         enabled: flag = Some(false),
-        /// Uops that it holds.
+        /// Uops that the loop buffer holds.
         uops: int[0..=4096] = Some(0),
-        /// Uops of a loop that is held although its code lies in more than one region of the uop cache.
+        /// Most uops of a loop that is held although its code lies in more than one region of the uop cache.
         crossing_uops: limit[0..=4096] = Some(UNLIMITED),
         /// Unrolling: `[from, to, times]` by uops of the loop.
         unroll: triples = Some(&[]),

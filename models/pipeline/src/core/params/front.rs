@@ -12,7 +12,7 @@ tables! {
         block_bytes: int[4..=64] = Some(16),
         /// Instructions per cycle.
         width: int[1..=64] = Some(5),
-        /// Instructions that the queue behind it holds.
+        /// Entries of the instruction queue after predecode.
         queue: int[1..=4096] = Some(20),
         /// Cycles until an instruction can be decoded.
         delay: int[0..=100] = Some(3),
@@ -35,7 +35,7 @@ tables! {
         pop_r12: word[PopR12] = Some(PopR12::Any),
         /// Whether a branch ends the group of a cycle.
         branch_ends: flag = Some(true),
-        /// Cycles lost to switch to the microcode sequencer and back.
+        /// Cycles lost by the switch to the microcode sequencer and back.
         microcode_cycles: int[0..=100] = Some(2),
         /// Uops that the microcode sequencer emits per cycle.
         microcode_width: int[1..=64] = Some(4),
