@@ -150,7 +150,9 @@ def cases(
                     rows_of_core.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size
                 )
                 # Where user space leaves something out it says nothing of the routine.
-                (case.aside if case.partial else case.verdicts)[rows_of_core.core] = verdict
+                (case.partial_verdicts if case.partial else case.verdicts)[rows_of_core.core] = (
+                    verdict
+                )
             else:
                 (case.short if study.measured_now(rows_of_core.core) else case.stale)[
                     rows_of_core.core

@@ -196,8 +196,8 @@ class Margins:
         self.unmeasured = Unmeasured.of(core, calls.given)
         self.unknown = {parameter.name: parameter for parameter in self.unmeasured.varied}
         self.sizes = sorted({point.size for point in points})
-        self.silent: dict[str, str] = {}
-        self.rests: dict[str, tuple[str, ...]] = {}
+        self.unanswered: dict[str, str] = {}
+        self.depends_on: dict[str, tuple[str, ...]] = {}
         self.offsets = {v.name: code_offsets(v, core) for v in variants}
         self._short = tuple(p for p in points if p.size <= _SHORT) or points
         self._base = {
@@ -212,13 +212,13 @@ class Margins:
         self._seen: dict[str, list[list[Costs | str]]] = {
             name: [[] for _ in offsets] for name, offsets in self.offsets.items()
         }
-        self._find_silent()
-        self._find_rests()
+        self._find_unanswered()
+        self._find_dependence()
         self._join_offsets()
 
     # Parameters that a cost depends on
 
-    def _find_silent(self) -> None:
+    def _find_unanswered(self) -> None:
         """Find the variants without an answer, and the code offsets at which to vary parameters.
 
         Of many offsets they are the first of each group with equal costs by the values of
@@ -226,7 +226,7 @@ class Margins:
         """
         self._fetch([(name, {}) for name in self.variants])
         for name, offsets in self.offsets.items():
-            if name not in self.silent and len(offsets) > _OFFSETS:
+            if name not in self.unanswered and len(offsets) > _OFFSETS:
                 rows = [row.tobytes() for row in self.cost(name, {})]
                 step = len(rows) // 4
                 self._first[name] = [
@@ -235,13 +235,13 @@ class Margins:
 
     def _join_offsets(self) -> None:
         """Merge the code offsets that had equal costs under every change of a parameter."""
-        for name in self.rests:
+        for name in self.depends_on:
             rows = [row.tobytes() for row in self.cost(name, {})]
             costs = [(rows[n], self._seen[name][n]) for n in self._first[name]]
             self._first[name] = [costs.index(offset_costs) for offset_costs in costs]
         self._seen.clear()
 
-    def _find_rests(self) -> None:
+    def _find_dependence(self) -> None:
         """Find the parameters that each variant's cost depends on.
 
         Each is varied over the ends of its range with the others at their base values, in short
@@ -250,7 +250,7 @@ class Margins:
         """
         costs = [n for n in self.unknown if n.partition(".")[0] in _FIRST]
         dear = {name: self.unknown[name].text(1.0) for name in costs}
-        answering = [name for name in self.variants if name not in self.silent]
+        answering = [name for name in self.variants if name not in self.unanswered]
         moved = self._moved([(name, {}, dear) for name in answering])
         tried = {
             name: [n for n in self.unknown if n not in dear or by_costs]
@@ -287,7 +287,7 @@ class Margins:
         ]
         moving |= self._moving(singly)
         for name in answering:
-            self.rests[name] = tuple(
+            self.depends_on[name] = tuple(
                 parameter for parameter in self.unknown if (name, parameter) in moving
             )
 
@@ -322,7 +322,7 @@ class Margins:
 
     def _setting(self, name: str, at: Values) -> Setting:
         """Return the values to set: of the parameters that a cost depends on, those that differ."""
-        parameters = self.rests.get(name, self.unknown)
+        parameters = self.depends_on.get(name, self.unknown)
         values = {
             **self._base,
             **{parameter: v for parameter, v in at.items() if parameter in parameters},
@@ -334,7 +334,7 @@ class Margins:
     def _fetch(self, wanted: Iterable[tuple[str, Values]]) -> None:
         """Simulate costs, many at a time."""
         new = {(name, self._setting(name, at)): None for name, at in wanted}
-        missing = [key for key in new if key not in self._known and key[0] not in self.silent]
+        missing = [key for key in new if key not in self._known and key[0] not in self.unanswered]
         questions = [
             Asked(self.variants[name], self.offsets[name][n], setting)
             for name, setting in missing
@@ -349,7 +349,7 @@ class Margins:
                 rows = [[*of_offset].index(n) for n in self._first[name]]
                 self._known[name, setting] = costs[rows]
             elif setting == self._setting(name, {}):
-                self.silent[name] = errors[0]
+                self.unanswered[name] = errors[0]
             else:  # a combination of values that the simulator refuses costs the same as the base
                 self._known[name, setting] = self._known[name, self._setting(name, {})]
 
@@ -367,11 +367,11 @@ class Margins:
 
     def answers(self, *names: str) -> bool:
         """True if the calls of all of these variants have costs."""
-        return all(name in self.rests for name in names)
+        return all(name in self.depends_on for name in names)
 
     def between(self, name: str, against: str) -> list[str]:
         """Return the parameters that the speed of one variant against another depends on."""
-        both = {*self.rests[name], *self.rests[against]}
+        both = {*self.depends_on[name], *self.depends_on[against]}
         return [parameter for parameter in self.unknown if parameter in both]
 
     def moves(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:

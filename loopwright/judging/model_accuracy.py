@@ -274,13 +274,13 @@ class Opinion:
     """The verdict of the models that count on a variant against its baseline on one core.
 
     ratios are speeds relative to the baseline by model; standings has the accuracy of each of them
-    there, aside the other models with answers and the reasons why they do not count.
+    there, not_counted the other models with answers and the reasons why they do not count.
     """
 
     core: str
     ratios: Mapping[str, float]
     standings: Mapping[str, ModelAccuracy]
-    aside: Mapping[str, str]
+    not_counted: Mapping[str, str]
 
     @property
     def ratio(self) -> float:
@@ -327,7 +327,7 @@ class Opinion:
         """The models that count, those that do not, and the reasons, in words."""
         counted = [f"{model} ({s.described})" for model, s in self.standings.items()]
         out = f"{self.core}: counted {', '.join(counted)}"
-        left = [f"{model} ({why})" for model, why in self.aside.items()]
+        left = [f"{model} ({why})" for model, why in self.not_counted.items()]
         return f"{out}; not counted {', '.join(left)}" if left else out
 
 
@@ -355,15 +355,17 @@ class Panel:
         )
         answering_both = [str(model) for model in other.index if model in base.index]
         below_bound = "a figure below what loads and stores take"
-        aside = {
+        not_counted = {
             str(model): below_bound
             for rows in (base, other)
             for model in rows.index[microarchs.below_bounds(rows)]
         }
         for model in MODELS:
-            if {model.id, model.corrects} <= set(answering_both) and model.corrects not in aside:
-                aside[model.corrects] = f"{model.id} answers instead"
-        answering = [model for model in answering_both if model not in aside]
+            if {model.id, model.corrects} <= set(
+                answering_both
+            ) and model.corrects not in not_counted:
+                not_counted[model.corrects] = f"{model.id} answers instead"
+        answering = [model for model in answering_both if model not in not_counted]
         if not answering:
             return None
         notion = str(other.loc[answering[0], "notion"])
@@ -372,7 +374,9 @@ class Panel:
         counted = (
             validated or {model: s for model, s in accuracies.items() if not s.wrong} or accuracies
         )
-        aside |= {model: s.described for model, s in accuracies.items() if model not in counted}
+        not_counted |= {
+            model: s.described for model, s in accuracies.items() if model not in counted
+        }
         contract = self.routine.contract
         fixed = 0 if contract.counted else contract.dst_record
         of_baseline, of_variant = base.to_dict("index"), other.to_dict("index")
@@ -382,7 +386,7 @@ class Panel:
             )
             for model in counted
         }
-        return Opinion(core, ratios, counted, aside)
+        return Opinion(core, ratios, counted, not_counted)
 
     @cached_property
     def _figures(self) -> dict[tuple[str, str], pd.DataFrame]:

@@ -233,7 +233,7 @@ def _answer(
     shippable = [c for c in order if not c.variant.unpatchable]
     overruled: list[tuple[Case, str]] = []
     for case in shippable:
-        settled = not case.silent(asked) and not case.with_status(asked, Status.CONTESTED)
+        settled = not case.without_verdict(asked) and not case.with_status(asked, Status.CONTESTED)
         harmless = not any(case.harm(asked, every, weighed))
         if settled and harmless and case.with_status(asked, Status.FASTER):
             if against := _slower_than_others(case, shippable, study):
@@ -255,7 +255,7 @@ def _answer(
             Kind.SILENT,
             f"no model has a figure for both {routine.baseline} and another variant on {where}",
         )
-    unknown_cores = [core for core in asked if all(core in c.silent(asked) for c in order)]
+    unknown_cores = [core for core in asked if all(core in c.without_verdict(asked) for c in order)]
     if unknown_cores and nearest:
         where = wording.names(unknown_cores)
         return answer(
@@ -322,8 +322,9 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
     numbers = break_even.deciding_break_evens(study, known, calls)
     case, asked = answer.candidate, answer.asked
     decided = filter(None, (break_even.in_words(numbers), break_even.decided(study, calls)))
-    silent = [
-        (core, next(iter(margins.silent.values()), "")) for core, margins in calls.of_core.items()
+    missing = [
+        (core, next(iter(margins.unanswered.values()), ""))
+        for core, margins in calls.of_core.items()
     ]
     reasons = filter(None, (answer.reason, wording.fastest_measured(known, study)))
     confidence = wording.confidence(case, asked, study) if case else ""
@@ -347,7 +348,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "models": wording.models(case, asked) if case else "",
         "reason": "; ".join(reasons),
         "bands": wording.bands(answer.drawn),
-        "evidence": wording.evidence(study, known, silent),
+        "evidence": wording.evidence(study, known, missing),
         "published": wording.published(study, known),
         "break_even": ". ".join(decided),
         "measure_first": break_even.measure_first(study, known, numbers),

@@ -57,10 +57,10 @@ class Simulated:
         """The unknowns that the speed depends on, and those not varied, in words."""
         core, unmeasured = self.margins.core.id, self.margins.unmeasured
         if self.unknown:
-            rests = f"it depends on {margins.grouped(self.unknown)} of {core}"
+            basis = f"it depends on {margins.grouped(self.unknown)} of {core}"
         else:
-            rests = f"it is independent of unmeasured parameters of {core}"
-        parts = [f"{rests} ({unmeasured.text})", self._offsets]
+            basis = f"it is independent of unmeasured parameters of {core}"
+        parts = [f"{basis} ({unmeasured.text})", self._offsets]
         if figures := self._from_compilers:
             parts.append(f"not varied either: figures of {figures}, which no measurement gives")
         return "; ".join(parts)
@@ -220,8 +220,8 @@ class Case:
     verdicts are those that stand. short has the cores where measuring was attempted and points are
     missing; stale those of which a stored run lacks points and is not used. lacking names the
     feature that the variant needs and a core lacks. partial is "", or names the part of the variant
-    or its baseline that cannot run in user space: its measurements are in aside, and are no verdict
-    on the routine. simulated has the whole calls on each simulated core.
+    or its baseline that cannot run in user space: partial_verdicts has its measurements, which are
+    no verdict on the routine. simulated has the whole calls on each simulated core.
     """
 
     variant: Variant
@@ -230,7 +230,7 @@ class Case:
     stale: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
     partial: str = ""
-    aside: dict[str, Verdict] = field(default_factory=dict)
+    partial_verdicts: dict[str, Verdict] = field(default_factory=dict)
     simulated: dict[str, Simulated] = field(default_factory=dict)
 
     @property
@@ -243,7 +243,7 @@ class Case:
         verdicts = ((core, self.verdicts.get(core)) for core in cores)
         return [core for core, verdict in verdicts if verdict and verdict.status in wanted]
 
-    def silent(self, cores: Sequence[str]) -> list[str]:
+    def without_verdict(self, cores: Sequence[str]) -> list[str]:
         """Return the cores without a verdict."""
         return [core for core in cores if core not in self.verdicts]
 

@@ -100,8 +100,8 @@ def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
     disagree = [c for c in doubtful if (o := case.verdicts[c].opinion) and o.contested]
     if disagree:
         return f"models disagree: measure on {names(disagree)}"
-    if silent := case.silent(cores):
-        return f"no model answers on {names(silent)}: measure there"
+    if unknown := case.without_verdict(cores):
+        return f"no model answers on {names(unknown)}: measure there"
     of_rank: dict[Rank, list[str]] = defaultdict(list)
     for name in cores:
         of_rank[case.verdicts[name].rank].append(core(name, study))
@@ -151,7 +151,7 @@ def _merged(gaps: Sequence[Gap]) -> str:
 
 def fastest_measured(cases: Sequence[Case], study: Study) -> str:
     """Return the fastest variant on each measured core; basis has the reason for none."""
-    cores = judged([], cases) + [c for case in cases for c in case.aside]
+    cores = judged([], cases) + [c for case in cases for c in case.partial_verdicts]
     texts = [_fastest_on(name, cases, study) for name in dict.fromkeys(cores)]
     if any(texts):
         return "; ".join(filter(None, texts))
@@ -163,7 +163,7 @@ def _fastest_on(name: str, cases: Sequence[Case], study: Study) -> str:
     if gaps:
         return f"{NOT_ENOUGH} on {core(name, study)} to name the fastest: {_merged(gaps)}"
     complete = [(v, c) for c in cases if (v := c.verdicts.get(name)) and v.measured]
-    partial = [(v, c) for c in cases if (v := c.aside.get(name))]
+    partial = [(v, c) for c in cases if (v := c.partial_verdicts.get(name))]
     if not complete and not partial:
         return ""
     one, case = max(complete or partial, key=lambda pair: pair[0].speed.ratio)
@@ -174,9 +174,11 @@ def _fastest_on(name: str, cases: Sequence[Case], study: Study) -> str:
         )
     upstream = study.kernel.routines[case.variant.routine].upstream
     spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
-    aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
+    condition = f", though Linux does not call it where there is {spared[0]}" if spared else ""
     faster = "the fastest measured" if one.speed.ratio > 1 else "the fastest measured alternative"
-    return f"on {core(name, study)} {faster} is {case.variant.name}: {verdict(one, study)}{aside}"
+    return (
+        f"on {core(name, study)} {faster} is {case.variant.name}: {verdict(one, study)}{condition}"
+    )
 
 
 def stored(study: Study, cases: Sequence[Case]) -> str:
@@ -260,10 +262,10 @@ def slower(harm: Iterable[tuple[Verdict, int | None]], study: Study) -> list[str
     return out
 
 
-def evidence(study: Study, cases: Sequence[Case], silent: Sequence[tuple[str, str]]) -> str:
-    """Return the evidence on each judged core; silent has the reason for its absence by core."""
+def evidence(study: Study, cases: Sequence[Case], missing: Sequence[tuple[str, str]]) -> str:
+    """Return the evidence on each judged core; missing has the reason for its absence by core."""
     out = []
-    why = dict(silent)
+    why = dict(missing)
     for name in judged(study.judged_ids, cases):
         general = [c for c in cases if name not in c.lacking]
         known = [(c.variant.name, v) for c in general if (v := c.verdicts.get(name))]

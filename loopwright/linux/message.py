@@ -284,7 +284,7 @@ class Judged:
 
     Both are sentences, or "". off_by has the error of each model on each core, in percent, where it
     was compared with measurements. by_size has the bands of sizes in which the variant is faster,
-    rests_on the kind of evidence on each core, decides the parameter values that would decide what
+    basis the kind of evidence on each core, decides the parameter values that would decide what
     is open.
     """
 
@@ -292,7 +292,7 @@ class Judged:
     proof: str = ""
     off_by: Mapping[tuple[str, str], float] = field(default_factory=dict)
     by_size: str = ""
-    rests_on: str = ""
+    basis: str = ""
     decides: str = ""
 
 
@@ -428,8 +428,8 @@ class Writer:
                 parts.append(f"Speed{name} against what is there, by size: {judged.by_size}.")
             if judged.decides:
                 parts.append(f"What would decide{name}: {judged.decides}.")
-        if rests := dict.fromkeys(filter(None, (self._judged(v).rests_on for v in self.variants))):
-            parts.append(f"This rests on: {'; '.join(rests)}.")
+        if basis := dict.fromkeys(filter(None, (self._judged(v).basis for v in self.variants))):
+            parts.append(f"This rests on: {'; '.join(basis)}.")
         return [wrap(part) for part in parts]
 
     def _name(self, variant: Variant) -> str:

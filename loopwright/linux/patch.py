@@ -161,7 +161,7 @@ def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
                 sentence if won else "",
                 off_by,
                 by_size=wording.bands(verdicts.bands_of(study, answer.routine, [case])),
-                rests_on=str(row["evidence"]) if case.simulated else "",
+                basis=str(row["evidence"]) if case.simulated else "",
                 decides=_decides(study, case),
             )
     return out
@@ -227,16 +227,16 @@ def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
         yield f"Models differ on whether this is faster on {wording.names(disagree)}."
     if short := case.unmeasured(answer.judged):
         yield f"Not enough was measured on {wording.names(short)} to say that this is faster."
-    silent = [core for core in case.silent(asked) if core not in case.lacking]
-    if silent and not case.verdicts:
+    unknown = [core for core in case.without_verdict(asked) if core not in case.lacking]
+    if unknown and not case.verdicts:
         yield (
-            f"Nothing shows that this is faster on {wording.names(silent)}: no model has a figure "
+            f"Nothing shows that this is faster on {wording.names(unknown)}: no model has a figure "
             "for both, and none of them was measured."
         )
     if case.lacking and faster:
         yield f"This is faster only where {case.condition}."
-    if silent:
-        yield f"Nothing is known of the speed of this on {wording.names(silent)}."
+    if unknown:
+        yield f"Nothing is known of the speed of this on {wording.names(unknown)}."
     if faster and answer.kind is Kind.WINNER and answer.winner:
         yield f"This is faster, but another way is faster still: {answer.winner.variant.summary}."
     yield "This is not shown to be faster."

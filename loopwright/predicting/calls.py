@@ -438,7 +438,7 @@ def _simulated(
 ) -> dict[int, tuple[Answers, Answers, Answers]]:
     """Return the costs of each question's calls: by core.toml, and at both ends of its ranges."""
     questions = [question.question(overrides) for question in asked]
-    with_ranges = [n for n, question in enumerate(asked) if _rests_on(question, overrides)]
+    with_ranges = [n for n, question in enumerate(asked) if _depends_on(question, overrides)]
     for end in (0, 1):
         for n in with_ranges:
             questions.append(
@@ -453,7 +453,7 @@ def _simulated(
     }
 
 
-def _rests_on(question: _Asked, overrides: Mapping[str, str]) -> bool:
+def _depends_on(question: _Asked, overrides: Mapping[str, str]) -> bool:
     """True if calls can depend on an unmeasured parameter."""
     code = assemble.variant_code(
         question.variant, microarchs.alternatives_left(question.variant, question.core)
