@@ -10,10 +10,8 @@ from loopwright.cli import run
 VARIANTS = {
     "x86_64/clear_user": ("unrolled64", "immediates"),
     "x86_64/csum": ("two_chains_40", "adcx_adox"),
-    "arm64/copy_user": (
-        "to_user_pairs", "to_user_nopan", "from_user_pairs",
-    ),
-}  # fmt: skip
+    "arm64/strlen": ("pairs", "aligned_words"),
+}
 CORES = ("sandybridge", "zen2", "tsv110")
 
 

@@ -142,6 +142,7 @@ def test_what_no_front_end_explains_is_a_range(monkeypatch):
         return [one for one in every(*given) if one.fixed.get("uop_cache.rule") == "entry"]
 
     monkeypatch.setattr(front_end_search, "loops", entries)
+    monkeypatch.setattr(front_end_search, "STRAIGHT", (front_end_search.BLOCKS,))
     learned = front_end_fit.choose_front_end(
         machine, learn(Laboratory(machine), forms, lambda _: None)
     )

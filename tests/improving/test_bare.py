@@ -86,7 +86,7 @@ ENTERED = {"while": WHILE, "twice": TWICE_ENTERED}
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Make the runs few."""
-    monkeypatch.setattr(equality, "_RANDOM", 64)
+    monkeypatch.setattr(equality, "_RANDOM", 24)
 
 
 def bare(text, free=()):

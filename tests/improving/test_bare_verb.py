@@ -20,7 +20,7 @@ FEW = Settings(depth=1, tried=12)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(equality, "_RANDOM", 64)
+    monkeypatch.setattr(equality, "_RANDOM", 24)
 
 
 def asked(**more):
