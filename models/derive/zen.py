@@ -123,7 +123,6 @@ def _row(c: Core, kind: Kind, plain: Plain | None, bare: dict[str, Summary]) -> 
     if c.eliminates(kind):
         ports: dict[str, int] = {}
         flags.append("elim")
-        same = f"1:1:{c.alu if not kind.vector else c.vector_alu}|"
     else:
         ports, busy, hold = _ports(c, kind, uops, plain)
         if hold:

@@ -412,3 +412,16 @@ fn zen4_branches_take_an_alu_only_for_a_result() {
         assert!((got - measured).abs() < 0.02, "{what}: {got}");
     }
 }
+
+#[test]
+fn zen4_follows_chains_as_measured() {
+    for (what, code, measured) in [
+        ("mov esi,esi; imul rsi,rdi", "89f6480faff749ffcf75f5", 3.0),
+        ("mulx r8,rdx,rsi", "c462ebf6c649ffcf75f6", 3.0),
+        ("mulx rdx,r8,rsi", "c4e2bbf6d649ffcf75f6", 4.0),
+        ("movsq, six nops", "48a590909090909049ffcf75f3", 3.0),
+    ] {
+        let got = cycles_on(&core("zen4"), code, 0, Loop).expect(what);
+        assert!((got - measured).abs() < 0.02, "{what}: {got}");
+    }
+}

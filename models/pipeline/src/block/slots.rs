@@ -40,12 +40,10 @@ impl Builder<'_> {
             self.fallback(d, row);
             return;
         }
-        if row.eliminated && !d.same {
-            let from = d
-                .reads
-                .iter()
-                .find(|r| !d.writes.iter().any(|w| w.1 == r.1))
-                .map(|r| r.1);
+        // Of a register to itself only where the table has no other uops for it.
+        if row.eliminated && (!d.same || row.same.is_none()) {
+            let other = d.reads.iter().find(|r| !d.writes.iter().any(|w| w.1 == r.1));
+            let from = other.or(d.reads.first().filter(|_| d.same)).map(|r| r.1);
             if let (Some(to), Some(from)) = (d.writes.first().map(|w| w.1), from) {
                 slot.kind = SlotKind::Move { to, from };
                 self.fallback(d, row);

@@ -135,6 +135,10 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             if writes(used.access()) && !in_address && !d.writes.iter().any(|w| w.1 == reg) {
                 d.writes.push((fixed(reg), reg));
             }
+            // An operand that is only written may be read implicitly, as in `mulx rax, rdx, rcx`.
+            if reads(used.access()) && !in_address && !masks && !d.reads.iter().any(|r| r.1 == reg) {
+                d.reads.push((fixed(reg), reg));
+            }
             continue;
         }
         if reads(used.access()) && !masks {
