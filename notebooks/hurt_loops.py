@@ -36,7 +36,7 @@ from loopwright.reporting import plots
 from loopwright.reporting.notebook import Choices, Page
 from loopwright.scanning import images, measured_loops
 from loopwright.scanning.costs import cost
-from loopwright.scanning.fixes import NEVER_MIND
+from loopwright.scanning.fixes import NOT_NEEDED
 from loopwright.scanning.measured_loops import measure_loops
 from loopwright.scanning.scan import Question, ranked, scan_summary, scanned
 from loopwright.toolchain import host_isa
@@ -223,7 +223,7 @@ found_fixes = pd.DataFrame(
     [
         (one.kind, one.alignment, one.expected) if (one := fix.candidate) else (fix.words, 0, 0)
         for fix in found.found_fixes
-        if fix.words not in ("", NEVER_MIND)
+        if fix.words not in ("", NOT_NEEDED)
     ],
     columns=["fix", "alignment", "bytes"],
 )

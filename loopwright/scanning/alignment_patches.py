@@ -374,7 +374,7 @@ def _hurt(scan: Scan, numbers: Sequence[int], least: int) -> dict[int, Fix]:
     found = fixes.find_fixes(
         scan.found.loops, scan.costs, known, kinds=("align",), only=set(numbers), least=least
     )
-    return {n: found[n] for n in numbers if found[n].words not in ("", fixes.NEVER_MIND)}
+    return {n: found[n] for n in numbers if found[n].words not in ("", fixes.NOT_NEEDED)}
 
 
 def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:

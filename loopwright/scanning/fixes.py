@@ -312,7 +312,7 @@ MOST_LOSS = 1.01  # largest ratio of cycles after a fix to those before, on any 
 _GAIN = 1.1  # least speed-up on each hurt core by a fix that does not reach the best offset
 _NEAR = 1e-9  # rounding error of cycles
 
-NEVER_MIND, NONE = "not needed", "none"
+NOT_NEEDED, NONE = "not needed", "none"
 
 
 @dataclass(frozen=True)
@@ -395,7 +395,7 @@ def find_fixes(
     numbers = sorted(hurt if only is None else hurt & set(only))
     of_code = set(kinds) & {"shorter", "longer"}
     bad = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
-    out = [Fix(NEVER_MIND if n in answered else "") for n in range(len(loops))]
+    out = [Fix(NOT_NEEDED if n in answered else "") for n in range(len(loops))]
     encoded = _encoded(bad, costs, starts) if of_code else [[] for _ in bad]
     for n, loop, own in zip(numbers, bad, encoded, strict=True):
         if loop.split:

@@ -27,7 +27,7 @@ from loopwright.scanning.binary_loops import (
     section_of,
 )
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, boundary, cost
-from loopwright.scanning.fixes import NEVER_MIND, Fix
+from loopwright.scanning.fixes import NOT_NEEDED, Fix
 from loopwright.scanning.images import Image
 
 _PERF_DATA = (b"PERFILE2", b"2ELIFREP")
@@ -423,7 +423,7 @@ class Scan:
     def how(self, number: int, fix: Fix) -> str:
         """Return a description of a loop's fix, "" if it needs none."""
         loop = self.found.loops[number]
-        if fix.words in ("", NEVER_MIND):
+        if fix.words in ("", NOT_NEEDED):
             return ""
         alike = self._routines[loop.file, loop.section, loop.address - loop.into]
         loop = replace(loop, line=self.source.of(loop))

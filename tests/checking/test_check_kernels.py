@@ -15,7 +15,7 @@ VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
 # Of each kernel one that other tests check, too: what is found of a variant is kept.
 QUICK = {
     "x86_64/clear_user/immediates",
-    "x86_64/copy_user/overlapped",
+    "x86_64/copy_user/movsq_aligned",
     "x86_64/csum/two_chains_40",
     "x86_64/put_event/write_begin",
     "x86_64/memchr/aligned_words",

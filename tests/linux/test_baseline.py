@@ -47,7 +47,7 @@ def test_the_trees_function_is_one_more_variant_and_the_baseline(
 
 
 def test_what_differs_from_all_variants_is_said(tmp_path, monkeypatch):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned", "overlapped")
+    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned")
     root = linux("6.12")
     file = "arch/x86/lib/copy_user_64.S"
     for part in ("Makefile", "Kbuild", file):

@@ -1,4 +1,4 @@
-"""Mends of hurt loops: each is applied to the source, assembled and scanned again."""
+"""Fixes of hurt loops: each is applied to the source, assembled and scanned again."""
 
 import re
 import subprocess
@@ -58,13 +58,13 @@ def worst(path: Path, core: str) -> tuple[float, float]:
     (section,) = [s for s in images.read_image(path).sections if s.code]
     loop = _only(by_name(path))
     (cost,) = costs.cost([loop], [microarchs.load(core)])
-    places = [(loop.address + at) % 64 for at in range(0, 64, section.alignment)]
-    return max(cost.table[0][at] for at in places), cost.best[0]
+    offsets = [(loop.address + at) % 64 for at in range(0, 64, section.alignment)]
+    return max(cost.table[0][at] for at in offsets), cost.best[0]
 
 
 def test_a_loop_that_its_place_does_not_hurt_is_left_alone(tmp_path: Path) -> None:
     fix = found_fixes(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
-    assert (fix.words, fix.candidate) == (fixes.NEVER_MIND, None)
+    assert (fix.words, fix.candidate) == (fixes.NOT_NEEDED, None)
 
 
 @pytest.mark.parametrize("power", [4, 6])
@@ -89,7 +89,7 @@ def test_an_aligned_loop_is_good_wherever_its_object_is_put(tmp_path: Path, powe
 
 
 def test_a_smaller_alignment_would_not_do(tmp_path: Path) -> None:
-    """Of 20 bytes at 16 and at 48 mod 64 one place crosses a line, of 12 bytes none does."""
+    """Of 20 bytes at 16 and at 48 mod 64 one offset crosses a line, of 12 bytes none does."""
     small = found_fixes(built(tmp_path, routine(skip=56 - SHIFT, power=4)), "zen2")["walk"]
     more = "addq 8(%rdi), %rbx; leaq 16(%rdi), %rdi; nopl 0(%rax)"
     wide = f"addq (%rdi), %rax; {more}; decq %rsi; jne 2b"
@@ -173,7 +173,7 @@ def test_what_is_known_of_the_routine_decides_what_a_fix_costs() -> None:
 
 
 def test_padding_is_taken_where_it_is_less() -> None:
-    """A routine aligned to 64, and places from 60 on that are good: 4 bytes, where 16 wants 8."""
+    """A routine aligned to 64, and offsets from 60 on that are good: 4 bytes, where 16 wants 8."""
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
     (fix,) = fixes.find_fixes([_loop()], [zen2], {("", ".text"): 64}, kinds=("pad", "align"))
     assert fix.words == "pad 4 B"

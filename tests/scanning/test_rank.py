@@ -53,7 +53,7 @@ back:	decq %rcx
 	ret
 	.size main, .-main
 """
-# A short loop that its place hurts on Zen 2, and a long one that is indifferent.
+# A short loop that its offset hurts on Zen 2, and a long one that is indifferent.
 RANKED = """
 	.p2align 6
 	.skip 63, 0x90
@@ -106,11 +106,11 @@ def test_a_loop_whose_parts_lie_far_apart_has_a_figure_and_no_fix(tmp_path):
 
 
 def test_what_is_hurt_comes_first_whatever_others_lose():
-    # Cycles here and at the best place: a long loop that loses more and a short one that is hurt.
+    # Cycles here and at the best offset: a long loop that loses more and a short one that is hurt.
     table = [[10.0, 8.5], [2.0, 1.0]]
     cost = CoreCosts(microarchs.load("zen2"), table, {}, [0, 0])
-    assert [place.loop for place in scan.ranked([cost])] == [1, 0]
-    assert [place.loop for place in scan.ranked([cost], hurt_first=False)] == [0, 1]
+    assert [one.loop for one in scan.ranked([cost])] == [1, 0]
+    assert [one.loop for one in scan.ranked([cost], hurt_first=False)] == [0, 1]
 
 
 def test_below_the_table_stands_how_the_first_loops_are_fixed(tmp_path):

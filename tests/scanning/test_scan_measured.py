@@ -1,4 +1,4 @@
-"""Loops of a binary measured: at their own place and at others, or why not."""
+"""Loops of a binary measured: at their own code offset and at others, or why not."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_a_scan_measures_what_it_suspects(tmp_path, capsys):
     [row] = json.loads(out)
     assert (row["function"], row["offset"], row["times"]) == ("cut", 53, 2.0)
     if row["measured_times"] is None:
-        pytest.skip(f"one place or both were not measured: {row['reason']}")
+        pytest.skip(f"one offset or both were not measured: {row['reason']}")
     assert code == 0
     assert row["measured_times"] == pytest.approx(2.0, rel=0.05)
     assert "measured here: 1 of 1 suspect, of which 1 takes 1.2 times" in err

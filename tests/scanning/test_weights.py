@@ -84,7 +84,7 @@ def test_loops_are_ranked_by_the_share_of_cycles_that_they_could_save(
     assert by_name["share"]["sums"] == 37.5
     assert by_name["saved"]["clears"] == 6.25
     assert by_name["share_of"]["clears"] == "loop"
-    # What no place would make faster comes behind, by what it takes.
+    # Loops that no offset would make faster come after the others, by their share.
     assert rows["function"].tolist()[:2] == ["clears", "sums"]
 
 
