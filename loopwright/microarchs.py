@@ -127,7 +127,7 @@ def _of(name: str, entry: Mapping[str, Any], path: Path) -> Range | None:
         if any(type(end) not in (int, float) for end in ends) or not ends[0] < ends[1]:
             raise InputError(f"{path}: {name}: low {ends[0]} must be a number below high {ends[1]}")
         if type(entry["value"]) not in (int, float):
-            raise InputError(f"{path}: {name} is no number: give alternatives, not low and high")
+            raise InputError(f"{path}: {name} is not a number: give alternatives, not low and high")
         cheap_first = (str(ends[0]), str(ends[1]))
         return Range(
             name, value, cheap_first[:: -1 if "_rate" in name else 1], reason, numeric=True

@@ -29,7 +29,7 @@ def _named(variable: str, usual: Path) -> Path:
     path = Path(named) if named else usual
     if not path.is_dir():
         shown_path = f"{variable}={named}" if named else str(path)
-        raise InputError(f"{shown_path} is no folder; let {variable} name one that there is")
+        raise InputError(f"{shown_path} is not a folder; let {variable} name one that there is")
     return path
 
 

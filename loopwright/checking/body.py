@@ -179,7 +179,7 @@ def _step(code: Code, at: int) -> Step:
 
 def _x86(ins: iced.Instruction) -> Step:
     if ins.is_invalid:
-        raise _Refusal("is no whole instruction")
+        raise _Refusal("is not a whole instruction")
     text = " ".join(f"{ins}".split())
     if ins.mnemonic in _X86_REFUSED:
         raise _Refusal(f"{_X86_REFUSED[ins.mnemonic]}: {text}")
@@ -225,7 +225,7 @@ def _x86_unfit(ins: iced.Instruction) -> str:
         for u in used
     )
     if not general or not (allowed or ins.mnemonic in _X86_ALSO or ins.mnemonic in _TRAPS):
-        return "is no integer instruction: vectors, x87 and other state are a user's"
+        return "is not an integer instruction: vectors, x87 and other state are a user's"
     if ins.is_ip_rel_memory_operand:
         return "depends on where the code lies"
     reads = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
@@ -243,7 +243,7 @@ def _x86_unfit(ins: iced.Instruction) -> str:
     elif ins.mnemonic == _M.LEA and ins.memory_base == ins.op0_register == iced.Register.RSP:
         distance = ins.memory_displacement if ins.memory_index == iced.Register.NONE else None
     if distance is None:
-        return "sets the stack pointer to what is no constant distance"
+        return "sets the stack pointer to a distance that is not constant"
     least = min(distance & (1 << 64) - 1, -distance & (1 << 64) - 1)
     return f"moves the stack pointer by {least} bytes" if least > _MOST_FRAME else ""
 
@@ -272,7 +272,7 @@ def _arm64(code: bytes, at: int) -> Step:
     disassembler.detail = True
     disassembled = list(disassembler.disasm(code, at))
     if not disassembled:
-        raise _Refusal("is no instruction")
+        raise _Refusal("is not an instruction")
     [ins] = disassembled
     [decoded] = instructions.decode("arm64", code, at)
     name, text = ins.mnemonic, f"{ins.mnemonic} {ins.op_str}".strip()
@@ -311,7 +311,7 @@ def _arm64_unfit(ins: capstone.CsInsn) -> str:
     """Return the forbidden effect of an instruction on registers, or ""."""
     named = [ins.reg_name(o.reg) for o in ins.operands if o.type == arm64_const.ARM64_OP_REG]
     if any(re.fullmatch(r"[bhsdqvz]\d+", name) for name in named):
-        return "is no integer instruction: vectors are a user's"
+        return "is not an integer instruction: vectors are a user's"
     if ins.mnemonic in ("adr", "adrp") or (
         ins.mnemonic.startswith("ldr") and "[" not in ins.op_str
     ):
@@ -322,7 +322,7 @@ def _arm64_unfit(ins: capstone.CsInsn) -> str:
         return ""
     last = ins.operands[-1]
     if ins.mnemonic not in ("add", "sub") or last.type != arm64_const.ARM64_OP_IMM:
-        return "sets the stack pointer to what is no constant distance"
+        return "sets the stack pointer to a distance that is not constant"
     distance = int(last.imm) << last.shift.value
     return f"moves the stack pointer by {distance} bytes" if distance > _MOST_FRAME else ""
 

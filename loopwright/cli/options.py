@@ -101,7 +101,7 @@ def _whole(file: TextIO, name: str) -> str:
     if len(text) > _MOST_TEXT:
         raise InputError(f"{name} has more than {_MOST_TEXT:,} characters; give the loops alone")
     if "\0" in text:
-        raise InputError(f"{name} is no text; give an object or a program by --obj")
+        raise InputError(f"{name} is not text; give an object or a program by --obj")
     return text
 
 
@@ -191,7 +191,7 @@ def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[i
     """Return the numbers of an option; InputError for other text; example is a valid one."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
-        raise InputError(f"{option} {text!r} is no list of {of}; give it as {example}")
+        raise InputError(f"{option} {text!r} is not a list of {of}; give it as {example}")
     return [int(part) for part in parts]
 
 
@@ -199,7 +199,9 @@ def alignments(text: str) -> list[tuple[int, int]]:
     """Return the pairs of --align; InputError for other text."""
     pairs = [part.split(":") for part in text.split(",") if part.strip()]
     if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
-        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
+        raise InputError(
+            f"--align {text!r} is not a list of destination:source; give it as 0:0,1:0"
+        )
     return [(int(d), int(s)) for d, s in pairs]
 
 

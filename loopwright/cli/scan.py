@@ -356,7 +356,7 @@ def _top(text: str | None, otherwise: int | None) -> int | None:
         return None
     if text.isdecimal() and int(text):
         return int(text)
-    raise InputError(f"--top {text!r} is no number of rows; give one from 1 on, or all")
+    raise InputError(f"--top {text!r} is not a number of rows; give one from 1 on, or all")
 
 
 _SCAN_COLUMNS = (

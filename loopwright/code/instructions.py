@@ -165,7 +165,7 @@ def parse_hex(text: str) -> bytes:
         raise InputError("the hex string is empty; give the bytes of at least one instruction")
     wrong = re.search(r"[^0-9a-f]", digits)
     if wrong:
-        raise InputError(f"hex {text[:40]!r} has {wrong.group()!r}, which is no hex digit")
+        raise InputError(f"hex {text[:40]!r} has {wrong.group()!r}, which is not a hex digit")
     if len(digits) % 2:
         raise InputError(f"hex {text[:40]!r} has {len(digits)} digits; a byte needs two")
     return bytes.fromhex(digits)

@@ -111,7 +111,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
         raise InputError(f"{piece.id}: {piece.error}")
     body = piece.instructions
     if piece.notion != "loop" or body[-1].target != piece.address:
-        raise InputError(f"{piece.id} is no loop: its last instruction does not go to its first")
+        raise InputError(f"{piece.id} is not a loop: its last instruction does not go to its first")
     if wrong := next((i for i in body if i.flow in _LEAVING or i.string), None):
         raise InputError(f"{piece.id}: {' '.join(wrong.text.split())} in it cannot be followed")
     end = body[-1].end
@@ -157,7 +157,7 @@ def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
         named = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
         if not named <= EVERYTHING[isa]:
             raise InputError(
-                f"--free {name!r} is no register of {isa}; give names as rax, or flags"
+                f"--free {name!r} is not a register of {isa}; give names as rax, or flags"
             )
         out |= named
     return frozenset(out)

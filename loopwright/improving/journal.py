@@ -36,7 +36,7 @@ class Journal:
             stored = first["about"]
             self._known = {row["text"]: _found(row) for row in rows}
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{path} is no state of a search; name another folder") from None
+            raise InputError(f"{path} is not a state of a search; name another folder") from None
         if stored != about:
             raise InputError(
                 f"{path} is of a search of other code, cores, parameters or figures; name another "

@@ -183,7 +183,7 @@ class _Simulation:
             if name in self.bare.listing.leaving and at == there:
                 return name
         if not self._start <= at < end:
-            raise InputError("it goes to a place that is no exit")
+            raise InputError("it goes to a place that is not an exit")
         return ""
 
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:

@@ -170,7 +170,7 @@ def _fastest_on(name: str, cases: Sequence[Case], study: Study) -> str:
     if not complete:
         return (
             f"on {core(name, study)} the fastest measured is {case.variant.name}: "
-            f"{verdict(one, study)}, but {case.partial}, so that it is no verdict on the routine"
+            f"{verdict(one, study)}, but {case.partial}, so that it is not a verdict on the routine"
         )
     upstream = study.kernel.routines[case.variant.routine].upstream
     spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []

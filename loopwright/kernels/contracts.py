@@ -262,7 +262,7 @@ def _over_report(table: Mapping[str, Any], uncopied: str, path: Path) -> int | N
     if uncopied == "exact":
         raise InputError(f"{path}: over_report needs uncopied = 'at_least'")
     if type(most) is not int or most < 0:
-        raise InputError(f"{path}: over_report {most!r} is no number of bytes")
+        raise InputError(f"{path}: over_report {most!r} is not a number of bytes")
     return most
 
 
@@ -306,7 +306,7 @@ def _size(table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path
 def _align(table: Mapping[str, Any], path: Path) -> int:
     align = table.get("align", 1)
     if type(align) is not int or not 0 < align <= MOST_BYTES or align & (align - 1):
-        raise InputError(f"{path}: align {align!r} is no power of two from 1 to {MOST_BYTES}")
+        raise InputError(f"{path}: align {align!r} is not a power of two from 1 to {MOST_BYTES}")
     return align
 
 
@@ -342,6 +342,6 @@ def check_registers(names: Iterable[str], isa: str, path: Path) -> None:
     for name in names:
         if name not in GENERAL[isa] and name != FLAGS:
             raise InputError(
-                f"{path}: {name!r} is no general register of {isa}; vector registers are not to be "
-                "named: a routine has to leave them alone, as kernel code does"
+                f"{path}: {name!r} is not a general register of {isa}; vector registers may not "
+                "be named: a routine has to leave them alone, as kernel code does"
             )

@@ -365,7 +365,7 @@ def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
         facts = Facts.of(banner)
         texts = {**banner["identity"], **banner["files"]}
         if not all(isinstance(v, str) for v in texts.values()) or type(banner["cpu"]) is not int:
-            raise TypeError("a fact of the machine is no text")
+            raise TypeError("a fact of the machine is not text")
         # Everything that is computed from it later.
         found = recognise(facts)
         machine(facts)

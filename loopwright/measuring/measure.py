@@ -355,7 +355,7 @@ def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[
     if asked == "all":
         return list(range(0, 64, 4 if kernels.load(variant.kernel).isa == "arm64" else 1))
     if isinstance(asked, str):
-        raise InputError(f"offset {asked!r} is no number from 0 to 63, and not all")
+        raise InputError(f"offset {asked!r} is not a number from 0 to 63, and not all")
     several: list[int | None] = list(dict.fromkeys(asked))
     if not several:
         raise InputError("no offset given; give numbers from 0 to 63, or all")

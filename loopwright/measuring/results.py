@@ -276,7 +276,7 @@ def read_results(path: Path) -> list[Results]:
         raise InputError(f"{path}: {error.strerror or error}") from None
     lines = text.split("\n")
     if _HEAD not in (_parse_line(lines[0]) or {}):
-        raise InputError(f"{path} is no file of results; give one that the kit's ./run wrote")
+        raise InputError(f"{path} is not a file of results; give one that the kit's ./run wrote")
     if "calibration" in (_parse_line(lines[0]) or {}):
         raise InputError(f"{path} holds a calibration; give it to import_calibration")
     whole, rest = lines[:-1] or lines, lines[-1]

@@ -139,9 +139,9 @@ def read_answers(path: Path) -> Content:
         except ValueError:
             if number and number == len(lines) - 1:
                 break
-            raise InputError(f"{path}: line {number + 1} is no answer of a machine") from None
+            raise InputError(f"{path}: line {number + 1} is not an answer of a machine") from None
         if not isinstance(record, dict) or end is not None:
-            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+            raise InputError(f"{path}: line {number + 1} is not an answer of a machine")
         if "end" in record:
             end = record["end"]
             continue
@@ -156,7 +156,7 @@ def read_answers(path: Path) -> Content:
                 record["cycles"], record["uncertainty"], record["refused"]
             )
         else:
-            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+            raise InputError(f"{path}: line {number + 1} is not an answer of a machine")
         whole += len(line)
     if not head:
         raise InputError(f"{path} does not say whose answers it holds")

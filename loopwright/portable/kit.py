@@ -98,7 +98,7 @@ def kit(
     if not target.name.endswith(_PACKERS):
         raise InputError(f"{target} does not end in .tar.xz or .tar.gz; name the kit so")
     if not target.parent.is_dir():
-        raise InputError(f"{target.parent} is no folder; make it first")
+        raise InputError(f"{target.parent} is not a folder; make it first")
     inside = _files()
     trials = 0
     if calibrate or answers is not None:

@@ -375,7 +375,9 @@ def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
 def _pairs(text: str) -> list[tuple[int, int]]:
     parts = [part.split(":") for part in text.split(",") if part.strip()]
     if not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in parts):
-        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
+        raise InputError(
+            f"--align {text!r} is not a list of destination:source; give it as 0:0,1:0"
+        )
     return [(int(d), int(s)) for d, s in parts]
 
 
@@ -410,9 +412,9 @@ class Question:
         """Raise InputError for values of other types."""
         for name in ("spec", "asm", "isa", "notion"):
             if not isinstance(given := getattr(self, name), str | None):
-                raise InputError(f"{name} {given!r} is no text")
+                raise InputError(f"{name} {given!r} is not text")
         if not isinstance(self.parameters, Mapping | None):
-            raise InputError(f"parameters {self.parameters!r} is no dict of names and values")
+            raise InputError(f"parameters {self.parameters!r} is not a dict of names and values")
 
     @property
     def cores(self) -> str | None:
@@ -532,7 +534,9 @@ def listed(name: str, given: str | Sequence[str] | None) -> str | None:
         return given
     ids = list(given) if isinstance(given, Iterable) else []
     if not ids or not all(isinstance(item, str) for item in ids):
-        raise InputError(f'{name} {given!r} is no id, nor a list of them; give "zen2" or ["zen2"]')
+        raise InputError(
+            f'{name} {given!r} is not an id, nor a list of them; give "zen2" or ["zen2"]'
+        )
     return ",".join(ids)
 
 

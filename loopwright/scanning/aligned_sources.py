@@ -346,7 +346,7 @@ class Work:
         numbers = self.matched
         for n, loop in enumerate(self.before.loops):
             if n not in numbers:
-                return f"{loop.where} is no loop of the object any more"
+                return f"{loop.where} is not a loop of the object any more"
             if n in aligned_loops:
                 continue
             for number, core in enumerate(self.cores):

@@ -505,7 +505,7 @@ class Scan:
             hold = counted(found.outer, "loop holds others and is", "loops hold others and are")
             yield f"{hold} left out"
         if found.lost:
-            lost = "byte of code is no instruction", "bytes of code are no instructions"
+            lost = "byte of code is not an instruction", "bytes of code are no instructions"
             yield counted(found.lost, *lost)
         yield image.alternatives.summary
         if self.weights:

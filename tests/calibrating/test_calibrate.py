@@ -194,7 +194,7 @@ def test_answers_of_two_machines_and_half_a_file_are_refused(tmp_path):
     with pytest.raises(InputError, match="mixes two machines"):
         Replay(path)
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="no answer of a machine"):
+    with pytest.raises(InputError, match="not an answer of a machine"):
         Replay(path)
 
 

@@ -265,7 +265,7 @@ def test_code_behind_a_loop_says_what_is_live():
     ("text", "free", "said"),
     [
         (COPY.replace("mov %cl,(%rsi)", "call *%rbx"), (), "cannot be followed"),
-        (COPY.replace("mov %cl,(%rsi)", "rep movsb"), (), "is no loop"),
+        (COPY.replace("mov %cl,(%rsi)", "rep movsb"), (), "is not a loop"),
         (COPY, ("r99",), "is no register"),
     ],
 )

@@ -68,9 +68,9 @@ def test_a_line_that_an_interrupt_cut_off_is_left_out(tmp_path):
     ("text", "said"),
     [
         ('{"about": "other"}\n', "is of a search of other code"),
-        ("some notes\n", "is no state of a search"),
-        ('["about"]\n', "is no state of a search"),
-        ('{"about": "a"}\n{"text": "x"}\n', "is no state of a search"),
+        ("some notes\n", "is not a state of a search"),
+        ('["about"]\n', "is not a state of a search"),
+        ('{"about": "a"}\n{"text": "x"}\n', "is not a state of a search"),
     ],
 )
 def test_a_file_of_something_else_is_refused(text, said, tmp_path):

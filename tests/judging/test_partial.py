@@ -80,7 +80,7 @@ def test_a_part_that_is_much_faster_makes_no_winner(study):
         assert row["winner"] == ""
         assert "measured" not in row["confidence"]
         assert WORDS in row["reason"]
-        assert "no verdict on the routine" in row["reason"]
+        assert "not a verdict on the routine" in row["reason"]
     [event] = rows.query("routine == 'put_event'").to_dict("records")
     assert "+400.0 % (measured), but without stac/clac" in event["reason"]
 

@@ -141,7 +141,7 @@ def test_what_was_tried_is_said_as_it_was():
         ('src = "rsi" }', 'src = "rsi", count = "rdx" }', "'bytes' and an input count exclude"),
         ('effect = "copy"', 'effect = "checksum"', "effect 'checksum' needs an input count"),
         ("bytes = 4096\n", 'bytes = 4096\nreturns = { uncopied = "rax" }\n', "not uncopied"),
-        ("bytes = 4096\n", "bytes = 4096\nalign = 48\n", "align 48 is no power of two"),
+        ("bytes = 4096\n", "bytes = 4096\nalign = 48\n", "align 48 is not a power of two"),
         ("bytes = 4096\n", "bytes = 4096\nloop = 0\n", "loop 0 is neither a label nor a number"),
         ('loop = ".Llines"', "loop = [1]", "loop [1] is neither"),
     ],

@@ -71,8 +71,12 @@ def test_kernel_from_elsewhere_assembles(family: Path) -> None:
         ('name = "v"', 'name = "v"\nneeds = ["nosmap"]', 'switched_off = ["smap"]'),
         ('name = "v"', 'name = "v"\nswitched_off = ["smapp"]', "unknown CPU feature 'smapp'"),
         ('may_change = ["flags"]', 'may_change = ["flags"', "kernel.toml"),
-        ('may_change = ["flags"]', 'may_change = ["xmm0"]', "'xmm0' is no general register"),
-        ('name = "v"', 'name = "v"\nmay_change = ["x4"]', "'x4' is no general register of x86_64"),
+        ('may_change = ["flags"]', 'may_change = ["xmm0"]', "'xmm0' is not a general register"),
+        (
+            'name = "v"',
+            'name = "v"\nmay_change = ["x4"]',
+            "'x4' is not a general register of x86_64",
+        ),
         (
             'summary = "one"',
             'summary = "one"\n[[variant]]\nname = "v"\nsummary = "two"',
