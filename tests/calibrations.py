@@ -57,6 +57,7 @@ CORES = {
     "zen4": (PLAIN, {
         "uop_cache.line_uops": "7", "memory.commit_narrow_cycles": "3",
         "memory.complex_address_cycles": "2", "macro_fusion.nop_bytes": "12",
+        "string.hold_bytes": "8",
         "ports.shared": "",  # not learned (docs/calibrate.md)
     }),
     "goldencove": (PLAIN, {

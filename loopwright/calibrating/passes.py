@@ -339,6 +339,7 @@ PASSES: Sequence[Pass] = (
     _pass(_of_core(mispredictions.fit_mispredictions), "special uops", "rules"),
     _pass(_of_core(mispredictions.fit_exits), "special uops", "rules"),
     _pass(_of_core(strings.fit_strings), "special uops", "rules special"),
+    _pass(_of_core(strings.fit_hold), "special uops rules", "rules"),
 )
 
 

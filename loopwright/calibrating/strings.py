@@ -9,6 +9,9 @@ one of the sides. A size without a stable speed is interpolated. Some sizes are 
 Where these, or other offsets, are predicted badly, the instruction is left out, and strings.csv
 alone has its curve.
 
+Held rename. Microbenchmark: a short string instruction and moves behind it, which start after it
+where it holds rename.
+
 Curves of a core are either measured or simulated from its parameters.
 """
 
@@ -23,11 +26,12 @@ from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
 from loopwright.calibrating.core_model import CoreModel, Repeated, Timed
 from loopwright.calibrating.evidence import UNKNOWN, Evidence, assumed, fitted
+from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.code import binding
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Kit
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
 from loopwright.microbench.simulated import Simulated
 
@@ -86,6 +90,8 @@ _PLAIN = (0, 0), (0, 1), (1, 0)  # offsets that need a figure
 _QUANTILE = 0.95  # quantile of the errors that is compared with _FAR
 _LINE = 64  # bytes
 _END = "end"
+_HOLDS, _FROM = "string.holds_rename", "string.hold_bytes"
+_HELD_BYTES, _BEHIND = 64, (12, 24, 36)  # of a string instruction, and moves behind it
 _ENDS = "start", _END  # end of the destination that has to be aligned
 
 _Curve = Mapping[int, float]
@@ -117,6 +123,28 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     best = min(fits, key=lambda one: (len(one.left), one.error))
     rules = {**learned.rules, **best.rules}
     return replace(learned, rules=rules, special=replace(special, left={**left_out, **best.left}))
+
+
+def fit_hold(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with the rule that string instructions hold rename, if they do."""
+    kit = laboratory.kit
+    cases = [Repeated(name, _HELD_BYTES, 0, 0) for name in kit.REPEATED]
+    cases = [one for one in cases if f"string.{one.name}_cycles" in learned.rules]
+    asked = [(one, number) for one in cases for number in _BEHIND]
+    bodies = [code(kit, one) + kit.MOVE * number for one, number in asked]
+    runs = [_run(kit, one) for one, _ in asked]
+
+    def time(core: Laboratory) -> list[Figure]:
+        return core.iterations(bodies, runs)
+
+    tried: list[Rules] = [{}, {_HOLDS: True}, {_HOLDS: True, _FROM: max(kit.REPEATED.values())}]
+    hypotheses = [Hypothesis(learned, rule) for rule in tried]
+    found = fit.fit(laboratory, bodies, time, hypotheses) if bodies else None
+    if found is None or not found.explained or not found.hypothesis.rules:
+        return learned
+    note = f"{len(bodies)} loops of string instructions of {_HELD_BYTES} bytes and moves, mean "
+    note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
+    return fit.settled(learned, found, note)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,13 @@ def test_curves_of_strings_are_those_of_the_core(learned, monkeypatch):
         assert one.figure.cycles == pytest.approx(other.figure.cycles, rel=0.06)
 
 
+def test_strings_that_hold_rename_are_those_of_the_core(tmp_path_factory):
+    folder = calibrations.learned(tmp_path_factory, "zen4")[0]
+    found = calibrations.parameters(folder / "simulated-zen4")
+    assert found["string.holds_rename"] is True
+    assert found["string.hold_bytes"] == 8
+
+
 def test_half_of_random_branches_are_wrong_and_none_of_others():
     laboratory = Laboratory(Simulated("zen4", {"mispredict.cycles": "40"}, noise=0))
     costs = mispredictions.measure_mispredictions(laboratory)

@@ -202,9 +202,10 @@ const ACTS: &[Case] = &[
 fn every_parameter_acts() {
     for name in Params::names() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
-        const ELSEWHERE: [&str; 11] = [
+        const ELSEWHERE: [&str; 12] = [
             "ports.names",
             "string.holds_rename",
+            "string.hold_bytes",
             "taken_branch.exit_turns",
             "taken_branch.return_bubble",
             "taken_branch.return_lead",

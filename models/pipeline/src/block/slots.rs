@@ -18,7 +18,13 @@ impl Builder<'_> {
             Special::Serialise(kind) => Some(serial(kind, self.params).1),
             _ => None,
         };
-        let held = self.params.string.holds_rename && matches!(d.special, Special::RepMovs(_) | Special::RepStos(_));
+        let string = &self.params.string;
+        let held = match d.special {
+            Special::RepMovs(bytes) | Special::RepStos(bytes) => {
+                string.holds_rename && u32::from(bytes) >= string.hold_bytes
+            }
+            _ => false,
+        };
         let offset = d.effects.iter().find_map(|e| match *e {
             Effect::Offset { to, from, add } => Some((to, from, add)),
             Effect::Zero { .. } => None,

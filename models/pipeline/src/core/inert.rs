@@ -162,6 +162,7 @@ impl Params {
     fn inert_string(&self, key: &str) -> Option<String> {
         let p = &self.string;
         let why = match key {
+            "hold_bytes" if !p.holds_rename => "string.holds_rename is false",
             "movs_end_cycles"
                 if p.movsb_cycles.is_empty() && p.movsq_cycles.is_empty() && p.movsq_odd_cycles.is_empty() =>
             {

@@ -101,6 +101,20 @@ fn strings_hold_what_follows_them_where_the_core_says_so() {
 }
 
 #[test]
+fn strings_of_short_elements_need_not_hold_rename() {
+    // rep movsb, 24 dependent additions and a jump back.
+    let code = format!("f3a4{}eb9c", "4883c001".repeat(24));
+    let cycles = |from: &str| {
+        let core = core_with("zen4", &[("string.hold_bytes", from)]).expect("a core");
+        let places = (0..25).map(|n| 2 + 4 * n);
+        let behind: Vec<u8> = places.flat_map(|at| step(at, 1, -1, -1)).collect();
+        let steps = [step(0, 512, 0x1000, 0x2000), behind].concat();
+        ask(&core, &bytes(&code), 0, steps).expect("a prediction").cycles
+    };
+    assert!(cycles("1") >= cycles("2") + 3.0);
+}
+
+#[test]
 fn zen4_fills_and_copies_by_where_they_start_and_end() {
     let zen4 = core("zen4");
     let cycles = |code: &str, repeats: u32, store: i64| {

@@ -46,6 +46,8 @@ tables! {
         stos_end_cycles: real[0.0..=1000.0] = Some(0.0),
         /// Whether the instructions after a string instruction are renamed only after these cycles.
         holds_rename: flag = Some(false),
+        /// Bytes of an element from which it does so.
+        hold_bytes: int[1..=8] = Some(1),
         /// Repetitions assumed where the call gives none.
         count: int[0..=u32::MAX] = Some(64),
         /// Destination address mod 64 assumed where the call gives none.
