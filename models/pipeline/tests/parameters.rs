@@ -44,6 +44,8 @@ const ACTS: &[Case] = &[
     ("uop_cache.line_uops", "1", "skylake", Loop, 0, "880f488b4708ffc975f6", &[]),
     ("uop_cache.constants", "unlimited", "zen3", Loop, 0, "9090904883c0054883c3054883c1054883c20549ffcf75e8", &[]),
     ("uop_cache.spare_constants", "0", "zen3", Loop, 0, "904883c0054883c3054883c1054883c2054883c60549ffcf75e6", &[]),
+    ("uop_cache.crowded_constants", "[]", "zen4", Loop, 0, "4d89c84d89d3b901000000b901000000b901000000b901000000b90100000049ffcf75dc", &[]),
+    ("uop_cache.short_constants", "true", "zen4", Loop, 0, "4d89c84d89c84d89c84d89c8488b5640488b5640488b5640488b564049ffcf75df", &[]),
     ("uop_cache.width", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.reads", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.overlaps", "false", "zen4", Loop, 42, "89f089f389f189f289f789f089f389f189f289f749ffcf75e7", &[]),

@@ -228,7 +228,7 @@ impl Builder<'_> {
             jump: d.branch != Branch::No && d.mems.is_empty(),
             wide: d.wide_immediate && self.params.uop_cache.constants == UNLIMITED
                 || d.wide_operands && self.params.uop_cache.wide_operands,
-            constants: u32::from(d.constants),
+            constants: self.constants(d),
             fused,
             ..Inst::default()
         });

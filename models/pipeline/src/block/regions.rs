@@ -53,8 +53,13 @@ impl Room {
 
     /// Whether one line holds it.
     pub(crate) fn fits(self, p: &uop_cache) -> bool {
+        let crowded = p
+            .crowded_constants
+            .iter()
+            .find(|r| (r[0]..=r[1]).contains(&self.places));
         let spare = p.line_uops.saturating_sub(self.places) * p.spare_constants;
-        self.places <= p.line_uops && self.constants <= p.constants.saturating_add(spare)
+        let most = crowded.map_or(p.constants.saturating_add(spare), |r| r[2]);
+        self.places <= p.line_uops && self.constants <= most
     }
 }
 

@@ -169,11 +169,18 @@ impl Builder<'_> {
         p.nops && nop && last.is_some_and(|i| !i.branch && i.ms == 0 && short(i.len))
     }
 
+    /// Constants that a line of the op cache keeps of an instruction.
+    pub(crate) fn constants(&self, d: &Decoded) -> u32 {
+        let free = d.short_constant && !self.params.uop_cache.short_constants;
+        u32::from(if free { 0 } else { d.constants })
+    }
+
     /// An instruction in the place of the one before it.
     pub(crate) fn tail(&mut self, d: &Decoded, branch: bool) {
         let end = self.block.fused.len() as u32;
+        let constants = self.constants(d);
         if let Some(head) = self.block.insts.last_mut() {
-            head.constants += u32::from(d.constants);
+            head.constants += constants;
         }
         self.block.insts.push(Inst {
             offset: d.offset,

@@ -173,6 +173,11 @@ impl Params {
             let what = "each row must be [from, to, times], times from 1 to 64";
             return Err(Error::Parameter(format!("loop_buffer.unroll: {what}")));
         }
+        let row = |r: &[u32; 3]| r[0] <= r[1] && r[2] <= 64;
+        if !self.uop_cache.crowded_constants.iter().all(row) {
+            let what = "each row must be [from, to, constants], constants up to 64";
+            return Err(Error::Parameter(format!("uop_cache.crowded_constants: {what}")));
+        }
         Ok(())
     }
 }

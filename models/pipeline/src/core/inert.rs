@@ -113,7 +113,9 @@ impl Params {
             ("uop_cache", "lines" | "pairs" | "branch_erratum") if rule != CacheRule::Region => {
                 "uop_cache.rule is not region"
             }
-            ("uop_cache", "spare_constants") if self.uop_cache.constants == UNLIMITED => {
+            ("uop_cache", "spare_constants" | "crowded_constants" | "short_constants")
+                if self.uop_cache.constants == UNLIMITED =>
+            {
                 "uop_cache.constants is unlimited"
             }
             ("uop_cache", "unrolled") if rule != CacheRule::Entry => "uop_cache.rule is not entry",

@@ -122,6 +122,8 @@ pub struct Decoded {
     pub lcp: bool,
     /// 32-bit constants in its code: immediates, displacements and distances of branches; one of 64 bits is two.
     pub constants: u8,
+    /// There is one, of 8 bits.
+    pub short_constant: bool,
     /// 64-bit immediate.
     pub wide_immediate: bool,
     /// An immediate of more than 16 bits beside a memory operand.

@@ -14,6 +14,10 @@ tables! {
         constants: limit[0..=64] = Some(UNLIMITED),
         /// Further constants for each free uop slot of a line.
         spare_constants: int[0..=8] = Some(0),
+        /// Room for them in lines of many uops: `[from, to, constants]` by uops of the line.
+        crowded_constants: triples = Some(&[]),
+        /// Whether an instruction's only constant takes room if it has 8 bits.
+        short_constants: flag = Some(true),
         /// Uops per cycle.
         width: int[1..=64] = Some(4),
         /// Regions or entries read per cycle.

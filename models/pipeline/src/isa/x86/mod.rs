@@ -64,6 +64,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         opcode_at: opcode_position(bytes) as u8,
         lcp: false,
         constants: constants(i),
+        short_constant: short_constant(i),
         wide_immediate: false,
         wide_operands: false,
         bits512: (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_zmm()),
@@ -219,6 +220,17 @@ fn constants(i: &Instruction) -> u8 {
         _ => u8::from(i.try_immediate(n).is_ok()),
     });
     operands.sum()
+}
+
+/// Whether an instruction's only constant has 8 bits.
+fn short_constant(i: &Instruction) -> bool {
+    let short = |n| match i.op_kind(n) {
+        OpKind::Memory => i.memory_displ_size() == 1,
+        OpKind::Immediate8 | OpKind::Immediate8to16 | OpKind::Immediate8to32 | OpKind::Immediate8to64 => true,
+        OpKind::NearBranch64 => i.is_jcc_short() || i.is_jmp_short() || i.is_loop() || i.is_jcx_short(),
+        _ => false,
+    };
+    constants(i) == 1 && (0..i.op_count()).any(short)
 }
 
 /// Whether an immediate does not fit in 16 bits.
