@@ -103,6 +103,7 @@ const ACTS: &[Case] = &[
     ("ports.load_turns", "false", "sandybridge", Loop, 0, "488b442458f640120249ffcf75f2", &[]),
     ("ports.rotated", "01", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
     ("ports.rotated_lead", "1", "zen4", Loop, 0, "4863324801f04801f34883c2044839d175ee", &[]),
+    ("ports.rotated_uops", "2", "zen4", Loop, 0, "4c6bc6034c6bce034c6bd6034c6bde03c463fbf0e701c463fbf0ef01c463fbf0f701c463fbf0e701c463fbf0ef01c463fbf0f701c463fbf0e701c463fbf0ef0149ffcf75bb", &[]),
     ("ports.rotated_entries", "1", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
     ("ports.shared", "", "zen4", Unrolled, 0, "488b7308488b3b4883e6fe", &[]),
     ("ports.shared_uops", "3", "zen4", Unrolled, 0, "488b7308488b3b4883e6fe", &[]),

@@ -234,6 +234,12 @@ fn zen4_gives_uops_their_alu_in_turn() {
             "4d85e4740a4d85e474054d85e4740049ffcf75ec",
             2.0,
         ),
+        (
+            "four imul, then eight rorx, one a cycle for each ALU",
+            "4c6bc6034c6bce034c6bd6034c6bde03c463fbf0e701c463fbf0ef01c463fbf0f701c463fbf0e701c463fbf0ef01\
+             c463fbf0f701c463fbf0e701c463fbf0ef0149ffcf75bb",
+            8.0,
+        ),
     ] {
         let got = cycles_on(&core("zen4"), code, 0, Loop).expect(what);
         assert!((got - measured).abs() < 0.02, "{what}: {got}");

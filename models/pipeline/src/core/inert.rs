@@ -22,7 +22,7 @@ impl Params {
                     "ports.assign is not dispatch_slots",
                 ),
                 ("ports", "rotated") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
-                ("ports", "rotated_lead" | "rotated_entries" | "shared") => {
+                ("ports", "rotated_lead" | "rotated_uops" | "rotated_entries" | "shared") => {
                     because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
                 }
                 ("ports", "shared_uops") => because(self.ports.shared.is_empty(), "ports.shared names no ports"),

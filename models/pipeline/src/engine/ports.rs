@@ -80,6 +80,10 @@ struct Rotation {
     next: u32,
     /// Those that got a uop in this cycle.
     given: u32,
+    /// Uops that each port takes in a cycle at most.
+    most: u32,
+    /// Uops that each has got in this cycle.
+    taken: [u32; PORTS],
     /// Uops that rename gives a port in one cycle at most.
     group: usize,
     /// Ports of the uops of this cycle that cannot use all and have not got theirs, the next one last.
@@ -93,6 +97,8 @@ impl Rotation {
             lead: params.ports.rotated_lead,
             next: params.mask(&params.ports.rotated).unwrap_or(0).trailing_zeros() % u32::BITS,
             given: 0,
+            most: params.ports.rotated_uops,
+            taken: [0; PORTS],
             group: params.rename.alu_uops as usize,
             chosen: SmallVec::new(),
         }
@@ -110,6 +116,7 @@ impl Rotation {
             return;
         }
         self.given = 0;
+        self.taken = [0; PORTS];
         self.chosen.clear();
         let least = self.least(self.ports, load);
         if load[self.next as usize] >= load[least as usize] + self.lead {
@@ -174,6 +181,7 @@ impl Rotation {
     /// A uop that could use these ports got one of them.
     fn give(&mut self, ports: u32, port: u8) {
         self.given |= 1 << port;
+        self.taken[usize::from(port)] += 1;
         if self.given & self.ports == self.ports {
             self.given = 0;
         }
@@ -357,7 +365,11 @@ impl<'a> PortChoice<'a> {
     /// Whether the port whose turn it is has room for a uop for these ports.
     pub fn fits(&self, ports: u32) -> bool {
         let entries = self.p.rotated_entries;
-        !self.rotation.applies(ports) || self.load[usize::from(self.rotation.due(ports, &self.load))] < entries
+        if !self.rotation.applies(ports) {
+            return true;
+        }
+        let due = usize::from(self.rotation.due(ports, &self.load));
+        self.load[due] < entries && self.rotation.taken[due] < self.rotation.most
     }
 
     /// Give a uop its port, or leave the choice to issue.

@@ -92,6 +92,8 @@ tables! {
         rotated: text = Some(""),
         /// Difference in waiting uops at which a cycle of rename begins with another of these ports than the next.
         rotated_lead: int[1..=1000] = Some(2),
+        /// Uops that each of them takes in a cycle of rename; one more waits for the next cycle.
+        rotated_uops: limit[1..=64] = Some(UNLIMITED),
         /// Most uops that wait for each of them.
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
         /// Ports of loads and of store addresses that share a scheduler with one of those each, one word each, `04 15 26`: rename gives accesses one of them, first those that have fewest of its cycle; empty: none.
