@@ -154,6 +154,7 @@ const ACTS: &[Case] = &[
     ("memory.misaligned_by", "1", "zen2", Loop, 0, "4889074883c70848ffc975f4", &[]),
     ("memory.split_load_bytes", "1", "zen2", Unrolled, 0, "488b07488b5f08", &[("memory.misaligned_by", "4")]),
     ("memory.split_load_cycles", "8", "zen2", Unrolled, 0, "c5fc1007c5fc105720", &[("memory.misaligned_by", "4")]),
+    ("memory.split_load_delay", "9", "zen4", Loop, 0, "488b463c4883e0004801c649ffcf75f0", &[]),
     ("memory.split_store_bytes", "1", "zen2", Unrolled, 0, "488907", &[("memory.misaligned_by", "4")]),
     ("memory.split_store_cycles", "3", "zen2", Unrolled, 0, "0f1107", &[("memory.misaligned_by", "4")]),
     ("retire.width", "1", "skylake", Unrolled, 0, "90", &[]),
@@ -207,6 +208,7 @@ fn every_parameter_acts() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
         const ELSEWHERE: [&str; 12] = [
             "ports.names",
+            "memory.commit_page_cycles",
             "string.holds_rename",
             "string.hold_bytes",
             "taken_branch.exit_turns",

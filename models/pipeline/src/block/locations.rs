@@ -4,6 +4,9 @@
 
 use crate::block::address::{Abstract, Key};
 
+/// Bytes of a page.
+const PAGE: u32 = 4096;
+
 /// The addresses of a store or of a load, by iteration.
 #[derive(Clone, Copy, Debug)]
 pub struct Location {
@@ -13,6 +16,8 @@ pub struct Location {
     /// The address of an iteration has nothing to do with that of another.
     fresh: bool,
     seen: u32,
+    /// The address is known, not what it is relative to a register alone.
+    exact: bool,
     /// Bytes stored or loaded.
     bytes: u16,
     /// A load waits until it is in the cache.
@@ -52,7 +57,10 @@ impl Location {
             scale: 1,
             disp: address,
         };
-        Location::once(at, bytes)
+        Location {
+            exact: true,
+            ..Location::once(at, bytes)
+        }
     }
 
     /// An access that was seen at one address, once.
@@ -63,6 +71,7 @@ impl Location {
             step: 0,
             fresh: false,
             seen: 1,
+            exact: false,
             bytes,
             awaited: false,
         }
@@ -80,6 +89,11 @@ impl Location {
     /// Whether it crosses a multiple of so many bytes in an iteration.
     pub fn crosses(&self, iteration: u32, within: u32) -> bool {
         self.address(iteration).rem_euclid(i64::from(within)) + i64::from(self.bytes) > i64::from(within)
+    }
+
+    /// Whether it is known to cross the end of a page.
+    pub fn leaves_page(&self, iteration: u32) -> bool {
+        self.exact && self.crosses(iteration, PAGE)
     }
 
     /// Whether it accesses fewer bytes than so many.

@@ -153,9 +153,12 @@ impl Params {
                 "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"
             }
             "bank_bytes" if p.bank_loads == UNLIMITED => "memory.bank_loads is unlimited",
-            "store_queue" | "commit_middle" | "commit_parts" | "commit_narrow_cycles" if p.commit_bytes == 0 => {
+            "store_queue" | "commit_middle" | "commit_parts" | "commit_page_cycles" | "commit_narrow_cycles"
+                if p.commit_bytes == 0 =>
+            {
                 "memory.commit_bytes is 0"
             }
+            "split_load_delay" if p.split_load_cycles == 0 => "memory.split_load_cycles is 0",
             _ => return None,
         };
         Some(why.to_string())

@@ -122,6 +122,11 @@ impl<'a> Machine<'a> {
         &self.rename
     }
 
+    /// Stores in flight.
+    pub fn memory(&self) -> &Memory<'a> {
+        &self.backend.memory
+    }
+
     /// Reorder buffer.
     pub fn retire(&self) -> &Retire<'a> {
         &self.backend.retire

@@ -109,6 +109,11 @@ impl<'a> Memory<'a> {
         self.awaited.push_back(value);
     }
 
+    /// Retired stores that are not in the cache yet.
+    pub fn backlog(&self) -> usize {
+        self.retired.len()
+    }
+
     /// A store retires.
     pub fn retire(&mut self, store: u16, iteration: u32) {
         if self.p.commit_bytes != 0 || self.block.places[usize::from(store)].awaited {
@@ -126,11 +131,11 @@ impl<'a> Memory<'a> {
             }
             return;
         }
-        if self.p.commit_parts {
-            self.write_parts(now, &mut written);
+        if self.free > now {
             return;
         }
-        if self.free > now {
+        if self.p.commit_parts {
+            self.write_parts(now, &mut written);
             return;
         }
         let block = self.block;
@@ -145,7 +150,7 @@ impl<'a> Memory<'a> {
         let place = |e: &Entry| &block.places[usize::from(e.store)];
         self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
-        self.free = now + 1 + i32::from(crosses);
+        self.free = now + 1 + i32::from(crosses) + self.page_cycles(first);
         let Some(&next) = self.retired.front() else {
             return;
         };
@@ -160,8 +165,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Write two stores, of which one begins other aligned bytes than the store before it; what crosses such bytes is
-    /// written alone, and in two cycles where it begins in others than the last one ended in.
+    /// Write two stores, of which one begins other aligned bytes than the store before it; one that crosses such bytes
+    /// counts as two, which are not written in the same cycle.
     fn write_parts(&mut self, now: i32, written: &mut impl FnMut(u32)) {
         let mut others = false;
         for n in 0..2 {
@@ -173,15 +178,17 @@ impl<'a> Memory<'a> {
             }
             let place = &self.block.places[usize::from(store.store)];
             let parts = place.parts(store.iteration, self.p.commit_bytes);
-            let middle = self.p.commit_middle && place.crosses(store.iteration, (self.p.commit_bytes / 2).max(1));
-            let alone = parts > 1 || middle;
-            let goes_on = self.begun == 0 && self.continues(place, store.iteration);
-            if n > 0 && (alone || others && !goes_on) {
+            let alone = self.p.commit_middle && place.crosses(store.iteration, (self.p.commit_bytes / 2).max(1));
+            let begins = self.begun > 0 || !self.continues(place, store.iteration);
+            if n > 0 && (self.begun > 0 || alone || others && begins) {
                 return;
             }
-            others |= !goes_on;
-            self.begun += 1 + u32::from(goes_on && parts > 1);
-            if self.begun >= parts {
+            others |= begins;
+            self.begun += 1;
+            if self.begun == 1 {
+                self.free = now + 1 + self.page_cycles(store);
+            }
+            if self.begun == parts {
                 self.begun = 0;
                 self.last = Some(store);
                 self.retired.pop_front();
@@ -191,6 +198,16 @@ impl<'a> Memory<'a> {
             if alone {
                 return;
             }
+        }
+    }
+
+    /// Cycles more that a store takes because it crosses the end of a page.
+    fn page_cycles(&self, store: Entry) -> i32 {
+        let crosses = self.block.places[usize::from(store.store)].leaves_page(store.iteration);
+        if crosses {
+            self.p.commit_page_cycles as i32
+        } else {
+            0
         }
     }
 

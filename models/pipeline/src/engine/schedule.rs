@@ -1,5 +1,6 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
+use crate::block::uops::Role;
 use crate::block::{indices, Block, Fused};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
@@ -337,9 +338,14 @@ impl<'a> Schedule<'a> {
         if let Some(n) = self.pool_of(at) {
             self.waiting_in[n] -= 1;
         }
-        let flight = self
-            .flights
-            .start(id, now + uop.outputs.first().map_or(1, |o| o.latency as i32));
+        let split = uop.split.map_or(0, |s| s.extra(self.flights.get(id).iteration));
+        let delay = if split > 0 && uop.role == Role::Load {
+            self.params.memory.split_load_delay as i32
+        } else {
+            0
+        };
+        let latency = uop.outputs.first().map_or(1, |o| o.latency as i32);
+        let flight = self.flights.start(id, now + delay + latency);
         if flight.port != NO_PORT {
             self.choice.start(uop, port);
         }
@@ -347,7 +353,6 @@ impl<'a> Schedule<'a> {
         if let Some(write_back) = &mut self.write_back {
             write_back.start(at, port);
         }
-        let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
         let until = now + i32::from(uop.port_cycles.max(1)) + i32::from(split) + i32::from(flight.again);
         if self.unlimited & 1 << port == 0 {
             self.port_free[port] = self.port_free[port].max(until);
@@ -366,7 +371,7 @@ impl<'a> Schedule<'a> {
         }
         let mut done = now + 1;
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
-            let ready = now + output.latency as i32;
+            let ready = now + delay + output.latency as i32;
             done = done.max(ready);
             self.wake(now, *value, ready, results);
         }

@@ -6,6 +6,10 @@ use crate::error::Error;
 
 /// Cycles after which an undecided simulation is evaluated as it is.
 const CYCLES: i32 = 500;
+/// Cycles after which it is all the same while stores still pile up before the cache.
+const PILING_CYCLES: i32 = 8 * CYCLES;
+/// Stores by which their number differs when they do.
+const PILING: usize = 1;
 /// Iterations that must be complete then.
 const ITERATIONS: usize = 10;
 /// Cycles between fingerprints, about.
@@ -36,7 +40,7 @@ struct Mark {
 /// # Errors
 /// The pipeline does not move.
 pub fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Result<(f64, bool), Error> {
-    until(machine, observer, least, |_| None)
+    until(machine, observer, least, |_, _| None)
 }
 
 /// The same of iterations that are whole calls: as soon as long ones take the same time.
@@ -44,7 +48,7 @@ pub fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> 
 /// # Errors
 /// As [`run`].
 pub fn settle<O: Observer>(machine: &mut Machine, observer: &mut O) -> Result<(f64, bool), Error> {
-    until(machine, observer, 0, |completed| {
+    until(machine, observer, 0, |completed, backlog| {
         let n = completed.len();
         let last = completed.last()? - completed.get(n.checked_sub(2)?)?;
         let calls = if last >= LONG { 1 } else { SHORT_CALLS };
@@ -53,7 +57,7 @@ pub fn settle<O: Observer>(machine: &mut Machine, observer: &mut O) -> Result<(f
             return None;
         };
         let (before, last) = (b - a, c - b);
-        let alike = last >= LONG && (last - before).abs() * ALIKE <= last;
+        let alike = last >= LONG && (last - before).abs() * ALIKE <= last && !piles_up(&backlog[n - 1 - 2 * calls..]);
         alike.then(|| (f64::from(c - a) / (2 * calls) as f64, last == before))
     })
 }
@@ -62,9 +66,11 @@ fn until<O: Observer>(
     machine: &mut Machine,
     observer: &mut O,
     least: u32,
-    settled: impl Fn(&[i32]) -> Option<(f64, bool)>,
+    settled: impl Fn(&[i32], &[usize]) -> Option<(f64, bool)>,
 ) -> Result<(f64, bool), Error> {
     let mut marks: Vec<Mark> = Vec::with_capacity(64);
+    // Stores before the cache at the end of each iteration.
+    let mut backlog: Vec<usize> = Vec::with_capacity(64);
     let mut last_gap = None;
     let mut repeats = 0;
     let mut last_progress = 0;
@@ -84,10 +90,14 @@ fn until<O: Observer>(
         if complete == before {
             continue;
         }
+        backlog.resize(complete, machine.memory().backlog());
         if machine.now() >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
-            return Ok((throughput(machine.retire().completed()), false));
+            let piles_up = piles_up(&backlog[complete / 2..]);
+            if !piles_up || machine.now() >= PILING_CYCLES {
+                return Ok((throughput(machine.retire().completed()), false));
+            }
         }
-        if let Some(found) = settled(machine.retire().completed()) {
+        if let Some(found) = settled(machine.retire().completed(), &backlog) {
             return Ok(found);
         }
         // Fingerprints cost as much as some cycles: take them at some distance.
@@ -126,6 +136,12 @@ fn until<O: Observer>(
             }
         }
     }
+}
+
+/// Whether more stores wait for the cache after some iterations than before them: they do not limit the core yet.
+fn piles_up(backlog: &[usize]) -> bool {
+    let ends = backlog.first().zip(backlog.last());
+    ends.is_some_and(|(first, last)| *last > first + PILING)
 }
 
 /// Throughput over the second half of the completed iterations.

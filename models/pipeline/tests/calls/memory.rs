@@ -31,6 +31,32 @@ fn accesses_are_split_at_their_own_addresses() {
 }
 
 #[test]
+fn a_store_across_a_page_holds_those_behind_it() {
+    // Of 8 bytes: within a line, across one, across a page; alone, and with three stores elsewhere.
+    let zen4 = core("zen4");
+    let alone = |at: i64| accesses(&zen4, "488907", &[3], &[(-1, at)]);
+    assert_eq!([0x1ff8, 0x1fbc, 0x1ffc].map(alone), [1.0, 2.0, 34.0]);
+    let beside = |at: i64| {
+        let elsewhere = [0x5000, 0x5008, 0x5010].map(|at| (-1, at));
+        accesses(
+            &zen4,
+            "4889074889064889460848894610",
+            &[3, 3, 4, 4],
+            &[&[(-1, at)], &elsewhere[..]].concat(),
+        )
+    };
+    assert_eq!([0x1fbc, 0x1ffc].map(beside), [3.0, 35.0]);
+    // What does not store goes on: 34 cycles in all with 20 additions that wait for each other.
+    let sums = format!("488907{}", "4883c301".repeat(20));
+    let lengths = [vec![3], vec![4; 20]].concat();
+    let addresses = [vec![(-1, 0x1ffc)], vec![(-1, -1); 20]].concat();
+    assert_eq!(accesses(&zen4, &sums, &lengths, &addresses), 34.0);
+    // A load takes no longer than across a line.
+    let load = |at: i64| accesses(&zen4, "488b06", &[3], &[(at, -1)]);
+    assert_eq!(load(0x1ffc), load(0x1fbc));
+}
+
+#[test]
 fn loads_take_from_stores_by_their_addresses() {
     let golden = core("goldencove");
     // mov [rdi],eax and mov rax,[rsi]: what was stored, its place, and what is loaded.

@@ -58,8 +58,10 @@ tables! {
         commit_bytes: int[0..=4096] = Some(0),
         /// Whether a store that crosses the middle of those bytes commits alone.
         commit_middle: flag = Some(true),
-        /// Whether one of the two may begin other such bytes than the store before it, and a store across them is written alone, in two cycles where it begins in others.
+        /// Whether one of the two may begin other such bytes than the store before it, and a store across them is two, which commit in different cycles.
         commit_parts: flag = Some(false),
+        /// Cycles more that a store at a known address takes to commit if it crosses the end of a page.
+        commit_page_cycles: int[0..=1000] = Some(0),
         /// Cycles from the commit of a store of less than 4 bytes to that of the next such store to the same bytes, unless it follows at once.
         commit_narrow_cycles: int[0..=100] = Some(0),
         /// Entries of the store queue, from rename to commit, if store commit is modelled.
@@ -82,6 +84,8 @@ tables! {
         split_load_bytes: int[1..=4096] = Some(64),
         /// Extra cycles for which a split load occupies its port.
         split_load_cycles: int[0..=100] = Some(0),
+        /// Cycles more until its result is known.
+        split_load_delay: int[0..=100] = Some(0),
         /// The same of stores.
         split_store_bytes: int[1..=4096] = Some(64),
         /// The same of stores.
