@@ -4,9 +4,10 @@ usage: python validation/guest_measure.py FOLDER [--libraries FILE ...] [--only 
 Writes below FOLDER, by this machine's clock: library_loops.csv, innermost loops without inner
 branches of shared libraries, at the code offset where they are linked; offsets.csv, short ones of
 them and main loops of kernels at all 64 code offsets; calls.csv, whole calls of every variant at
-random sizes, alignments and code offsets. All are drawn before anything is measured, the same each
-time for the same files; --seed draws others. Loops that use a line under several
-addresses are left out: way predictors slow them (AMD).
+random sizes, alignments and code offsets; microbenchmarks.csv, loops of random accesses of x86-64.
+All are drawn before anything is measured, the same each time for the same files; --seed draws other
+calls and accesses. Loops that use a line under several addresses are left out: way predictors slow
+them (AMD).
 """
 
 import argparse
@@ -43,6 +44,10 @@ MOST_BYTES = 400  # of a loop
 OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and bytes of one at most
 OF_VARIANT = 18  # calls of a variant
 MOST_SIZE, MOST_RECORDS = 6000, 64
+ACCESSES, OF_ACCESSES = ("loads", "stores", "copies", "updates", "mixed"), 60
+LINE = 64
+LOAD, STORE = range(2)
+RSI, RDI = 6, 7  # as operands name them
 SAID_REASONS = 3  # the commonest, of loops that were refused
 
 
@@ -155,7 +160,61 @@ def _drawn_calls(seed: int) -> Iterator[PlacedVariant]:
                 yield PlacedVariant(variant, code, contract, at, mine)
 
 
-KINDS = {"library_loops": of_libraries, "offsets": at_offsets, "calls": calls}
+def blocks(_: Sequence[Path], seed: int) -> pd.DataFrame:
+    """Return loops of random accesses at random places in lines and across their ends."""
+    draw = random.Random(seed)
+    drawn = [
+        block.of_code(f"random {kind} {n}", _accesses(kind, draw), 0, "x86_64", "loop")
+        for kind in ACCESSES
+        for n in range(OF_ACCESSES)
+    ]
+    return measured(drawn).rename(columns={"id": "name"})[
+        ["name", "hex", "cycles", "uncertainty", "status"]
+    ]
+
+
+def _accesses(kind: str, draw: random.Random) -> bytes:
+    """Return one to eight accesses: loads by rsi, others by rdi, each in two lines of its own."""
+    code = b""
+    for n in range(draw.randint(1, 8)):
+        one = draw.choice(("loads", "stores", "copies", "updates")) if kind == "mixed" else kind
+        width = draw.choice((1, 2, 4, 8) if one == "updates" else (1, 2, 4, 8, 16, 32))
+        register = draw.randrange(4)
+        if one in ("loads", "copies"):
+            code += _moves(width, LOAD, register, RSI, 2 * LINE * n + draw.randrange(LINE))
+        if one in ("stores", "copies"):
+            code += _moves(width, STORE, register, RDI, 2 * LINE * n + draw.randrange(LINE))
+        if one == "updates":
+            prefix, byte = {1: (b"", 0), 2: (b"\x66", 1), 4: (b"", 1), 8: (b"\x48", 1)}[width]
+            code += (
+                prefix
+                + bytes([byte])
+                + _operand(register, RDI, 2 * LINE * n + draw.randrange(LINE))
+            )
+    return code
+
+
+def _moves(width: int, direction: int, register: int, base: int, displacement: int) -> bytes:
+    """Return a move of so many bytes between a register, for vectors one of them, and memory."""
+    words = {1: b"\x88", 2: b"\x66\x89", 4: b"\x89", 8: b"\x48\x89"}
+    vectors = {16: b"\x0f\x11", 32: b"\xc5\xfc\x11"}
+    code = words[width] if width in words else vectors[width]
+    load = 2 if width in words else -1
+    last = code[-1] + (load if direction == LOAD else 0)
+    return code[:-1] + bytes([last]) + _operand(register, base, displacement)
+
+
+def _operand(register: int, base: int, displacement: int) -> bytes:
+    """Return a register operand and memory at a base with 4 bytes of displacement."""
+    return bytes([0x80 | register << 3 | base]) + displacement.to_bytes(4, "little")
+
+
+KINDS = {
+    "library_loops": of_libraries,
+    "offsets": at_offsets,
+    "calls": calls,
+    "microbenchmarks": blocks,
+}
 
 
 def main() -> None:
@@ -164,7 +223,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--libraries", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--only", choices=KINDS)
-    parser.add_argument("--seed", type=int, default=SEED, help="of calls")
+    parser.add_argument("--seed", type=int, default=SEED, help="of calls and accesses")
     options = parser.parse_args()
     files = options.libraries or [LIBRARIES / name for name in NAMES]
     files = [file for file in files if file.exists()]
