@@ -186,6 +186,7 @@ fn zen4_walks_over_misaligned_data_as_measured() {
     const STORE8: &str = "4889";
     const STORE4: &str = "89";
     const STORE16: &str = "0f11";
+    const STORE32: &str = "c5fc11";
     const LOAD16: &str = "0f10";
     const LOAD32: &str = "c5fc10";
     for (what, opcode, bytes, count, from, measured) in [
@@ -193,6 +194,7 @@ fn zen4_walks_over_misaligned_data_as_measured() {
         ("mov [rdi+n],rax", STORE8, 8, 32, 8, 16.0),
         ("mov [rdi+n],eax", STORE4, 4, 64, 5, 40.0),
         ("movups [rdi+n],xmm0", STORE16, 16, 16, 1, 16.0),
+        ("vmovups [rdi+n],ymm0", STORE32, 32, 8, 3, 9.0),
         ("movups xmm0,[rdi+n]", LOAD16, 16, 16, 1, 12.0),
         ("vmovups ymm0,[rdi+n]", LOAD32, 32, 8, 8, 8.0),
     ] {
@@ -325,6 +327,9 @@ fn zen4_loads_are_other_names_of_what_was_stored() {
     // mov r13,[r15]; lea rsi,[r13-1]; mov [r15],rsi; dec r14; jne: 1.04 measured.
     const MIRRORED: &str = "4d8b2f498d75ff49893749ffce75f1";
     assert!((at("zen4") - 1.0).abs() < 0.05, "{}", at("zen4"));
+    // At any displacement: add [rdi+1],eax; dec r15; jne, and across 32 bytes.
+    let add = |hex| cycles_on(&core("zen4"), hex, 0, Loop).expect("a prediction");
+    assert_eq!([add("01470149ffcf75f8"), add("01471f49ffcf75f8")], [1.0, 2.0]);
     // A byte is forwarded: or byte [rbx+2],1; dec r14; jne takes 6.00.
     let byte = run(&core("zen4"), "804b020149ffce75f7", 0, Loop).expect("a prediction");
     assert!((byte.cycles - 6.0).abs() < 0.1, "{}", byte.cycles);

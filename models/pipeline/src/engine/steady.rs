@@ -92,7 +92,7 @@ fn until<O: Observer>(
         }
         backlog.resize(complete, machine.memory().backlog());
         if machine.now() >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
-            let piles_up = piles_up(&backlog[complete / 2..]);
+            let piles_up = piles_up(&backlog[complete / 2 - 1..]);
             if !piles_up || machine.now() >= PILING_CYCLES {
                 return Ok((throughput(machine.retire().completed()), false));
             }

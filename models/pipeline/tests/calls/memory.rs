@@ -45,7 +45,9 @@ fn a_store_across_a_page_holds_those_behind_it() {
             &[&[(-1, at)], &elsewhere[..]].concat(),
         )
     };
-    assert_eq!([0x1fbc, 0x1ffc].map(beside), [3.0, 35.0]);
+    assert_eq!(beside(0x1fbc), 3.0);
+    // 35 measured; less while the store queue fills.
+    assert!((33.0..=35.0).contains(&beside(0x1ffc)), "{}", beside(0x1ffc));
     // What does not store goes on: 34 cycles in all with 20 additions that wait for each other.
     let sums = format!("488907{}", "4883c301".repeat(20));
     let lengths = [vec![3], vec![4; 20]].concat();
