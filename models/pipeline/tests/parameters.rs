@@ -206,7 +206,7 @@ const ACTS: &[Case] = &[
 fn every_parameter_acts() {
     for name in Params::names() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
-        const ELSEWHERE: [&str; 12] = [
+        const ELSEWHERE: [&str; 13] = [
             "ports.names",
             "memory.commit_page_cycles",
             "string.holds_rename",
