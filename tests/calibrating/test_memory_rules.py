@@ -66,7 +66,7 @@ def test_rules_of_memory_are_those_of_the_core(learned):
             "forward_parts": True,
             "failed_forward_cycles": 17,
             "failed_forward_waits": True,
-            "renamed_step": 4,
+            "renamed_step": 1,
         },
         "goldencove": {
             "commit_bytes": 64,
