@@ -130,6 +130,8 @@ def fit_hold(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     kit = laboratory.kit
     cases = [Repeated(name, _HELD_BYTES, 0, 0) for name in kit.REPEATED]
     cases = [one for one in cases if f"string.{one.name}_cycles" in learned.rules]
+    if not cases:
+        return learned
     asked = [(one, number) for one in cases for number in _BEHIND]
     bodies = [code(kit, one) + kit.MOVE * number for one, number in asked]
     runs = [_run(kit, one) for one, _ in asked]
@@ -139,7 +141,7 @@ def fit_hold(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
     tried: list[Rules] = [{}, {_HOLDS: True}, {_HOLDS: True, _FROM: max(kit.REPEATED.values())}]
     hypotheses = [Hypothesis(learned, rule) for rule in tried]
-    found = fit.fit(laboratory, bodies, time, hypotheses) if bodies else None
+    found = fit.fit(laboratory, bodies, time, hypotheses)
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
     note = f"{len(bodies)} loops of string instructions of {_HELD_BYTES} bytes and moves, mean "

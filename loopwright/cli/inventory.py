@@ -112,7 +112,7 @@ def _parameters() -> Rows:
 @click.command()
 @output.formats
 def doctor() -> None:
-    """List models, compilers and counters, and how to get missing ones.
+    """List models, compilers and counters, and how to get them.
 
     \b
     loopwright doctor

