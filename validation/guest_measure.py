@@ -46,8 +46,15 @@ OF_VARIANT = 18  # calls of a variant
 MOST_SIZE, MOST_RECORDS = 6000, 64
 ACCESSES, OF_ACCESSES = ("loads", "stores", "copies", "updates", "mixed"), 60
 LINE = 64
-LOAD, STORE = range(2)
 RSI, RDI = 6, 7  # as operands name them
+OPCODES = {
+    "loads": {1: b"\x8a", 2: b"\x66\x8b", 4: b"\x8b", 8: b"\x48\x8b", 16: b"\x0f\x10",
+              32: b"\xc5\xfc\x10"},
+    "stores": {1: b"\x88", 2: b"\x66\x89", 4: b"\x89", 8: b"\x48\x89", 16: b"\x0f\x11",
+               32: b"\xc5\xfc\x11"},
+    "updates": {1: b"\x00", 2: b"\x66\x01", 4: b"\x01", 8: b"\x48\x01"},
+}  # fmt: skip
+"""Prefixes and opcodes by bytes: moves of registers, of vectors from 16 bytes on, and additions."""
 SAID_REASONS = 3  # the commonest, of loops that were refused
 
 
@@ -122,7 +129,7 @@ def _main_loops() -> Iterator[tuple[str, bytes]]:
 
 
 def calls(_: Sequence[Path], seed: int) -> pd.DataFrame:
-    """Return whole calls at random places, as host_calls.py keeps them."""
+    """Return whole calls at random code offsets and alignments, as host_calls.py keeps them."""
     drawn = list(_drawn_calls(seed))
     rounds = measure_rounds(drawn, PROCESSES, None)
     rows = [
@@ -161,7 +168,7 @@ def _drawn_calls(seed: int) -> Iterator[PlacedVariant]:
 
 
 def blocks(_: Sequence[Path], seed: int) -> pd.DataFrame:
-    """Return loops of random accesses at random places in lines and across their ends."""
+    """Return loops of random accesses within lines and across their ends."""
     draw = random.Random(seed)
     drawn = [
         block.of_code(f"random {kind} {n}", _accesses(kind, draw), 0, "x86_64", "loop")
@@ -180,28 +187,12 @@ def _accesses(kind: str, draw: random.Random) -> bytes:
         one = draw.choice(("loads", "stores", "copies", "updates")) if kind == "mixed" else kind
         width = draw.choice((1, 2, 4, 8) if one == "updates" else (1, 2, 4, 8, 16, 32))
         register = draw.randrange(4)
-        if one in ("loads", "copies"):
-            code += _moves(width, LOAD, register, RSI, 2 * LINE * n + draw.randrange(LINE))
-        if one in ("stores", "copies"):
-            code += _moves(width, STORE, register, RDI, 2 * LINE * n + draw.randrange(LINE))
-        if one == "updates":
-            prefix, byte = {1: (b"", 0), 2: (b"\x66", 1), 4: (b"", 1), 8: (b"\x48", 1)}[width]
-            code += (
-                prefix
-                + bytes([byte])
-                + _operand(register, RDI, 2 * LINE * n + draw.randrange(LINE))
-            )
+        parts = ("loads", "stores") if one == "copies" else (one,)
+        for part in parts:
+            base = RSI if part == "loads" else RDI
+            displacement = 2 * LINE * n + draw.randrange(LINE)
+            code += OPCODES[part][width] + _operand(register, base, displacement)
     return code
-
-
-def _moves(width: int, direction: int, register: int, base: int, displacement: int) -> bytes:
-    """Return a move of so many bytes between a register, for vectors one of them, and memory."""
-    words = {1: b"\x88", 2: b"\x66\x89", 4: b"\x89", 8: b"\x48\x89"}
-    vectors = {16: b"\x0f\x11", 32: b"\xc5\xfc\x11"}
-    code = words[width] if width in words else vectors[width]
-    load = 2 if width in words else -1
-    last = code[-1] + (load if direction == LOAD else 0)
-    return code[:-1] + bytes([last]) + _operand(register, base, displacement)
 
 
 def _operand(register: int, base: int, displacement: int) -> bytes:

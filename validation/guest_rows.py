@@ -130,7 +130,7 @@ def quiet(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == QUIET].reset_index(drop=True)
 
 
-def at_offsets(rows: pd.DataFrame) -> pd.DataFrame:
+def quiet_calls(rows: pd.DataFrame) -> pd.DataFrame:
     """Keep the calls that the harness is sure of, with their code offset where they have one."""
     rows = quiet(rows)
     offsets = rows["offset"] if "offset" in rows else pd.Series(pd.NA, rows.index)
@@ -175,7 +175,7 @@ KINDS = (
     Kind("offsets.csv", "loops at code offsets", ("hex", "offset"), with_fastest, predict_loops,
          (answered, near, near_without_one_frame, missed), ("offset",), loop_class),
     Kind("calls.csv", "whole calls",
-         ("kernel", "variant", "offset", "count", "dst_align", "src_align"), at_offsets,
+         ("kernel", "variant", "offset", "count", "dst_align", "src_align"), quiet_calls,
          predict_calls, (answered, spread), ("count", "dst_align", "src_align", "offset"),
          call_class),
     Kind("library_loops.csv", "loops of libraries", ("hex",), lambda rows: rows, predict_loops,
