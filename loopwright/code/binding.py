@@ -1,18 +1,21 @@
 """The simulator's compiled Python module, and the outlines of code that it gives.
 
 Functions of models/pipeline/loopwright_pipeline.pyi are attributes of this module. Access to one
-raises InputError with the fix if the compiled module is missing or of another checkout.
+raises InputError with the fix if the compiled module is missing or built from other sources than
+the checkout's.
 """
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from loopwright.code.instructions import decode, no_code
 from loopwright.errors import InputError
+from loopwright.paths import HOME, INSTALLED
 
 if TYPE_CHECKING:
     from loopwright_pipeline import Core as Core
@@ -29,19 +32,24 @@ else:
         return getattr(_module(), name)
 
 
-INTERFACE = 9  # version of the compiled module's interface
-
-
 @cache
 def _module() -> ModuleType:
     try:
         import loopwright_pipeline
     except ImportError:
         raise InputError("the pipeline simulator is not built: run `make setup`") from None
-    if (of := getattr(loopwright_pipeline, "INTERFACE", 0)) != INTERFACE:
-        age = "older" if of < INTERFACE else "newer"
-        raise InputError(f"the pipeline simulator is {age} than this checkout: run `make setup`")
+    if not INSTALLED and getattr(loopwright_pipeline, "SOURCES", None) != _sources():
+        raise InputError(
+            "the pipeline simulator was built from other sources than models/pipeline/src: "
+            "run `make setup`"
+        )
     return loopwright_pipeline
+
+
+def _sources() -> int:
+    """Return the checksum of the simulator's sources, as models/pipeline/build.rs takes it."""
+    files = sorted((HOME / "models" / "pipeline" / "src").rglob("*.rs"))
+    return reduce(lambda crc, file: crc32(file.read_bytes(), crc), files, 0)
 
 
 def version() -> str:

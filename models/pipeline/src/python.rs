@@ -308,9 +308,6 @@ fn mca(py: Python<'_>, arguments: Vec<String>, models: PathBuf, host: Option<Str
     (answer.code, answer.out, answer.err)
 }
 
-/// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 9;
-
 /// A simulator of processor pipelines.
 #[pymodule]
 fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -321,6 +318,7 @@ fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add_function(wrap_pyfunction!(crate::loops::python::loops, module)?)?;
     module.add_function(wrap_pyfunction!(mca, module)?)?;
-    module.add("INTERFACE", INTERFACE)?;
+    let sources: u32 = env!("LOOPWRIGHT_SOURCES").parse().expect("build.rs writes a number");
+    module.add("SOURCES", sources)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -31,6 +31,15 @@ fn a_loop_of_one_cycle_is_held_by_several_limits() {
 }
 
 #[test]
+fn limits_at_rename_by_port_do_not_hide_what_ports_and_retire_take() {
+    // A load, a store, two adds, dec and jne: one of Zen 4's ALUs gets one of them a cycle.
+    let code = "488b074889064883c7084883c60848ffc975ee";
+    for (limit, cycles) in [("ports", 0.75), ("dispatch", 5.0 / 6.0), ("retire", 0.625)] {
+        close(figure("zen4", code, 0, Loop, limit).cycles.expect("a figure"), cycles);
+    }
+}
+
+#[test]
 fn a_line_more_is_a_matter_of_the_uop_cache_alone() {
     let across = figures("zen2", CLEAR, 59, Loop);
     let binding: Vec<&str> = across.iter().filter(|f| f.binds).map(|f| f.limit.as_str()).collect();

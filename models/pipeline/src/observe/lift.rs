@@ -93,7 +93,11 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ab
                 *chain = before + number;
             }
         }
-        Limit::Ports(ports) => ablation.ports |= ports,
+        Limit::Ports(ports) => {
+            ablation.ports |= ports;
+            params.ports.shared.clear();
+            params.ports.rotated_uops = UNLIMITED;
+        }
         Limit::BlockedLoads => block.uops.iter_mut().for_each(|u| u.sources.retain(|s| !s.committed())),
         Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),
         Limit::Commit => params.memory.commit_bytes = 0,
