@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.counted import Counted, Update, counted_loops
 from loopwright.improving.listing import (
     CARRY,
     FLAGS,
@@ -20,6 +19,7 @@ from loopwright.improving.listing import (
     label,
     part,
 )
+from loopwright.improving.transformable_loops import Counted, Update, counted_loops
 
 REPEATABLE = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
 

@@ -11,11 +11,10 @@ from loopwright import files, histogram, kernels, toolchain
 from loopwright.checking import check
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving import costs, family, lifting, listing
+from loopwright.improving import costs, family, listing
 from loopwright.improving.costs import CallComparison, Candidate
-from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
-from loopwright.improving.search import Search, Settings, search
+from loopwright.improving.search import Journal, Search, Settings, digest_of, search
 from loopwright.improving.transformations import TRANSFORMATIONS
 from loopwright.judging import call_costs
 from loopwright.kernels import Variant
@@ -166,7 +165,7 @@ def read(variant: Variant) -> Listing:
     isa = kernels.load(variant.kernel).isa
     if variant.source.suffix == ".S" and isa == "x86_64":
         return listing.parse(variant.source.read_text(), contract, isa)
-    return lifting.lift(assemble.variant_code(variant), contract)
+    return listing.lift(assemble.variant_code(variant), contract)
 
 
 def _concluded(

@@ -27,11 +27,10 @@ from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
 from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
-from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.listing import Listing
-from loopwright.improving.search import Search, Settings, search
-from loopwright.improving.single_path import APART
+from loopwright.improving.search import Journal, Search, Settings, digest_of, search
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS
+from loopwright.improving.unrolling import APART
 from loopwright.judging import model_accuracy
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks

@@ -1,27 +1,29 @@
-"""Rewrites of single instructions of a loop: common parts, and breaking of false dependencies."""
+"""Rewrites of single instructions: false dependencies, registers, operands and forms."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
-from loopwright.improving.counted import immediate
-from loopwright.improving.edits import EVERY_FLAG, half, implicit, named, whole
+from loopwright.improving.edits import EVERY_FLAG, half, implicit, named, next_code, whole
 from loopwright.improving.listing import (
     GENERAL,
     LETTERS,
     MEMORY,
+    Address,
     Effects,
     Line,
     Listing,
+    address,
     code,
     effects_of,
     live_at_return,
     part,
     size_of,
 )
-from loopwright.improving.single_path import single_path_loops
+from loopwright.improving.transformable_loops import immediate, single_path_loops, update_of
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
 _MOST_ALONE = 4  # single-site variants, at most; unrolled loops have many alike sites
@@ -303,3 +305,340 @@ def renamed(text: str, register: str, other: str) -> str:
         lambda m: part(other, size_of(m[0])) if whole(m[0]) == register else m[0],
         text,
     )
+
+
+_SIZES = {letter: size for size, letter in LETTERS.items()}
+_LOADS = {1: "movzbl", 2: "movzwl", 4: "movl", 8: "movq"}
+_OPERATION = re.compile(r"(add|sub|and|or|xor|adc|sbb|imul|cmp|test)([bwlq]?)")
+_UPDATE = re.compile(r"(add|sub|and|or|xor|inc|dec|neg|not)([bwlq]?)")
+_COMPARING = ("cmp", "test")
+# A memory operand of an SSE operation has to be aligned like its load; VEX has no such demand.
+_VECTOR_LOAD = re.compile(r"mov(aps|apd|dqa|ss|sd)|vmov(ups|upd|dqu|ss|sd)")
+_VECTOR_OPERATION = re.compile(
+    r"v?(add|sub|mul|div|min|max|sqrt)[ps][sd]|v?(and|or|xor)p[sd]|vf[mn]\w+[ps][sd]"
+    r"|v?p(add|sub|mul|min|max|cmp(eq|gt)|avg|sad)\w+|v?p(and|or|xor)"
+)
+
+
+class _Load(NamedTuple):
+    """A plain load: the memory operand, the fully written register, and the size in bytes."""
+
+    memory: str
+    target: str
+    size: int
+
+    @property
+    def register(self) -> str:
+        """The full register."""
+        return whole(self.target)
+
+    @property
+    def loaded(self) -> str:
+        """The operand that holds exactly the loaded bytes."""
+        return part(self.register, self.size) if size_of(self.target) <= 8 else self.target
+
+
+def _load(line: Line) -> _Load | None:
+    match = re.fullmatch(r"movz([bw])[lq]|mov[lq]?", line.mnemonic)
+    memory, target = line.operands if len(line.operands) == 2 else ("", "")
+    size = size_of(target)
+    if not memory.endswith(")") or size < 4:
+        return None
+    if match and size <= 8:
+        return _Load(memory, target, _SIZES[match[1]] if match[1] else size)
+    return _Load(memory, target, size) if _VECTOR_LOAD.fullmatch(line.mnemonic) else None
+
+
+class FoldLoads(Rewrite):
+    """Operations with a memory operand instead of a load and an operation on its register.
+
+    Condition: the operation is the only reader of the register, control goes straight from load to
+    operation, nothing in between changes the address or memory, and neither may fault.
+    """
+
+    name = "loads within operations"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return no instruction for the load, and the operation with the memory operand."""
+        load = _load(listing.lines[at])
+        n = reader(listing, at) if load else None
+        if load is None or n is None or not dead(listing, n, load.register):
+            return None
+        new = self.within(listing.lines[n], load)
+        effects, load_effects = known(new) if new else None, listing.effects[at]
+        if effects is None or load_effects is None or effects.loads != load_effects.loads:
+            return None
+        return {at: [], n: [new]}
+
+    def within(self, line: Line, load: _Load) -> str:
+        """Return the operation with the load as its memory operand, "" where there is none."""
+        operands = list(line.operands)
+        count, exact = named(line.text).count(load.register), operands.count(load.loaded)
+        if line.mnemonic.startswith("test") and count == exact == 2:
+            return f"cmp{LETTERS[load.size]} $0,{load.memory}"
+        if count != 1 or exact != 1:
+            return ""
+        at = operands.index(load.loaded)
+        operands[at] = load.memory
+        if size_of(load.target) > 8:
+            fits = not at and _VECTOR_OPERATION.fullmatch(line.mnemonic)
+            return f"{line.mnemonic} {','.join(operands)}" if fits else ""
+        match = _OPERATION.fullmatch(line.mnemonic)
+        if not match or (at == len(operands) - 1 and match[1] not in _COMPARING):
+            return ""
+        return f"{match[1]}{match[2] or LETTERS[load.size]} {','.join(operands)}"
+
+
+class UnfoldLoads(Rewrite):
+    """A load and an operation on its register instead of an operation with a memory operand.
+
+    Condition: a register is free; fixups find all others unchanged.
+    """
+
+    name = "loads apart from operations"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return the load and the operation."""
+        line = listing.lines[at]
+        match, operands = _OPERATION.fullmatch(line.mnemonic), list(line.operands)
+        places = [n for n, operand in enumerate(operands) if operand.endswith(")")]
+        free = free_register(listing)
+        if not match or len(places) != 1 or len(operands) < 2 or free is None:
+            return None
+        [n] = places
+        if n == len(operands) - 1 and match[1] not in _COMPARING:
+            return None
+        size = _SIZES.get(match[2], 0) or max(map(size_of, operands))
+        operands[n] = part(free, size)
+        return {
+            at: [_loading(line.operands[n], free, size), f"{line.mnemonic} {','.join(operands)}"]
+        }
+
+
+def _loading(memory: str, register: str, size: int) -> str:
+    return f"{_LOADS[size]} {memory},{part(register, max(4, size))}"
+
+
+class SplitUpdates(Rewrite):
+    """A load, an operation and a store instead of a read-modify-write of memory.
+
+    Condition: a register is free, and the update may not fault.
+    """
+
+    name = "updates of memory split"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return the load, the operation and the store."""
+        line = listing.lines[at]
+        match = _UPDATE.fullmatch(line.mnemonic)
+        *sources, memory = line.operands or ("",)
+        free = free_register(listing)
+        if not match or not memory.endswith(")") or free is None or listing.entries_at(at):
+            return None
+        size = _SIZES.get(match[2], 0) or size_of(sources[0])
+        operation, result = f"{match[1]}{LETTERS[size]}", part(free, size)
+        return {
+            at: [
+                _loading(memory, free, size),
+                f"{operation} {','.join([*sources, result])}",
+                f"mov{LETTERS[size]} {result},{memory}",
+            ]
+        }
+
+
+class JoinUpdates(Rewrite):
+    """A read-modify-write of memory instead of an adjacent load, operation and store.
+
+    Condition: all three are on the same bytes, the register is dead after them and is neither
+    source nor address, and none may fault. The flags are dead if the operation was wider than the
+    memory operand.
+    """
+
+    name = "updates of memory joined"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return the read-modify-write in the store's place."""
+        load = _load(listing.lines[at])
+        n = next_code(listing, at) if load and size_of(load.target) <= 8 else None
+        last = next_code(listing, n) if n is not None else None
+        if load is None or n is None or last is None:
+            return None
+        line, store = listing.lines[n], listing.lines[last]
+        match = _UPDATE.fullmatch(line.mnemonic)
+        *sources, target = line.operands or ("",)
+        moves = store.mnemonic in ("mov", f"mov{LETTERS[load.size]}")
+        if not match or not moves or whole(target) != load.register or not size_of(target):
+            return None
+        if store.operands != (load.loaded, load.memory) or any(s.endswith(")") for s in sources):
+            return None
+        if not self.spared(listing, last, load, sources):
+            return None
+        wide = size_of(target) != load.size
+        if wide and (size_of(target) < load.size or EVERY_FLAG & listing.live[last + 1]):
+            return None
+        if any(listing.entries_at(x) for x in (at, n, last)):
+            return None
+        new = [*(_narrowed(s, load.size) for s in sources), load.memory]
+        text = f"{match[1]}{LETTERS[load.size]} {','.join(new)}"
+        return {at: [], n: [], last: [text]} if known(text) else None
+
+    def spared(self, listing: Listing, last: int, load: _Load, sources: list[str]) -> bool:
+        """True if the register is dead after the store and has no other use."""
+        used = named(",".join([*sources, load.memory]))
+        return dead(listing, last, load.register) and load.register not in used
+
+
+def _narrowed(source: str, size: int) -> str:
+    """Return the lowest bytes of a register or constant."""
+    if source.startswith("%"):
+        return part(whole(source), size)
+    value = immediate(source)
+    return source if value is None or size > 2 else f"${value & (1 << 8 * size) - 1}"
+
+
+_COPY = re.compile(r"mov[lq]?|vmov(aps|apd|dqa|ups|upd|dqu)")
+_THREE = re.compile(r"v(?!mov)\w+|(andn|bextr|bzhi|pdep|pext|rorx|s[ah][lr]x)[lq]?")
+_SHIFT = re.compile(r"(shl|sal|shr|sar)([lq]?)")
+_ROTATION = re.compile(r"(ror|rol)([lq]?)")
+_BMI1, _BMI2 = "bmi1", "bmi2"
+
+
+def _flags_die(listing: Listing, at: int) -> bool:
+    """True if the flags that an instruction sets are dead."""
+    effects = listing.effects[at]
+    return effects is not None and not EVERY_FLAG & effects.writes & listing.live[at + 1]
+
+
+class ThreeOperands(Rewrite):
+    """A three-operand operation instead of a copy and an operation that overwrites the copy.
+
+    Condition: the operation writes all of the copy, and nothing in between changes the original.
+    For lea, shlx and rorx the flags of the operation are dead; shlx and rorx need BMI2 on every
+    core.
+    """
+
+    name = "copies within operations"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return no instruction for the copy, and the operation on the original."""
+        line = listing.lines[at]
+        source, copy = line.operands if len(line.operands) == 2 else ("", "")
+        size = size_of(copy)
+        if not _COPY.fullmatch(line.mnemonic) or size < 4 or size_of(source) != size:
+            return None
+        n = reader(listing, at)
+        if n is None or {"rsp", whole(copy)} & {whole(source)} or whole(copy) == "rsp":
+            return None
+        operation = listing.lines[n]
+        if not operation.operands or operation.operands[-1] != copy:
+            return None
+        new = self._three(operation, source, copy)
+        if not new and _flags_die(listing, n) and size <= 8:
+            new = self._sum(operation, source, copy)
+            if not new and _BMI2 in listing.features:
+                new = _shifted(operation, source, copy)
+        effects = known(new) if new else None
+        if effects is None or whole(copy) not in effects.writes - effects.reads:
+            return None
+        return {at: [], n: [new]}
+
+    def _three(self, line: Line, source: str, copy: str) -> str:
+        """Return a three-operand operation with the original instead of its copy, "" if none."""
+        *operands, target = line.operands
+        if not _THREE.fullmatch(line.mnemonic):
+            return ""
+        exact = [source if operand == copy else operand for operand in operands]
+        return "" if exact == operands else f"{line.mnemonic} {','.join([*exact, target])}"
+
+    def _sum(self, line: Line, source: str, copy: str) -> str:
+        """Return a lea that computes an addition or a left shift by up to three, "" if none."""
+        base, size = part(whole(source), 8), size_of(copy)
+        update, shift = update_of(line, 0), _SHIFT.fullmatch(line.mnemonic)
+        place = None
+        if update and not line.mnemonic.startswith("lea"):
+            place = Address(update.step, base)
+        elif re.fullmatch(r"add[lq]?", line.mnemonic) and size_of(line.operands[0]) == size:
+            other = line.operands[0]
+            index = base if other == copy else part(whole(other), 8)
+            place = Address(0, index, base) if index == "%rsp" else Address(0, base, index)
+        elif shift and shift[1] in ("shl", "sal"):
+            count = immediate(line.operands[0]) if len(line.operands) == 2 else 1
+            if count in (1, 2, 3):
+                place = Address(0, "", base, 1 << count) if count > 1 else Address(0, base, base)
+        return f"lea{LETTERS[size]} {place},{copy}" if place else ""
+
+
+def _shifted(line: Line, source: str, target: str) -> str:
+    """Return the BMI2 form of a two-operand shift or rotation, "" for another operation."""
+    size = size_of(target)
+    count, shift = line.operands[0], _SHIFT.fullmatch(line.mnemonic)
+    if shift and count == "%cl" and len(line.operands) == 2:
+        kind = shift[1].replace("sal", "shl")
+        return f"{kind}x{LETTERS[size]} {part('rcx', size)},{source},{target}"
+    rotation, count_ = _ROTATION.fullmatch(line.mnemonic), immediate(count)
+    if rotation and count_ is not None and len(line.operands) == 2:
+        right = count_ if rotation[1] == "ror" else -count_
+        return f"rorx{LETTERS[size]} ${right % (8 * size)},{source},{target}"
+    return ""
+
+
+class NewerForms(Rewrite):
+    """Shifts by a register as shlx, sarx or shrx; a not and an and as andn.
+
+    Condition: every core has BMI1 or BMI2, the flags of the instructions are dead, and nothing
+    between not and and uses the register.
+    """
+
+    name = "shifts and complements of BMI"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return a three-operand shift, or one instruction for two."""
+        line = listing.lines[at]
+        target = line.operands[-1] if line.operands else ""
+        if listing.contract is not None or size_of(target) not in (4, 8):
+            return None
+        if _SHIFT.fullmatch(line.mnemonic) and _BMI2 in listing.features:
+            new = _shifted(line, target, target)
+            return {at: [new]} if new and _flags_die(listing, at) else None
+        if not re.fullmatch(r"not[lq]?", line.mnemonic) or _BMI1 not in listing.features:
+            return None
+        n = reader(listing, at)
+        if n is None or not re.fullmatch(r"and[lq]?", listing.lines[n].mnemonic):
+            return None
+        other, result = listing.lines[n].operands
+        if result != target or size_of(other) != size_of(target) or other == target:
+            return None
+        new = f"andn{LETTERS[size_of(target)]} {other},{target},{target}"
+        return {at: [], n: [new]} if _flags_die(listing, n) else None
+
+
+class TwoOperands(Rewrite):
+    """Additions instead of lea, as three-part addresses are slow on some cores.
+
+    Condition: no flags are live after the lea.
+    """
+
+    name = "lea as additions"
+
+    def change(self, listing: Listing, at: int) -> Change | None:
+        """Return additions, with a move or the rest of the lea before them."""
+        line = listing.lines[at]
+        if not re.fullmatch(r"lea[lq]?", line.mnemonic) or EVERY_FLAG & listing.live[at + 1]:
+            return None
+        place, target = address(line.operands[0]), line.operands[1]
+        size = size_of(target)
+        if place is None or size not in (4, 8) or not place.base:
+            return None
+        letter, base_ = LETTERS[size], part(whole(target), 8)
+        more = [f"add{letter} ${place.disp},{target}"] if place.disp else []
+        if not place.indexed:
+            base = part(whole(place.base), size)
+            move = [] if place.base == base_ else [f"mov{letter} {base},{target}"]
+            return {at: [*move, *more]} if more else None
+        if more:
+            return {at: [f"{line.mnemonic} {place._replace(disp=0)},{target}", *more]}
+        registers = [place.base, place.indexed]
+        if place.scale > 1 or base_ not in registers:
+            return None
+        registers.remove(base_)
+        return {at: [f"add{letter} {part(whole(registers[0]), size)},{target}"]}

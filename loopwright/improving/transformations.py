@@ -5,25 +5,33 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.addressing import FuseUpdate, PointersForIndex
-from loopwright.improving.carry import CarryChains
-from loopwright.improving.distance import UnrollByDistance
+from loopwright.improving.accesses import FuseUpdate, PairAccesses, PointersForIndex, SplitPairs
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
-from loopwright.improving.forms import NewerForms, ThreeOperands, TwoOperands
 from loopwright.improving.listing import Line, Listing
-from loopwright.improving.operands import FoldLoads, JoinUpdates, SplitUpdates, UnfoldLoads
-from loopwright.improving.pairing import PairAccesses, SplitPairs
 from loopwright.improving.rewriting import (
     BreakDependencies,
+    FoldLoads,
+    JoinUpdates,
+    NewerForms,
     Rename,
     Rewrite,
+    SplitUpdates,
+    ThreeOperands,
+    TwoOperands,
+    UnfoldLoads,
     fixups_spare,
     known,
 )
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
-from loopwright.improving.single_path import CopyIterations, EntriesApart, single_path_loops
-from loopwright.improving.strings import StringInstruction
-from loopwright.improving.unrolling import PipelineLoads, Unroll
+from loopwright.improving.transformable_loops import single_path_loops
+from loopwright.improving.unrolling import (
+    CopyIterations,
+    EntriesApart,
+    PipelineLoads,
+    Unroll,
+    UnrollByDistance,
+)
+from loopwright.improving.whole_loops import CarryChains, StringInstruction
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ from quick import some
 from loopwright.code import pieces, snippet
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
-from loopwright.improving import distance, equality, single_path
+from loopwright.improving import equality, unrolling
 from loopwright.improving.bare import BEHIND, of_piece
-from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.listing import CARRY, FLAGS, code
 from loopwright.improving.loops import assemble
-from loopwright.improving.single_path import APART, CopyIterations, EntriesApart
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS, Align
+from loopwright.improving.unrolling import APART, CopyIterations, EntriesApart, UnrollByDistance
 
 ROUTINE = (
     "\t.globl f\n\t.type f,@function\nf:\txor %eax,%eax\n\txor %r8d,%r8d\n{}\tret\n.size f,.-f\n"
@@ -176,21 +175,21 @@ def broken(name, monkeypatch):
     """Drop a condition of the unrolling, or make one of its mistakes."""
     if name == "what is left is not looked at":
         monkeypatch.setattr(
-            distance, "_RELATIONS", dict.fromkeys(distance._RELATIONS, ("!=", False))
+            unrolling, "_RELATIONS", dict.fromkeys(unrolling._RELATIONS, ("!=", False))
         )
     elif name == "signs do not count":
-        made = {k: (r, False) for k, (r, _) in distance._RELATIONS.items()}
-        monkeypatch.setattr(distance, "_RELATIONS", made)
+        made = {k: (r, False) for k, (r, _) in unrolling._RELATIONS.items()}
+        monkeypatch.setattr(unrolling, "_RELATIONS", made)
     elif name == "the distance is in a register that is live":
-        monkeypatch.setattr(distance, "free_register", lambda _: "rbx")
+        monkeypatch.setattr(unrolling, "free_register", lambda _: "rbx")
     elif name == "an exit finds registers too early":
         monkeypatch.setattr(
-            distance, "_added", lambda update, _: f"lea ({update.written}),{update.written}"
+            unrolling, "_added", lambda update, _: f"lea ({update.written}),{update.written}"
         )
     elif name == "updates go one step":
-        monkeypatch.setattr(distance, "stepped", lambda line, *_: line.text)
+        monkeypatch.setattr(unrolling, "stepped", lambda line, *_: line.text)
     elif name == "addresses are not moved":
-        monkeypatch.setattr(distance, "shifted", lambda loop, at, _: loop.listing.lines[at].text)
+        monkeypatch.setattr(unrolling, "shifted", lambda loop, at, _: loop.listing.lines[at].text)
 
 
 MUTANTS = {
@@ -214,7 +213,7 @@ def test_a_dropped_condition_is_found(name, monkeypatch):
 
 def test_a_copy_that_leaves_elsewhere_is_found(monkeypatch):
     loop = bare(FIND)
-    monkeypatch.setattr(single_path, "opposite", lambda text, target: f"{text.split()[0]} {target}")
+    monkeypatch.setattr(unrolling, "opposite", lambda text, target: f"{text.split()[0]} {target}")
     [made] = CopyIterations(2).apply(loop.listing)
     assert equality.compare(loop, *new_code(loop, made)).failure
 

@@ -11,9 +11,8 @@ from loopwright.cli import run
 from loopwright.errors import InputError
 from loopwright.improving import costs, equality, loops
 from loopwright.improving.costs import Cost
-from loopwright.improving.journal import Journal, digest_of
 from loopwright.improving.loops import LoopsQuestion, answer_loops
-from loopwright.improving.search import Settings, search
+from loopwright.improving.search import Journal, Settings, digest_of, search
 
 SETTINGS = Settings(tried=24, depth=3)
 

@@ -5,8 +5,16 @@ import pytest
 from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving.lifting import lift
-from loopwright.improving.listing import CARRY, FLAGS, MEMORY, Address, address, effects_of, parse
+from loopwright.improving.listing import (
+    CARRY,
+    FLAGS,
+    MEMORY,
+    Address,
+    address,
+    effects_of,
+    lift,
+    parse,
+)
 
 PLAIN = [
     f"x86_64/{name}"

@@ -3,9 +3,9 @@
 import pytest
 from test_transformations import failure, few, listing_of  # noqa: F401
 
-from loopwright.improving import pairing
+from loopwright.improving import accesses
+from loopwright.improving.accesses import PairAccesses, SplitPairs
 from loopwright.improving.listing import Listing, code
-from loopwright.improving.pairing import PairAccesses, SplitPairs
 
 DOUBLE = "arm64/memcmp/double_pairs"
 PAIRED = ["arm64/memcmp/aligned_pairs", DOUBLE]
@@ -106,12 +106,12 @@ def test_a_load_of_its_own_base_comes_last(monkeypatch, tmp_path):
     own = changed(listing, old, ["ldp x9, x5, [x9, #0x10]", "mov x3, x9"])
     [made] = SplitPairs().apply(own)
     assert failure(variant, made, tmp_path) == ""
-    whole = pairing.split
+    whole = accesses.split
 
     def forwards(line, pair):
         return sorted(whole(line, pair), key=lambda one: "24" in one.text)
 
-    monkeypatch.setattr(pairing, "split", forwards)
+    monkeypatch.setattr(accesses, "split", forwards)
     [broken] = SplitPairs().apply(own)
     assert failure(variant, broken, tmp_path)
 
@@ -123,13 +123,13 @@ def test_registers_follow_their_places(monkeypatch, tmp_path):
     turned = changed(split, pair, pair[::-1])
     [made] = PairAccesses().apply(turned)
     assert failure(variant, made, tmp_path) == ""
-    joined = pairing._joined
+    joined = accesses._joined
 
     def as_written(one, two):
         both = joined(one, two)
         return both and both._replace(registers=(*one.registers, *two.registers))
 
-    monkeypatch.setattr(pairing, "_joined", as_written)
+    monkeypatch.setattr(accesses, "_joined", as_written)
     [broken] = PairAccesses().apply(turned)
     assert failure(variant, broken, tmp_path)
 

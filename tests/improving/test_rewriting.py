@@ -7,11 +7,19 @@ import pytest
 from test_bare import bare, new_code
 
 from loopwright.code.instructions import Flow
-from loopwright.improving import equality, forms, operands, rewriting, smt
-from loopwright.improving.forms import NewerForms, ThreeOperands, TwoOperands
+from loopwright.improving import equality, rewriting, smt
 from loopwright.improving.listing import Effects, code
-from loopwright.improving.operands import FoldLoads, JoinUpdates, SplitUpdates, UnfoldLoads
-from loopwright.improving.rewriting import BreakDependencies, Rename
+from loopwright.improving.rewriting import (
+    BreakDependencies,
+    FoldLoads,
+    JoinUpdates,
+    NewerForms,
+    Rename,
+    SplitUpdates,
+    ThreeOperands,
+    TwoOperands,
+    UnfoldLoads,
+)
 
 END = "\tadd $8,%rdi\n\tcmp %rdx,%rdi\n\tjne .L1\n\tmov %r8,%rax\n"
 ZEROED = "\tpxor %xmm2,%xmm2\n\tmovaps %xmm2,%xmm3\n\tmovaps %xmm2,%xmm4\n"
@@ -169,44 +177,45 @@ CONDITIONS = {
         REWRITES["written twice"][1],
     ),
     "a load's register is not needed": (
-        operands, "dead", yes, FoldLoads(),
+        rewriting, "dead", yes, FoldLoads(),
         ("mov (%rdi),%rcx", "add %rcx,%r8", "mov %rcx,(%rsi)", "add $8,%rsi"),
     ),
     "nothing between changes memory": (
-        operands, "reader", lambda *_: 3, FoldLoads(),
+        rewriting, "reader", lambda *_: 3, FoldLoads(),
         ("mov (%rdi),%rcx", "mov %r8,(%rdi)", "add %rcx,%r8"),
     ),
     "a load is of as many bytes": (
-        operands, "known", lambda _: Effects(frozenset(), frozenset(), Flow.NEXT, loads=8),
+        rewriting, "known", lambda _: Effects(frozenset(), frozenset(), Flow.NEXT, loads=8),
         FoldLoads(), ("movsd (%rdi),%xmm3", "paddd %xmm3,%xmm0"),
     ),
     "a register is free for a load": (
-        operands, "free_register", lambda *_: "rbx", UnfoldLoads(), ("add (%rdi),%r8",),
+        rewriting, "free_register", lambda *_: "rbx", UnfoldLoads(), ("add (%rdi),%r8",),
     ),
     "a register is free for an update": (
-        operands, "free_register", lambda *_: "rbx", SplitUpdates(), ("incl (%rdi)",),
+        rewriting, "free_register", lambda *_: "rbx", SplitUpdates(), ("incl (%rdi)",),
     ),
     "a register serves an update alone": (
         JoinUpdates, "spared", yes, JoinUpdates(),
         ("mov (%rdi),%rcx", "add %r8,%rcx", "mov %rcx,(%rdi)", "add %rcx,%r8"),
     ),
     "no flags of a wider update go on": (
-        operands, "EVERY_FLAG", frozenset(), JoinUpdates(),
+        rewriting, "EVERY_FLAG", frozenset(), JoinUpdates(),
         ("movzbl (%rdi),%ecx", "add $200,%ecx", "mov %cl,(%rdi)", "adc $0,%r8"),
     ),
     "the original stays": (
-        forms, "reader", lambda *_: 4, ThreeOperands(),
+        rewriting, "reader", lambda *_: 4, ThreeOperands(),
         ("mov (%rdi),%r9", "mov %r9,%rcx", "mov %r8,%r9", "add %r9,%rcx", "xor %rcx,%r8"),
     ),
     "no flags of a sum go on": (
-        forms, "_flags_die", yes, ThreeOperands(),
+        rewriting, "_flags_die", yes, ThreeOperands(),
         ("mov (%rdi),%r9", "mov %r9,%rcx", "add $5,%rcx", "adc %rcx,%r8"),
     ),
     "no flags of a shift go on": (
-        forms, "_flags_die", yes, NewerForms(), ("mov (%rdi),%ecx", "shl %cl,%r8", "adc $5,%r8"),
+        rewriting, "_flags_die", yes, NewerForms(),
+        ("mov (%rdi),%ecx", "shl %cl,%r8", "adc $5,%r8"),
     ),
     "no flags are live behind lea": (
-        forms, "EVERY_FLAG", frozenset(), TwoOperands(),
+        rewriting, "EVERY_FLAG", frozenset(), TwoOperands(),
         ("add (%rdi),%rcx", "lea (%r8,%rdi),%r8", "adc $5,%r8"),
     ),
 }  # fmt: skip

@@ -12,7 +12,6 @@ from test_bare import ARM64, ENTERED, LOOPS, MUTANTS, arm64, bare, broken, new_c
 
 from loopwright.code import snippet
 from loopwright.improving import equality, smt
-from loopwright.improving.distance import UnrollByDistance
 from loopwright.improving.formulas import BITS, NAMES, X86Formulas
 from loopwright.improving.formulas_arm64 import (
     ARM64_NAMES,
@@ -21,8 +20,8 @@ from loopwright.improving.formulas_arm64 import (
     arm64_instructions,
 )
 from loopwright.improving.listing import code
-from loopwright.improving.single_path import CopyIterations, EntriesApart
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS, Reorder
+from loopwright.improving.unrolling import CopyIterations, EntriesApart, UnrollByDistance
 from loopwright.machine.emulator import core_of, register_of
 
 z3 = pytest.importorskip("z3")

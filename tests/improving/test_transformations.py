@@ -8,17 +8,15 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import addressing, sections, single_path, strings, unrolling
-from loopwright.improving.addressing import FuseUpdate, PointersForIndex
-from loopwright.improving.carry import CarryChains
-from loopwright.improving.counted import Counted, counted_loops, least_before
+from loopwright.improving import accesses, sections, unrolling, whole_loops
+from loopwright.improving.accesses import FuseUpdate, PointersForIndex
 from loopwright.improving.improve import read
 from loopwright.improving.listing import MEMORY, parse
 from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
-from loopwright.improving.single_path import CopyIterations
-from loopwright.improving.strings import StringInstruction
+from loopwright.improving.transformable_loops import Counted, counted_loops, least_before
 from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
-from loopwright.improving.unrolling import AheadOfLoop, PipelineLoads, Unroll
+from loopwright.improving.unrolling import AheadOfLoop, CopyIterations, PipelineLoads, Unroll
+from loopwright.improving.whole_loops import CarryChains, StringInstruction
 
 COMPARE = "arm64/memcmp/words"
 CLEAR, COPY, INDEX, SUM, PUT, MOVE = (
@@ -200,13 +198,13 @@ DROPPED = {
     "iterations are left": (unrolling, "least_before", lambda *_, **__: 1 << 20, CLEAR, Unroll(8)),
     "an index is that far": (unrolling, "least_before", lambda *_, **__: 1 << 20, INDEX, Unroll(8)),
     "steps within a body": (Counted, "added_before", lambda *_: 0, INDEX, Unroll(2)),
-    "words of one stretch": (strings, "_words", no, COPY, StringInstruction(256)),
-    "a head is fallen into": (addressing, "entered", no, "twice", PointersForIndex()),
+    "words of one stretch": (whole_loops, "_words", no, COPY, StringInstruction(256)),
+    "a head is fallen into": (accesses, "entered", no, "twice", PointersForIndex()),
     "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
     "a constant on every way": (sections, "_zero_before", yes, "or", ConstantBranches()),
     "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
-    "what an update moves past": (addressing, "shifted", as_it_is, INDEX, FuseUpdate()),
-    "a branch turned round": (single_path, "opposite", as_before, COMPARE, CopyIterations(2)),
+    "what an update moves past": (accesses, "shifted", as_it_is, INDEX, FuseUpdate()),
+    "a branch turned round": (unrolling, "opposite", as_before, COMPARE, CopyIterations(2)),
     "loads come first": (unrolling, "first_loads", all_loads, COPY, PipelineLoads()),
     "the next one is there": (PipelineLoads, "changed", one_too_far, WORDS, PipelineLoads()),
     "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),

@@ -1,4 +1,4 @@
-"""Counted loops of a listing: their exit test, and the constant steps of their registers."""
+"""Loops of a listing that can be transformed: counted loops, and single-path loops with exits."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -279,3 +279,91 @@ def _compared(listing: Listing, branch: int, register: str) -> int | None:
     if line.kind != "code" or line.mnemonic not in ("cmpq", "cmp") or len(line.operands) != 2:
         return None
     return immediate(line.operands[0]) if line.operands[1] == f"%{register}" else None
+
+
+_OPPOSITE = {
+    "je": "jne", "jz": "jnz", "jb": "jae", "jc": "jnc", "jnae": "jae", "jbe": "ja", "jna": "ja",
+    "jl": "jge", "jnge": "jge", "jle": "jg", "jng": "jg", "js": "jns", "jo": "jno", "jp": "jnp",
+    "b.eq": "b.ne", "b.lo": "b.hs", "b.cc": "b.cs", "b.ls": "b.hi", "b.lt": "b.ge",
+    "b.le": "b.gt", "b.mi": "b.pl", "b.vs": "b.vc", "cbz": "cbnz", "tbz": "tbnz",
+}  # fmt: skip
+_OPPOSITE |= {inverted: mnemonic for mnemonic, inverted in _OPPOSITE.items()}
+
+
+@dataclass(frozen=True)
+class SinglePathLoop:
+    """A single-path loop: every branch in it, except the last, is an exit.
+
+    first and last are the positions of its first statement and of the branch back to its head.
+    """
+
+    listing: Listing
+    head: str
+    first: int
+    last: int
+
+    @property
+    def exit(self) -> int:
+        """The position of the statement after the loop."""
+        return self.last + 1
+
+    @property
+    def inside(self) -> list[int]:
+        """The positions of its instructions, without the branch back."""
+        lines = self.listing.lines
+        return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
+
+    @property
+    def exits(self) -> list[int]:
+        """The positions of its exits, without the branch back."""
+        return [n for n in self.inside if _flow(self.listing, n) is Flow.BRANCH]
+
+
+def _flow(listing: Listing, at: int) -> Flow:
+    effects = listing.effects[at]
+    return effects.flow if effects else Flow.NEXT
+
+
+def single_path_loops(
+    listing: Listing, entered: frozenset[str] = frozenset()
+) -> Iterator[SinglePathLoop]:
+    """Yield the single-path loops of a listing, by the position of their branch.
+
+    entered are labels at which outside code may enter.
+    """
+    for last, line in enumerate(listing.lines):
+        if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
+            continue
+        target = listing.position.get(line.operands[-1] if line.operands else "", last)
+        if target < last and (loop := _single_path(listing, target, last, entered)):
+            yield loop
+
+
+def _single_path(
+    listing: Listing, head: int, last: int, entered: frozenset[str]
+) -> SinglePathLoop | None:
+    lines = listing.lines
+    first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
+    for n in range(head + 1, last):
+        line = lines[n]
+        if line.kind == "label" and line.text in listing.jumped_to - entered and n > first:
+            return None
+        effects = listing.effects[n]
+        if effects is None:
+            continue
+        plain = effects.flow is Flow.NEXT or (
+            effects.flow is Flow.BRANCH and line.mnemonic in _OPPOSITE
+        )
+        if not plain or effects.string or lines[head].text in line.operands:
+            return None
+    return SinglePathLoop(listing, lines[head].text, first, last)
+
+
+def opposite(text: str, target: str) -> str | None:
+    """Return the branch with the inverted condition and a new target, None if there is none."""
+    mnemonic, rest = text.split(None, 1)
+    inverted = _OPPOSITE.get(mnemonic)
+    if inverted is None:
+        return None
+    *operands, _ = (part.strip() for part in rest.split(","))
+    return f"{inverted} {', '.join([*operands, target])}"
