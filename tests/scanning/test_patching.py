@@ -13,7 +13,7 @@ from loopwright.linux.edits import Change
 from loopwright.linux.mail import Mail
 from loopwright.linux.verification import CheckError
 from loopwright.scanning import alignment_patches, binary_loops
-from loopwright.scanning.aligned_sources import Work
+from loopwright.scanning.alignment_patches import Work
 from loopwright.scanning.scan import Question, Scan, scanned
 
 FILE, FUNCTION = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"

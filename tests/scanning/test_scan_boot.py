@@ -11,9 +11,8 @@ from loopwright import microarchs
 from loopwright.linux import boot_tier, object_tier
 from loopwright.linux.build import Overlay, hold
 from loopwright.linux.verification import FAIL, PASS, Tier, outcomes
-from loopwright.scanning import aligned_sources, alignment_patches, images
-from loopwright.scanning.aligned_sources import Work
-from loopwright.scanning.alignment_patches import Booted
+from loopwright.scanning import alignment_patches, images
+from loopwright.scanning.alignment_patches import Booted, Work
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.scan import Question, scanned
 
@@ -77,7 +76,7 @@ def _work(overlay: Overlay, isa: str, file: str, function: str, loops: list[Scan
 def _loops(path: Path, function: str) -> list[ScannedLoop]:
     image = images.read_image(path)
     loops = find_loops(image).loops
-    return [loops[n] for n in aligned_sources.inside(image.sections, loops, function)]
+    return [loops[n] for n in alignment_patches.inside(image.sections, loops, function)]
 
 
 def test_what_the_object_does_not_show_the_boot_finds(tmp_path: Path) -> None:
