@@ -14,15 +14,20 @@ from unicorn.unicorn import Uc, UcError
 
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
-from loopwright.measuring.block_ends import (
+from loopwright.measuring.block_path import (
+    EVERY_X86,
+    USER_SPACE,
     End,
+    Image,
+    Memory,
+    Path,
+    Step,
     change_of,
     deciding,
     own_ends,
     replaced_ends,
     setter,
 )
-from loopwright.measuring.block_path import EVERY_X86, USER_SPACE, Image, Memory, Path, Step
 
 # The harness's registers: general-purpose ones by name, and each 32-bit lane of vectors.
 _NUMBERS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in EVERY_X86}

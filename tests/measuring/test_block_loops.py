@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.measuring import block, block_ends, block_path, block_starts
+from loopwright.measuring import block, block_path, block_starts
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="decodes and runs x86-64")
 WALK = "4883c008488948f84839d075f3"  # add $8,%rax; mov %rcx,-8(%rax); cmp %rdx,%rax; jne
@@ -58,7 +58,7 @@ def test_an_endless_loop_is_left_by_an_exit():
 def test_a_count_has_the_length_of_what_it_replaces(length):
     import iced_x86 as iced
 
-    code = block_ends._count("rdi" if length in (2, 6) else "r15", length)
+    code = block_path._count("rdi" if length in (2, 6) else "r15", length)
     [ins] = iced.Decoder(64, code)
     assert len(code) == length
     assert ins.mnemonic in (iced.Mnemonic.DEC, iced.Mnemonic.SUB)
@@ -176,7 +176,7 @@ def test_a_comparison_that_counts_has_the_length_of_what_it_replaces(length):
     import iced_x86 as iced
 
     names = ("rdi", "rax") if length == 2 else ("r15", "r12")
-    [ins] = iced.Decoder(64, block_ends._compare(*names, length))
+    [ins] = iced.Decoder(64, block_path._compare(*names, length))
     assert len(ins) == length
     assert ins.mnemonic == iced.Mnemonic.CMP
     assert [block_path.full_name(ins.op_register(n)) for n in (1, 0)] == [*names]
