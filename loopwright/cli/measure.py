@@ -275,7 +275,7 @@ def measure(
         return 0
     pairs = None if align is None else options.alignments(align)
     if estimate is not None:
-        from loopwright.judging.estimate import alignments, unmeasured_here
+        from loopwright.judging.unmeasured import alignments, unmeasured_here
 
         unmeasured_here(estimate)
         pairs = pairs or [*alignments(estimate)]  # those that tell the parameter
