@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from loopwright.code.snippet import read_assembly
     from loopwright.improving.improve import improve
     from loopwright.inventory import doctor
-    from loopwright.judging.estimate import estimate
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
     from loopwright.judging.study import compare
+    from loopwright.judging.unmeasured import estimate
     from loopwright.linux.baseline import baseline
     from loopwright.linux.patch import patch
     from loopwright.machine.trace import trace
@@ -44,7 +44,7 @@ _VERBS = {
     "baseline": "linux.baseline", "calibrate": "calibrating.calibrate", "check": "checking.check",
     "compare": "judging.study", "compare_builds": "scanning.builds",
     "compare_loops": "measuring.measure_blocks", "core": "calibrating.core_sheet",
-    "doctor": "inventory", "estimate": "judging.estimate",
+    "doctor": "inventory", "estimate": "judging.unmeasured",
     "import_calibration": "calibrating.imports", "import_results": "measuring.results",
     "improve": "improving.improve", "kit": "portable.kit", "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks", "patch": "linux.patch",

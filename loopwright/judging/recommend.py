@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from loopwright.histogram import Histogram, read
-from loopwright.judging import break_even, call_costs, evidence, verdicts, wording
+from loopwright.judging import call_costs, evidence, unmeasured, verdicts, wording
 from loopwright.judging.call_costs import percent
 from loopwright.judging.evidence import Simulations, cases, simulations, sound
 from loopwright.judging.study import Study, comparison, gather
@@ -296,7 +296,7 @@ def _slower_than_others(case: Case, others: Sequence[Case], study: Study) -> str
     for core in study.targets:
         if (verdict := case.verdicts.get(core.id)) and verdict.measured:
             continue
-        for figure in break_even.pair_figures(study, core.id):
+        for figure in unmeasured.pair_figures(study, core.id):
             pair = {figure.variant, figure.baseline}
             other = pair - {mine}
             loses = figure.sign < 0 if figure.variant == mine else figure.sign > 0
@@ -319,9 +319,9 @@ def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
 
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
     study, routine, known = answer.study, answer.routine, answer.cases
-    numbers = break_even.deciding_break_evens(study, known, calls)
+    numbers = unmeasured.deciding_break_evens(study, known, calls)
     case, asked = answer.candidate, answer.asked
-    decided = filter(None, (break_even.in_words(numbers), break_even.decided(study, calls)))
+    decided = filter(None, (unmeasured.in_words(numbers), unmeasured.decided(study, calls)))
     missing = [
         (core, next(iter(margins.unanswered.values()), ""))
         for core, margins in calls.of_core.items()
@@ -351,7 +351,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "evidence": wording.evidence(study, known, missing),
         "published": wording.published(study, known),
         "break_even": ". ".join(decided),
-        "measure_first": break_even.measure_first(study, known, numbers),
+        "measure_first": unmeasured.measure_first(study, known, numbers),
     }
 
 

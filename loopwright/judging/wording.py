@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from loopwright.histogram import Histogram
-from loopwright.judging import break_even
+from loopwright.judging import unmeasured
 from loopwright.judging.call_costs import LARGE, Gap, judged_points, percent
 from loopwright.judging.margins import Speed
 from loopwright.judging.model_accuracy import LEAST_ROWS, RANK_NAMES, Rank
@@ -352,9 +352,9 @@ def published(study: Study, cases: Sequence[Case]) -> str:
     """Return the published figures of the routine's pairs on the judged cores."""
     mine = {c.variant.name for c in cases}
     texts = [
-        break_even.published_speedups(study, name, pair.variant, pair.baseline)
+        unmeasured.published_speedups(study, name, pair.variant, pair.baseline)
         for name in judged(study.judged_ids, cases)
-        for pair in break_even.pair_figures(study, name)
+        for pair in unmeasured.pair_figures(study, name)
         if {pair.variant, pair.baseline} & mine
     ]
     return "; ".join(dict.fromkeys(texts))

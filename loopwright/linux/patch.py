@@ -9,7 +9,7 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.histogram import read
-from loopwright.judging import break_even, model_accuracy, verdicts, wording
+from loopwright.judging import model_accuracy, unmeasured, verdicts, wording
 from loopwright.judging.recommend import Answer, Judgement, Kind, conclude, slower
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.judging.verdicts import Case, Status
@@ -180,7 +180,7 @@ def _decides(study: Study, case: Case) -> str:
             and core.id not in case.lacking
         ):
             sentences += [
-                break_even.described(study) for study in break_even.break_evens(simulated)[:1]
+                unmeasured.described(study) for study in unmeasured.break_evens(simulated)[:1]
             ]
     return ". ".join(sentences)
 

@@ -8,8 +8,8 @@ import pandas as pd
 from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
-from loopwright.judging.estimate import MeasuredCall, simulated
 from loopwright.judging.study import MEASURED
+from loopwright.judging.unmeasured import MeasuredCall, simulated
 from loopwright.kernels import Kernel
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure

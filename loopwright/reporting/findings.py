@@ -12,7 +12,7 @@ import pandas as pd
 from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.judging import break_even, published
+from loopwright.judging import published, unmeasured
 from loopwright.judging.evidence import simulated_points
 from loopwright.judging.model_accuracy import RANK_NAMES
 from loopwright.judging.published import PublishedFigure
@@ -199,7 +199,7 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
     turning = (
         (
             break_even_point.unknown.name
-            for break_even_point in break_even.break_evens(simulated)
+            for break_even_point in unmeasured.break_evens(simulated)
             if break_even_point.turns
         )
         if simulated

@@ -5,7 +5,7 @@ import pytest
 
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.judging import call_costs, estimate
+from loopwright.judging import call_costs, unmeasured
 from loopwright.measuring import sweeps
 from loopwright.predicting.calls import CallQuestion, of_variants
 
@@ -18,25 +18,25 @@ def measured(spec, parameter, value, *, slower=1.0, in_kernel=False):
     zen2 = microarchs.load("zen2")
     count = kernels.contract_of(variant).count_bytes
     sizes = (1, 4, 16) if count > 1 else SIZES
-    places = [(size, *pair) for size in sizes for pair in estimate.alignments(parameter)]
+    places = [(size, *pair) for size in sizes for pair in unmeasured.alignments(parameter)]
     given = {"serial.stac_clac": "1", "string.stos_rate_unaligned": "20", parameter: value}
     question = CallQuestion(variant, zen2, places, given, in_user_space=not in_kernel)
     [costs] = of_variants([question])
     return [
-        estimate.MeasuredCall(variant, in_kernel, *place, slower * cost.cycles)
+        unmeasured.MeasuredCall(variant, in_kernel, *place, slower * cost.cycles)
         for place, cost in zip(places, costs, strict=True)
     ]
 
 
 def row(spec, parameter, calls):
-    found = estimate._row(spec, parameter, "zen2", "a machine", calls)
-    return dict(zip(estimate.COLUMNS, found, strict=True))
+    found = unmeasured._row(spec, parameter, "zen2", "a machine", calls)
+    return dict(zip(unmeasured.COLUMNS, found, strict=True))
 
 
 def test_what_odd_addresses_cost_is_told_by_their_difference_to_words():
     """The aligned rate is off by what it is not known by, and the difference is not."""
     spec, name = "x86_64/clear_user/rep_stosq", "string.stos_odd_line_cycles"
-    assert estimate.alignments(name) == ((8, 0), (1, 0))
+    assert unmeasured.alignments(name) == ((8, 0), (1, 0))
     found = row(spec, name, measured(spec, name, "7"))
     assert found["value"] == pytest.approx(7, abs=0.6)
     assert found["set"] == f"--set {name}={found['value']:.4g}"
@@ -74,8 +74,8 @@ def test_rows_of_another_cache_or_without_a_number_tell_nothing(monkeypatch):
         columns=["quantity", "cache", "cycles", "variant", "size_bytes", "dst_align", "src_align"],
     )
     assert kernel.id == "x86_64/clear_user"
-    monkeypatch.setattr(estimate.hosts, "microarch", lambda: "zen2")
-    assert not estimate._measured([variant], "uop_cache.reads", rows)
+    monkeypatch.setattr(unmeasured.hosts, "microarch", lambda: "zen2")
+    assert not unmeasured._measured([variant], "uop_cache.reads", rows)
 
 
 def test_a_module_and_a_kit_measure_all_points_of_a_verdict():

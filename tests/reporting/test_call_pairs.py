@@ -7,7 +7,7 @@ from seen import measured
 import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.judging import estimate
+from loopwright.judging import unmeasured
 from loopwright.machine import hosts
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallCost
@@ -52,7 +52,7 @@ def test_sizes_of_records_are_counted_in_records():
 
 def test_a_call_without_a_prediction_counts_nowhere(monkeypatch):
     answers = [[CallCost(64, 0, 0, 11.0, 12.0, 30.0), InputError("no figure for it")]]
-    monkeypatch.setattr(estimate, "of_variants", lambda _: answers)
+    monkeypatch.setattr(unmeasured, "of_variants", lambda _: answers)
     found = cross_validation.paired_calls(rows(10.0, 40.0, sizes=(64, 256)), "goldencove")
     assert list(found["why"]) == ["", "no figure for it"]
     [one] = cross_validation.call_errors(found).to_dict("records")

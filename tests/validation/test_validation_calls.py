@@ -8,7 +8,7 @@ import pytest
 from checkout import ROOT
 
 from loopwright import paths
-from loopwright.judging import estimate
+from loopwright.judging import unmeasured
 from loopwright.predicting.calls import CallCost
 
 _FOLDER = ROOT / "validation"
@@ -52,7 +52,7 @@ def test_measured_rows_are_beside_what_is_predicted_of_the_same_call():
 
 def test_a_call_between_predicted_and_mispredicted_lies_inside(monkeypatch):
     monkeypatch.setattr(
-        estimate, "of_variants", lambda q: [[CallCost(*p, 8.0, 20.0, 30.0) for p in q[0].points]]
+        unmeasured, "of_variants", lambda q: [[CallCost(*p, 8.0, 20.0, 30.0) for p in q[0].points]]
     )
     rows = pd.DataFrame([_kept(cycles=c) for c in (4.0, 8.0, 15.0, 25.0)])
     found = host_calls.compare(rows, "goldencove")
