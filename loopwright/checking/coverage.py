@@ -50,8 +50,7 @@ _MOST_SHOWN = 6  # places that a note names, at most
 
 @dataclass(frozen=True)
 class Form:
-    """A routine's code under one set of CPU features, and its access to a user's memory.
-    memory."""
+    """A routine's code under one set of CPU features, and its access to a user's memory."""
 
     name: str
     code: Code

@@ -50,7 +50,7 @@ _TARGET = re.compile(r"(#?(?:0x)?[0-9a-f]+)$")
 
 
 @dataclass(frozen=True)
-class Place:
+class Outside:
     """An address outside a loop: its distance in bytes from the loop's start, or from its end."""
 
     distance: int
@@ -62,7 +62,7 @@ class Bare:
     """A loop, its code, and its interface to the code around it.
 
     offset is its code offset. entries has, by label, the byte offset of each entry other than the
-    start. places has, by label, the addresses outside: exits, and memory that the loop addresses
+    start. outside has, by label, the addresses outside: exits, and memory that the loop addresses
     relative to itself. around says in words to which extent the code after it was analysed.
     """
 
@@ -71,7 +71,7 @@ class Bare:
     code: bytes
     offset: int
     entries: Mapping[str, int]
-    places: Mapping[str, Place]
+    outside: Mapping[str, Outside]
     around: str
 
     @property
@@ -89,8 +89,8 @@ class Bare:
             lines.pop()
         fill = ",0xcc" if self.isa == "x86_64" else ""
         sets = [
-            f".set {name}, {BEHIND if place.behind else START} + {place.distance}"
-            for name, place in self.places.items()
+            f".set {name}, {BEHIND if address.behind else START} + {address.distance}"
+            for name, address in self.outside.items()
         ]
         text = replace(listing, lines=tuple(lines)).render()
         head = [".text", ".p2align 6", f".skip {self.offset}{fill}", f"{START}:"]
@@ -117,7 +117,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     end = body[-1].end
     around = _Around(section, piece)
     entered = around.entries()
-    names, places = _outside(piece, end)
+    names, outside = _outside(piece, end)
     targets = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
     targets |= entered
     inside = {piece.address: HEAD} | {at: f".Lat_{at - piece.address:x}" for at in targets}
@@ -144,7 +144,7 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
         offset=piece.offset,
         head=HEAD,
     )
-    return Bare(piece.id, listing, piece.code, piece.offset, entries, places, around.liveness)
+    return Bare(piece.id, listing, piece.code, piece.offset, entries, outside, around.liveness)
 
 
 _LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
@@ -163,10 +163,10 @@ def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(out)
 
 
-def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
-    """Return labels of the outside addresses that a loop uses, and their places."""
+def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Outside]]:
+    """Return labels of the outside addresses that a loop uses, and their distances."""
     names: dict[int, str] = {}
-    places: dict[str, Place] = {}
+    found: dict[str, Outside] = {}
 
     def add(target: int, stem: str) -> None:
         if target not in names and not piece.address <= target < end:
@@ -175,7 +175,7 @@ def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
                 return
             names[target] = f".L{stem}{len(names) + 1}"
             behind = target >= end and stem == "exit"
-            places[names[target]] = Place(target - (end if behind else piece.address), behind)
+            found[names[target]] = Outside(target - (end if behind else piece.address), behind)
 
     for ins in piece.instructions:
         if ins.target is not None:
@@ -184,7 +184,7 @@ def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Place]]:
             if piece.address <= far < end:
                 raise InputError(f"{piece.id}: {ins.text} reads the loop's own code")
             add(far, "memory")
-    return names, places
+    return names, found
 
 
 def _relative(piece: Piece, ins: Instruction) -> int | None:
@@ -196,7 +196,7 @@ def _relative(piece: Piece, ins: Instruction) -> int | None:
 
 
 def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
-    """Return an instruction's text with labels in place of addresses."""
+    """Return an instruction's text with labels instead of addresses."""
     text = " ".join(ins.text.split())
     if (target := ins.target) is not None:
         return _TARGET.sub(lambda _: names[target], text)

@@ -168,7 +168,7 @@ def _beyond_user_space(end: _End) -> bool:
 
 
 def _unfit(bare: Bare) -> str:
-    near = (p for name, p in bare.places.items() if name.startswith(".Lmemory"))
+    near = (p for name, p in bare.outside.items() if name.startswith(".Lmemory"))
     if any(-PAGE < p.distance < 4 * PAGE for p in near):
         return "it addresses memory beside its own code"
     info = iced.InstructionInfoFactory()
@@ -240,7 +240,7 @@ def _difference(bare: Bare, old: "_Side", new: "_Side", old_end: _End, new_end: 
     if extra := _bytes(new_end.steps, "load") - loads - stores:
         return f"it loads from {min(extra):#x}, which the loop does not touch"
     if (differing := _bytes(new_end.steps, "store")) != stores:
-        return f"it stores to other places, such as {min(differing ^ stores):#x}"
+        return f"it stores to other addresses, such as {min(differing ^ stores):#x}"
     for page in sorted({at // PAGE for at in stores}):
         if old.page(page) != new.page(page):
             return f"memory differs in the page of {page * PAGE:#x}"
@@ -269,9 +269,11 @@ class _Side:
         self._core: Any = core_of(bare.isa)
         halt = bytes([_HALT if bare.isa == "x86_64" else 0]) * PAGE  # no instruction of AArch64
         self._labels = {self._end: BEHIND}
-        for name, place in bare.places.items():
+        for name, address in bare.outside.items():
             if name in bare.listing.leaving:
-                self._labels[(self._end if place.behind else self.start) + place.distance] = name
+                self._labels[(self._end if address.behind else self.start) + address.distance] = (
+                    name
+                )
         self._code_pages: set[int] = set()
         for at in (*range(self.start - PAGE, self._end + PAGE, PAGE), *self._labels):
             if at // PAGE not in self._code_pages:
@@ -438,9 +440,9 @@ def _unpatched(seed: int, style: str, page: int) -> bytes:
 def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
     """Yield random cases, and cases that end the loop by each branch after some iterations."""
     bases = list(
-        dict.fromkeys([side.registers.stack, *(b for i in side.body for b, _ in i.places)])
+        dict.fromkeys([side.registers.stack, *(b for i in side.body for b, _ in i.addresses)])
     )
-    indices = [n for n in dict.fromkeys(n for i in side.body for _, n in i.places) if n]
+    indices = [n for n in dict.fromkeys(n for i in side.body for _, n in i.addresses) if n]
     indices = [n for n in indices if n not in bases]
     written = {n for i in side.body for n in i.written}
     moving = {name: name in bases for name in written}
@@ -507,7 +509,7 @@ class _Operand(NamedTuple):
 class _Instruction(NamedTuple):
     """The properties of an instruction that the choice of cases depends on.
 
-    places are base and index of its memory accesses; load is the loaded register, the memory
+    addresses are base and index of its memory accesses; load is the loaded register, the memory
     operand and the size in bytes. test has the operands that decide its flags or its branch: two
     operands of size bytes if compares, else one, whose value ended makes the result zero.
     """
@@ -518,7 +520,7 @@ class _Instruction(NamedTuple):
     target: int | None
     conditional: bool
     written: frozenset[str]
-    places: Sequence[tuple[str, str]]
+    addresses: Sequence[tuple[str, str]]
     load: tuple[str, _Operand, int] | None
     test: Sequence[_Operand] | None
     size: int = 8
@@ -547,9 +549,9 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
         info = factory.info(ins)
         read = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
         written = {full_name(u.register) for u in info.used_registers() if u.access not in read}
-        places = [(full_name(m.base), full_name(m.index)) for m in info.used_memory()]
+        addresses = [(full_name(m.base), full_name(m.index)) for m in info.used_memory()]
         if ins.mnemonic in (iced.Mnemonic.LEA, iced.Mnemonic.NOP):
-            places = []
+            addresses = []
         size = int(iced.MemorySizeExt.size(ins.memory_size))
         operands = [_x86_operand(ins, n) for n in range(min(2, ins.op_count))]
         conditional = X86_FLOW.get(ins.flow_control) is Flow.BRANCH
@@ -564,7 +566,7 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
             ended = -operands[1].constant
         yield _Instruction(
             int(ins.ip), int(ins.next_ip), " ".join(formatter.format(ins).split()),
-            near_target(ins), conditional, frozenset(written), places, load,
+            near_target(ins), conditional, frozenset(written), addresses, load,
             operands if ins.rflags_modified and not conditional else None,
             min(8, max(1, wide)), compares, ended,
         )  # fmt: skip
@@ -597,7 +599,7 @@ def _x86_operand(ins: iced.Instruction, n: int) -> _Operand:
     return _Operand(memory=(base, index, ins.memory_index_scale, disp))
 
 
-_PLACE = re.compile(r"\[(\w+)(?:, (?:#(-?\w+)|([xw]\d+)(?:, \w+(?: #(\d+))?)?))?\]")
+_ADDRESS = re.compile(r"\[(\w+)(?:, (?:#(-?\w+)|([xw]\d+)(?:, \w+(?: #(\d+))?)?))?\]")
 _COMPARED = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
              "cbz": 0, "cbnz": 0, "tbz": 0, "tbnz": 0}  # fmt: skip
 _LOADED = re.compile(r"ldu?r(b|h|)$")
@@ -608,11 +610,11 @@ def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
     for ins in decode("arm64", code, start):
         effects = arm64_effects(ins.code)
         text = " ".join(ins.text.split())
-        place = _PLACE.search(text)
+        address = _ADDRESS.search(text)
         memory = None
-        if place:
-            shift, index = int(place[4] or 0), full("arm64", place[3] or "")
-            memory = _Operand(memory=(place[1], index, 1 << shift, int(place[2] or "0", 0)))
+        if address:
+            shift, index = int(address[4] or 0), full("arm64", address[3] or "")
+            memory = _Operand(memory=(address[1], index, 1 << shift, int(address[2] or "0", 0)))
         operands = re.split(r",\s*", text.partition(" ")[2].partition("[")[0])
         loaded = _LOADED.match(ins.mnemonic)
         narrow = 4 if operands[0].startswith("w") else 8
@@ -627,7 +629,7 @@ def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
         yield _Instruction(
             ins.address, ins.end, text, ins.target, effects.flow is Flow.BRANCH,
             frozenset(r for r in effects.writes if r[0] in "xs"),
-            [(place[1], full("arm64", place[3] or ""))] if place else [],
+            [(address[1], full("arm64", address[3] or ""))] if address else [],
             load, test, narrow, ins.mnemonic in ("cmp", "subs"), ended,
         )  # fmt: skip
 
@@ -643,11 +645,11 @@ class _Compared:
     """The values of both operands in one iteration, and the memory they were loaded from."""
 
     values: tuple[int, int]
-    places: tuple["_Place | None", "_Place | None"]
+    locations: tuple["_Location | None", "_Location | None"]
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Location:
     """A memory location: address and size in bytes."""
 
     address: int
@@ -665,7 +667,7 @@ def _directed(
     bits = 8 * test.size
     mask = (1 << bits) - 1
     seen = []
-    loaded: dict[str, _Place] = {}
+    loaded: dict[str, _Location] = {}
     for ins in side.iterations(case):
         if ins.at == test.at:
             seen.append(_sides(side, ins, loaded))
@@ -673,7 +675,7 @@ def _directed(
             loaded.pop(name, None)
         if ins.load:
             into, source, size = ins.load
-            loaded[into] = _Place(_address(side, source), size)
+            loaded[into] = _Location(_address(side, source), size)
     operands = [*(test.test or ()), _Operand(), _Operand()]
     registers = [operand.register or None for operand in operands[:2]]
     deltas = (1, -1, 3, -5, 200, -200, 1 << (bits - 1))
@@ -682,39 +684,39 @@ def _directed(
         for delta in (0, *(deltas if n == 1 else [draw.choice(deltas)])):
             for mine in (0, 1) if test.compares else (0,):
                 this, wanted = at.values[mine], (at.values[1 - mine] + delta) & mask
-                register, place = registers[mine], at.places[mine]
+                register, location = registers[mine], at.locations[mine]
                 other = registers[1 - mine]
-                free = at.places[1 - mine] is not None or (other and other not in moving)
+                free = at.locations[1 - mine] is not None or (other and other not in moving)
                 if register is not None and not (moving.get(register) and free):
                     # The value of an invariant register, or the initial value of one that moves.
                     old = case.registers[register]
                     value = wanted if register not in moving else (old + wanted - this) & mask
                     changed = {**case.registers, register: (old & ~mask | value) & _M64}
                     yield replace(case, registers=changed)
-                if place is not None:
-                    content = (wanted % (1 << 8 * place.size)).to_bytes(place.size, "little")
-                    yield replace(case, patches={**case.patches, place.address: content})
+                if location is not None:
+                    content = (wanted % (1 << 8 * location.size)).to_bytes(location.size, "little")
+                    yield replace(case, patches={**case.patches, location.address: content})
 
 
-def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Place]) -> _Compared:
+def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Location]) -> _Compared:
     """Return the operands about to be compared; without a compare the value for a zero result."""
     mask = (1 << 8 * test.size) - 1
     values: list[int] = []
-    places: list[_Place | None] = []
+    locations: list[_Location | None] = []
     for operand in test.test or ():
-        place = loaded.get(operand.register)
+        location = loaded.get(operand.register)
         if operand.memory:
-            place = _Place(_address(side, operand), test.size)
-            values.append(side.read(place.address, test.size))
+            location = _Location(_address(side, operand), test.size)
+            values.append(side.read(location.address, test.size))
         elif operand.register:
             values.append(side.register(operand.register) & mask)
         else:
             values.append(operand.constant & mask)
-        places.append(place)
+        locations.append(location)
     if test.compares:
-        return _Compared((values[0], values[1]), (places[0], places[1]))
+        return _Compared((values[0], values[1]), (locations[0], locations[1]))
     return _Compared(
-        (values[0] if values else 0, test.ended & mask), (places[0] if places else None, None)
+        (values[0] if values else 0, test.ended & mask), (locations[0] if locations else None, None)
     )
 
 

@@ -397,10 +397,10 @@ def _separated(lines: Sequence[Line]) -> list[Line]:
 
 def _named(lines: Sequence[Line]) -> list[Line]:
     """Return lines in which numeric labels and references to them have unique names."""
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for n, line in enumerate(lines):
         if line.kind == "label" and line.text.isdecimal():
-            places.setdefault(line.text, []).append(n)
+            positions.setdefault(line.text, []).append(n)
 
     def name(n: int) -> str:
         return f"{MADE}{n}"
@@ -409,7 +409,7 @@ def _named(lines: Sequence[Line]) -> list[Line]:
     for n, line in enumerate(lines):
 
         def refer(match: re.Match[str], n: int = n) -> str:
-            candidates = [at for at in places.get(match[1], ()) if (at < n) == (match[2] == "b")]
+            candidates = [at for at in positions.get(match[1], ()) if (at < n) == (match[2] == "b")]
             if not candidates:
                 raise InputError(f"{match.group()} names no label")
             return name(candidates[-1] if match[2] == "b" else candidates[0])

@@ -401,11 +401,11 @@ class UnfoldLoads(Rewrite):
         """Return the load and the operation."""
         line = listing.lines[at]
         match, operands = _OPERATION.fullmatch(line.mnemonic), list(line.operands)
-        places = [n for n, operand in enumerate(operands) if operand.endswith(")")]
+        indices = [n for n, operand in enumerate(operands) if operand.endswith(")")]
         free = free_register(listing)
-        if not match or len(places) != 1 or len(operands) < 2 or free is None:
+        if not match or len(indices) != 1 or len(operands) < 2 or free is None:
             return None
-        [n] = places
+        [n] = indices
         if n == len(operands) - 1 and match[1] not in _COMPARING:
             return None
         size = _SIZES.get(match[2], 0) or max(map(size_of, operands))

@@ -162,9 +162,9 @@ def _copy(line: Line) -> tuple[str, int, str] | None:
         return None
     if line.mnemonic.startswith("mov"):
         return (source, 0, copy) if _WIDE.match(source) else None
-    place = address(source)
-    if place and _WIDE.match(place.base) and not place.indexed and place.base != copy:
-        return place.base, place.disp, copy
+    memory = address(source)
+    if memory and _WIDE.match(memory.base) and not memory.indexed and memory.base != copy:
+        return memory.base, memory.disp, copy
     return None
 
 

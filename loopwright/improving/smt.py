@@ -81,11 +81,11 @@ class _Simulation:
         if self._heads & starts.keys() - {self._start}:
             raise InputError("an entry of it is the head of a loop")
         old_starts = {name: self._start + at for name, at in self.bare.entries.items()}
-        places = [(at, name, old_starts.get(name, self._start)) for at, name in starts.items()]
-        places += [(at, HEAD, self._start) for at in self._heads - starts.keys()]
+        cuts = [(at, name, old_starts.get(name, self._start)) for at, name in starts.items()]
+        cuts += [(at, HEAD, self._start) for at in self._heads - starts.keys()]
         self._guess(starts)
-        self._keep(places)
-        for at, name, old in places:
+        self._keep(cuts)
+        for at, name, old in cuts:
             if why := self._compared(at, name, old):
                 return why
         return ""
@@ -116,13 +116,13 @@ class _Simulation:
                     if not _named(formula) & changed
                 ]
 
-    def _keep(self, places: Sequence[tuple[int, str, int]]) -> None:
+    def _keep(self, cuts: Sequence[tuple[int, str, int]]) -> None:
         """Drop invariants that a path to their cut point does not preserve, up to a fixed point."""
         begun = self._new.fresh("")
         dropped = True
         while dropped:
             dropped = False
-            for at, _, _ in places:
+            for at, _, _ in cuts:
                 for end, state in self._paths(at):
                     pairs = [(begun.values[n], state.values[n]) for n in self._new.names]
                     pairs.append((begun.memory, state.memory))
@@ -178,12 +178,12 @@ class _Simulation:
         end = self._start + size
         if at == end:
             return BEHIND
-        for name, place in self.bare.places.items():
-            there = (end if place.behind else self._start) + place.distance
+        for name, address in self.bare.outside.items():
+            there = (end if address.behind else self._start) + address.distance
             if name in self.bare.listing.leaving and at == there:
                 return name
         if not self._start <= at < end:
-            raise InputError("it goes to a place that is not an exit")
+            raise InputError("it goes to an address that is not an exit")
         return ""
 
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:

@@ -99,10 +99,10 @@ def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
         register = operands[0]
         return Update(at, full(isa, register), register, 1 if kind == "inc" else -1, suffix)
     if kind == "lea" and len(operands) == 2:
-        place = address(operands[0])
-        if place and place.base == operands[1] and not place.indexed:
+        memory = address(operands[0])
+        if memory and memory.base == operands[1] and not memory.indexed:
             register = operands[1]
-            return Update(at, full(isa, register), register, place.disp, suffix)
+            return Update(at, full(isa, register), register, memory.disp, suffix)
         return None
     if kind in ("add", "sub") and len(operands) == 2 and operands[1].startswith("%"):
         constant = immediate(operands[0])

@@ -60,10 +60,10 @@ def _loop(listing: Listing, head: int) -> CarryLoop | None:
     while (at := next_code(listing, at)) is not None:
         line = lines[at]
         candidate = update_of(line, at)
-        if line.mnemonic in ("adcq", "adc") and (place := address(line.operands[0])):
-            if update or place.indexed != "%rcx" or place.scale != 1:
+        if line.mnemonic in ("adcq", "adc") and (memory := address(line.operands[0])):
+            if update or memory.indexed != "%rcx" or memory.scale != 1:
                 return None
-            words.append((place.disp, place.base, line.operands[1]))
+            words.append((memory.disp, memory.base, line.operands[1]))
         elif candidate and candidate.register == "rcx" and line.mnemonic.startswith("lea"):
             update = candidate
         elif line.text == f"jmp {lines[head].text}":

@@ -85,16 +85,16 @@ def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:
     given = same_variant(kernel, routine, tree) or _candidates(kernel, routine)[0]
     aim = routines.find(given, tree)
     files = routines.source_texts(given, aim, tree, {})
-    place = folder if len(files) == 1 else folder / "tree"
+    below = folder if len(files) == 1 else folder / "tree"
     main, *_ = names = [f"tree-{routine.name}-{n}" if len(files) == 1 else n for n in files]
     for name, text in zip(names, files.values(), strict=True):
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
+        (below / name).parent.mkdir(parents=True, exist_ok=True)
+        (below / name).write_text(text)
     values = {
         "name": own_name(kernel, routine, tree),
         "routine": routine.name,
         "summary": f"{aim.name} as Linux {tree.version} has it in {aim.file}",
-        "source": str((place / main).relative_to(folder)),
+        "source": str((below / main).relative_to(folder)),
         "alternatives": list(given.alternatives),
         "may_change": list(given.may_change),
         "unpatchable": "it is what the tree has",

@@ -123,9 +123,9 @@ def _booted(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
             raise NotProven(f"it uses {name.split('_', 2)[-1]}, which is only known at boot")
         value = _AT_BOOT[name]
         for at in range(0, len(data), 4):
-            place = address + at + _signed(data, at)
-            if 0 <= place < len(out):  # otherwise it is in another section
-                out[place : place + len(value)] = value
+            start = address + at + _signed(data, at)
+            if 0 <= start < len(out):  # otherwise it is in another section
+                out[start : start + len(value)] = value
     return bytes(out)
 
 

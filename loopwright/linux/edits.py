@@ -20,7 +20,15 @@ from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Edit, Variant
 from loopwright.linux import routines, trees
-from loopwright.linux.routines import Span, Target, blank_comments, function, place, squeeze, symbol
+from loopwright.linux.routines import (
+    Span,
+    Target,
+    blank_comments,
+    function,
+    squeeze,
+    symbol,
+    upstream_of,
+)
 from loopwright.linux.trees import Tree
 
 # Spellings of the same bytes: AT&T suffixes implied by the operands, and aliases.
@@ -185,7 +193,7 @@ class _Editor:
         if edit.was and not self.tree.has(edit.file) and self.tree.has(edit.was):
             edit = replace(edit, file=edit.was)
         if edit.file not in self.before:
-            content = self.tree.read(edit.file, place(self.variant).since)
+            content = self.tree.read(edit.file, upstream_of(self.variant).since)
             self.before[edit.file] = self.after[edit.file] = content
         content = self.after[edit.file]
         source = edit.source or self.variant.source
@@ -234,7 +242,7 @@ class _Editor:
             new = _own(routines.region(given, edit.start, edit.end), edit, source).of(given)
         else:
             new = _own(routines.macro(given, edit.name), edit, source).of(given)
-            span, new = self._macro_place(edit, content, new)
+            span, new = self._macro_span(edit, content, new)
         new = self._apart(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
 
@@ -248,8 +256,8 @@ class _Editor:
                     "has to say by edits what changes there"
                 )
 
-    def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
-        """Return the place of a macro: its namesake's, else after the macro named by `after`."""
+    def _macro_span(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
+        """Return the span of a macro: its namesake's, else after the macro named by `after`."""
         span = routines.macro(content, edit.name)
         if span is None and edit.after:
             behind = routines.macro(content, edit.after)
@@ -340,7 +348,7 @@ def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) 
     """
     out = []
     already = {change.file: change.new for change in changes}
-    known = place(variant).callers
+    known = upstream_of(variant).callers
     if known:
         _refuse_others(variant, name, tree, already)
     for file in known:
@@ -357,12 +365,12 @@ def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, 
 
     texts has the files that change. In the known callers, inline assembly calls it.
     """
-    isa, known = kernels.load(variant.kernel).isa, place(variant).callers
+    isa, known = kernels.load(variant.kernel).isa, upstream_of(variant).callers
     word = re.compile(rf"\b{re.escape(name)}\b")
     for file in trees.files_holding(tree, isa, name, word.pattern):
         content = texts.get(file) or tree.read(file)
         code = _DECLARED.sub("", blank_comments(content))
-        if file == place(variant).file:
+        if file == upstream_of(variant).file:
             # A jump inherits the clobbers that callers list for the routine beside it.
             code = re.sub(rf"\bj\w+\s+{re.escape(name)}\b", "", code)
         calls = _calls(content, name) if file in known else []

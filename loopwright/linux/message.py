@@ -17,7 +17,7 @@ from loopwright.judging import call_costs
 from loopwright.judging.call_costs import CallPoint, Row, signed_percent
 from loopwright.judging.study import HERE, MEASURED
 from loopwright.kernels import Kernel, Variant, contract_of
-from loopwright.linux.routines import place, together
+from loopwright.linux.routines import together, upstream_of
 
 _WHERE = ["microarch", "source"]
 _MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet
@@ -323,7 +323,7 @@ _SUBJECT_WIDTH = 70
 def subject(variant: Variant) -> str:
     """Return the subject line: the subsystem, then the change; at most 75 columns."""
     what = variant.subject or f"{variant.summary[:1].upper()}{variant.summary[1:]}"
-    line = f"{place(variant).prefix or prefix(place(variant).file)}: {what}"
+    line = f"{upstream_of(variant).prefix or prefix(upstream_of(variant).file)}: {what}"
     if len(line) <= WIDTH:
         return line
     if variant.subject:

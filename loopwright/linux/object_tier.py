@@ -132,7 +132,7 @@ class CompiledAs:
     files: dict[str, str]
 
 
-def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
+def compiled_as(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     """Return the objects of a routine: of its own file, or of an added unit if it is inline."""
     aim = routines.find(variant, subject.tree)
     if not aim.file.endswith(".h"):
@@ -199,20 +199,20 @@ _PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGN
 _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
 
-def _table(image: Image, variant: Variant, place: CompiledAs) -> str:
+def _table(image: Image, variant: Variant, routine: CompiledAs) -> str:
     """Check the exception table against the instructions and the kinds of their accesses."""
     names = [name for name in image.symbols if image.sizes[name]]
     instructions = {i.address: i for name in names for i in _instructions(image, name)}
-    start = image.symbols[place.symbol]
-    end = start + image.sizes[place.symbol]
+    start = image.symbols[routine.symbol]
+    end = start + image.sizes[routine.symbol]
     own = [e for e in image.entries if start <= e.insn < end]
     sites = {a.site for a in image.alternatives}
     for entry in image.entries:
-        where = f"entry {place.symbol}+{entry.insn - start:#x}"
+        where = f"entry {routine.symbol}+{entry.insn - start:#x}"
         # Entries of replacements are checked by the run with their feature.
         if entry.insn not in sites:
             _stands(entry, where, instructions)
-        if entry in own or len(place.objects) > 1:
+        if entry in own or len(routine.objects) > 1:
             _is_of_kind(entry, where, variant, image.isa)
         # With alternatives a routine may switch PAN off, and then use any kind of access.
         if image.isa == "arm64" and contract_of(variant).faulting and not image.alternatives:
@@ -277,7 +277,7 @@ class _Work:
     overlay: Overlay
     scratch: Path
     build: Build = field(init=False)
-    places: dict[Variant, CompiledAs] = field(default_factory=dict)
+    compiled: dict[Variant, CompiledAs] = field(default_factory=dict)
     objtool: list[str] = field(default_factory=list)
     images: dict[str, Image] = field(default_factory=dict)
 
@@ -289,7 +289,9 @@ class _Work:
     @property
     def objects(self) -> list[str]:
         """The objects of all routines."""
-        return list(dict.fromkeys(name for place in self.places.values() for name in place.objects))
+        return list(
+            dict.fromkeys(name for routine in self.compiled.values() for name in routine.objects)
+        )
 
     def prepare(self) -> str:
         """Configure the tree with the subject's files."""
@@ -300,12 +302,14 @@ class _Work:
 
     def find(self) -> str:
         """Find the objects of each routine."""
-        self.places = {variant: place(variant, self.subject) for variant in self.subject.variants}
-        return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in self.places.values())
+        self.compiled = {
+            variant: compiled_as(variant, self.subject) for variant in self.subject.variants
+        }
+        return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in self.compiled.values())
 
     def make(self) -> str:
         """Build them, and the objects of changed sources that the configuration includes."""
-        added = {name: text for p in self.places.values() for name, text in p.files.items()}
+        added = {name: text for p in self.compiled.values() for name, text in p.files.items()}
         self.overlay.put({**self.subject.files, **added})
         tree, config = self.subject.tree, self.config
         changed = [object_of(f) for f in self.subject.files if is_built(tree, f, config)]
@@ -342,25 +346,25 @@ class _Work:
                 )
         return f"nothing to say of {', '.join(self.objects)}"
 
-    def read(self, place: CompiledAs) -> str:
+    def read(self, routine: CompiledAs) -> str:
         """Link the objects of a routine and read them."""
-        image = self.images[place.symbol] = self._linked(place)
-        if place.symbol not in image.symbols:
-            raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
-        size, entries = image.sizes[place.symbol], len(image.entries)
+        image = self.images[routine.symbol] = self._linked(routine)
+        if routine.symbol not in image.symbols:
+            raise CheckError(f"{', '.join(routine.objects)} has no {routine.symbol} in .text")
+        size, entries = image.sizes[routine.symbol], len(image.entries)
         return f"{size} bytes, {entries} entries, {len(image.alternatives)} alternatives"
 
-    def _linked(self, place: CompiledAs) -> Image:
-        objects = [self.build.folder / name for name in place.objects]
+    def _linked(self, routine: CompiledAs) -> Image:
+        objects = [self.build.folder / name for name in routine.objects]
         isa, tree = self.subject.isa, self.subject.tree
         return built_code.link(isa, objects, tree, self.build.folder, self.scratch)
 
-    def compare_over_report(self, variant: Variant, place: CompiledAs) -> str:
+    def compare_over_report(self, variant: Variant, routine: CompiledAs) -> str:
         """Compare the over-report after faults with that of the tree's own objects."""
-        patched = over_report(self.images[place.symbol], variant, place.symbol)
+        patched = over_report(self.images[routine.symbol], variant, routine.symbol)
         self.overlay.put({})
-        _output(self.build, place.objects, "the tree's own object does not build")
-        base = over_report(self._linked(place), variant, place.symbol)
+        _output(self.build, routine.objects, "the tree's own object does not build")
+        base = over_report(self._linked(routine), variant, routine.symbol)
         return f"up to {patched} bytes after a fault, the tree's own object up to {base}"
 
 
@@ -374,21 +378,21 @@ def checks(subject: PatchedVariant) -> Tier:
         for header in (file for file in subject.files if file.endswith(".h")):
             yield Check(f"includers of {header}", partial(work.includers, header))
         yield Check("objtool", work.judge)
-        for variant, place in work.places.items():
-            yield from _routine(work, variant, place)
+        for variant, routine in work.compiled.items():
+            yield from _routine(work, variant, routine)
 
 
-def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
-    name = place.symbol
-    if not (yield Check(f"read {name}", partial(work.read, place))):
+def _routine(work: _Work, variant: Variant, routine: CompiledAs) -> Tier:
+    name = routine.symbol
+    if not (yield Check(f"read {name}", partial(work.read, routine))):
         return
     image = work.images[name]
-    yield Check(f"exception table of {name}", partial(_table, image, variant, place))
+    yield Check(f"exception table of {name}", partial(_table, image, variant, routine))
     yield Check(f"alternatives of {name}", partial(_alternatives, image, variant))
-    yield Check(f"registers of {name}", partial(_registers, image, variant, place))
+    yield Check(f"registers of {name}", partial(_registers, image, variant, routine))
     yield Check(f"contract of {name}", partial(hold_to_contract, image, variant, name))
     if contract_of(variant).uncopied == "at_least" and work.subject.files:
-        over = partial(work.compare_over_report, variant, place)
+        over = partial(work.compare_over_report, variant, routine)
         yield Check(f"over-report of {name}", over)
 
 
@@ -456,9 +460,9 @@ def _alternatives(image: Image, variant: Variant) -> str:
     return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
 
 
-def _registers(image: Image, variant: Variant, place: CompiledAs) -> str:
+def _registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
     """Check for writes to registers that the contract does not allow, on any path."""
-    start, size = image.symbols[place.symbol], image.sizes[place.symbol]
+    start, size = image.symbols[routine.symbol], image.sizes[routine.symbol]
     pieces = [(image.text[start : start + size], start)]
     pieces += [(a.replacement, a.replacement_address) for a in image.alternatives]
     rules = contract_of(variant)

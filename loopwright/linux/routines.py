@@ -95,10 +95,10 @@ def _defined(code: str, label: str, used: int) -> list[int]:
     number, direction = label[:-1], label[-1]
     local = number.isdigit() and direction in "bf"
     name = number if local else label
-    places = [m.start(1) for m in re.finditer(rf"(?m)^[ \t]*({re.escape(name)}):", code)]
+    positions = [m.start(1) for m in re.finditer(rf"(?m)^[ \t]*({re.escape(name)}):", code)]
     if local and direction == "b":
-        return [at for at in places if at < used][-1:]
-    return [at for at in places if at > used][:1] if local else places
+        return [at for at in positions if at < used][-1:]
+    return [at for at in positions if at > used][:1] if local else positions
 
 
 def c_function(text: str, name: str) -> Span | None:
@@ -302,8 +302,8 @@ class Target:
     name: str
 
 
-def place(variant: Variant) -> Upstream:
-    """Return the place of the variant's routine in Linux; InputError if it has no patch."""
+def upstream_of(variant: Variant) -> Upstream:
+    """Return the file and names of the variant's routine in Linux; InputError without a patch."""
     routine = kernels.load(variant.kernel).routines[variant.routine]
     if variant.unpatchable:
         raise InputError(f"{variant.id} makes no patch: {variant.unpatchable}")
@@ -325,7 +325,7 @@ def find(variant: Variant, tree: Tree) -> Target:
     InputError with the names and the file where it is missing, and where the function of that name
     resembles none of the routine's variants, unless C calls it by a prototype: its ABI may differ.
     """
-    upstream = place(variant)
+    upstream = upstream_of(variant)
     content = tree.read(upstream.file, upstream.since)
     for name in upstream.replaces:
         span = function(upstream.file, content, name)
