@@ -23,17 +23,17 @@ def cores(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "loops").glob("*.csv"))
 
 
-def keep_machine(folder: Path, core: str, said: dict[str, str]) -> None:
+def keep_machine(folder: Path, core: str, facts: dict[str, str]) -> None:
     """Write what machine was measured, by what, when."""
     path = folder / "machines" / f"{core}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(said.items(), columns=["what", "said"]).to_csv(path, index=False)
+    pd.DataFrame(facts.items(), columns=["what", "value"]).to_csv(path, index=False)
 
 
 def machine(folder: Path, core: str) -> dict[str, str]:
     """Return what machine was measured, by what, when."""
     rows = pd.read_csv(folder / "machines" / f"{core}.csv", dtype=str, keep_default_na=False)
-    return dict(zip(rows["what"], rows["said"], strict=True))
+    return dict(zip(rows["what"], rows["value"], strict=True))
 
 
 def keep_loops(folder: Path, core: str, rows: pd.DataFrame) -> None:
@@ -44,7 +44,7 @@ def keep_loops(folder: Path, core: str, rows: pd.DataFrame) -> None:
 
 
 def loops(folder: Path, core: str) -> pd.DataFrame:
-    """Return measured loops with what each model says of them today."""
+    """Return measured loops with the predictions of each model today."""
     rows = pd.read_csv(folder / "loops" / f"{core}.csv").fillna({"reason": ""})
     return rows.join(predicted(list(rows["hex"]), core, None, list(rows["offset"])))
 
@@ -56,19 +56,19 @@ def keep_blocks(folder: Path, core: str, rows: pd.DataFrame) -> None:
 
 
 def blocks(folder: Path, core: str, public: Iterable[str]) -> pd.DataFrame:
-    """Return measured blocks with what each model says of them today, of code in public (hex)."""
+    """Return measured blocks with the predictions of each model today, of code in public (hex)."""
     words = ("reason", "note", "clock")
     kept = pd.read_csv(folder / f"{core}.csv", dtype=dict.fromkeys(words, "str"))
     return answered(kept[BLOCKS].fillna(dict.fromkeys(words, "")), core, public)
 
 
 def answered(rows: pd.DataFrame, core: str, public: Iterable[str]) -> pd.DataFrame:
-    """Return measured blocks with what each model says of them, those of code in public (hex)."""
+    """Return measured blocks with the predictions of each model, those of code in public (hex)."""
     known = host_blocks.codes(public)
     rows = rows[rows["sha256"].isin(list(known))].reset_index(drop=True)
     parts = []
     for notion, mine in rows.groupby("notion", sort=False):
         codes = [known[name][0] for name in mine["sha256"]]
-        said = predicted(codes, core, str(notion)).set_index(mine.index)
-        parts.append(mine.join(said))
+        predictions = predicted(codes, core, str(notion)).set_index(mine.index)
+        parts.append(mine.join(predictions))
     return pd.concat(parts).sort_index()

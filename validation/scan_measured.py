@@ -141,7 +141,7 @@ def right(rows: pd.DataFrame) -> pd.Series:
     return (rows["times"] >= CONFIRMED) == (rows["called"] == "hurt")
 
 
-def page(rows: pd.DataFrame, core: Microarch, said: dict[str, str]) -> str:
+def page(rows: pd.DataFrame, core: Microarch, machine: dict[str, str]) -> str:
     """Return the table for people."""
     known = rows[rows["times"].notna() & (rows["called"] != "between")]
     lines = [
@@ -151,7 +151,7 @@ def page(rows: pd.DataFrame, core: Microarch, said: dict[str, str]) -> str:
         "those called hurt and of those called indifferent when they were measured; what they are",
         "called here is what today's model says. Measured hurt: 1.2 times the best offset or more.",
         "",
-        *(f"- {key}: {value}" for key, value in said.items()),
+        *(f"- {key}: {value}" for key, value in machine.items()),
         "",
         "| binary | called hurt | are | % | called indifferent | are | % |",
         "|---|---|---|---|---|---|---|",
@@ -220,8 +220,8 @@ def main() -> None:
             continue
         core = microarchs.load(path.stem)
         rows = judged(pd.read_csv(path), core)
-        said = pd.read_csv(_said(path), dtype=str)
-        text = page(rows, core, dict(zip(said["what"], said["said"], strict=True)))
+        facts = pd.read_csv(_machine_file(path), dtype=str)
+        text = page(rows, core, dict(zip(facts["what"], facts["value"], strict=True)))
         path.with_suffix(".md").write_text(text)
         print(f"wrote {path.with_suffix('.md')}")
 
@@ -234,15 +234,17 @@ def keep(folder: Path, core: str, name: str, file: Path, count: int) -> None:
     old = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
     rows = pd.concat([old[old["binary"] != name], new]) if len(old) else new
     rows.to_csv(path, index=False, float_format="%.4f")
-    said = _machine({name: file})
-    if _said(path).exists():
-        before = pd.read_csv(_said(path), dtype=str)
-        said = dict(zip(before["what"], before["said"], strict=True)) | said
-    pd.DataFrame(said.items(), columns=["what", "said"]).to_csv(_said(path), index=False)
+    machine = _machine({name: file})
+    if _machine_file(path).exists():
+        before = pd.read_csv(_machine_file(path), dtype=str)
+        machine = dict(zip(before["what"], before["value"], strict=True)) | machine
+    pd.DataFrame(machine.items(), columns=["what", "value"]).to_csv(
+        _machine_file(path), index=False
+    )
     print(f"measured {name}: {new.drop_duplicates(_LOOP).shape[0]} loops", flush=True)
 
 
-def _said(path: Path) -> Path:
+def _machine_file(path: Path) -> Path:
     return path.with_name(f"{path.stem}_machine.csv")
 
 

@@ -128,7 +128,7 @@ def made(rules: str, count: int, seed: int) -> list[Wrong]:
 
 
 def held(variant: Variant) -> tuple[str, str]:
-    """Return what becomes of a variant, and what is said of it; the emulated calls go first."""
+    """Return what becomes of a variant, and the reason; the emulated calls go first."""
     contract = contract_of(variant)
     try:
         forms = coverage.forms(variant)
@@ -154,19 +154,19 @@ def main() -> int:
     rows, counts = [], Counter[str]()
     for mutant in made(given.rules, given.count, given.seed):
         with changed(mutant) as variant:
-            became, said = held(variant)
+            became, reason = held(variant)
         if became == OPEN:
             name = f"{mutant.variant} {mutant.group}: {mutant.kind}"
             why = next((why for known, why in HARMLESS if re.search(known, name)), "")
-            became, said = (ARGUED, why) if why else (OPEN, "")
+            became, reason = (ARGUED, why) if why else (OPEN, "")
         counts[became] += 1
-        cells = (mutant.variant, mutant.group, mutant.kind, became, said)
+        cells = (mutant.variant, mutant.group, mutant.kind, became, reason)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         print(rows[-1], file=sys.stderr, flush=True)
     total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     how = f"By rules `{given.rules}`, {given.count} from seed {given.seed}: {total}."
     lines = ["# Generated mutants", "", how, "",
-             "| variant | class | error | | said |", "|---|---|---|---|---|", *rows]  # fmt: skip
+             "| variant | class | error | | reason |", "|---|---|---|---|---|", *rows]  # fmt: skip
     print(total)
     if given.out:
         given.out.write_text("\n".join(lines) + "\n")

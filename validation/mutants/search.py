@@ -45,7 +45,7 @@ class Found:
     variant: str
     mutant: str
     by: str
-    said: str
+    reason: str
 
 
 def run(variant: Variant, share: int = 1, first: int = 0) -> list[Found]:
@@ -108,21 +108,21 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
     given = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
     link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
     allowed = {built_code.wide_name(r) for r in {*given, *contract.zeroed}} | link
-    said = ""
+    reason = ""
     own = built_code.vector_registers(code.isa, _own(variant))
     if vectors := built_code.vector_registers(code.isa, body) - own:
-        said = f"it uses {', '.join(sorted(vectors))}"
+        reason = f"it uses {', '.join(sorted(vectors))}"
     elif lost := built_code.written_registers(code.isa, body) - allowed:
-        said = f"it writes {', '.join(sorted(lost))}"
+        reason = f"it writes {', '.join(sorted(lost))}"
     elif code.isa == "x86_64" and built_code.direction_flag(body) > 0:
-        said = "it sets the direction flag"
+        reason = "it sets the direction flag"
     elif code.isa == "x86_64" and body.count(_LFENCE) < _own(variant).count(_LFENCE):
-        said = "it lacks an lfence, which an alternative of the variant has"
+        reason = "it lacks an lfence, which an alternative of the variant has"
     elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(_own(variant)):
-        said = "an access has the kernel's permissions"
+        reason = "an access has the kernel's permissions"
     elif code.isa == "arm64" and built_code.indirect_branches(body):
-        said = "it branches through a register and does not return"
-    return Found(variant.id, name, REGISTERS if said else PASSED, said)
+        reason = "it branches through a register and does not return"
+    return Found(variant.id, name, REGISTERS if reason else PASSED, reason)
 
 
 def _unprivileged(body: bytes) -> int:
