@@ -191,8 +191,8 @@ export function App({ pool, cores, version }: Properties) {
       <header>
         <h1>Loop explorer</h1>
         <p>
-          Cycles an iteration of a loop at every place in a 64-byte line, on processor cores that
-          this page simulates. Nothing leaves the browser.
+          Cycles an iteration of a loop at every code offset of a 64-byte line, on processor cores
+          that this page simulates. Nothing leaves the browser.
         </p>
         <div class="actions">
           <button type="button" onClick={() => copy("Link", link())}>

@@ -36,9 +36,9 @@ export function quote(
   const lines = code.map((row) => {
     const crosses =
       Math.floor((at + row.from) / 64) !== Math.floor((at + row.from + row.length - 1) / 64);
-    const place = String((at + row.from) % 64).padStart(4);
+    const offset = String((at + row.from) % 64).padStart(4);
     const text = row.text.replace("\t", " ");
-    return `${place}: ${row.bytes.padEnd(24)} ${text}${crosses ? "   <- line boundary" : ""}`;
+    return `${offset}: ${row.bytes.padEnd(24)} ${text}${crosses ? "   <- line boundary" : ""}`;
   });
   const figures = cores.flatMap((core) => {
     const offsets = answers[core.id]?.offsets;

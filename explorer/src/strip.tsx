@@ -6,7 +6,7 @@ interface Properties {
   name: string;
   offsets: Offsets;
   at: number;
-  /** Bytes between places where code can lie. */
+  /** Bytes between possible code offsets. */
   step: number;
   onAt: (at: number) => void;
 }
@@ -15,8 +15,8 @@ export function Strip({ name, offsets, at, step, onAt }: Properties) {
   const [best, worst] = extremes(offsets);
   const put = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
-    const place = Math.floor(((event.clientX - box.left) / box.width) * 64);
-    onAt(Math.max(0, Math.min(63, place - (place % step))));
+    const offset = Math.floor(((event.clientX - box.left) / box.width) * 64);
+    onAt(Math.max(0, Math.min(63, offset - (offset % step))));
   };
   return (
     <svg
