@@ -154,6 +154,16 @@ def test_intel_syntax_and_the_return_of_a_function(capfd, written):
     assert err.startswith("note: the return")
 
 
+def test_intel_syntax_without_its_directive_is_refused_with_the_flag_that_reads_it(capfd, written):
+    path = written("popcnt rax, rbx\n")
+    code, _, err = mca(capfd, "-mcpu=zen4", path)
+    assert code == 2
+    assert err.rstrip().endswith("; -x86-asm-syntax=intel reads Intel syntax")
+    code, out, _ = mca(capfd, "-mcpu=zen4", "-x86-asm-syntax=intel", path)
+    assert code == 0
+    assert "popcnt\trax, rbx" in out
+
+
 def test_what_stands_before_a_loop_is_left_out(capfd, written):
     _, out, err = mca(capfd, "-mcpu=zen2", written("xorl %eax, %eax\n" + LOOP.split("\n", 1)[1]))
     assert "xorl" not in out

@@ -11,7 +11,15 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// Neither is there, or the one that is refuses the text: one line.
 pub fn assembled(flags: &Flags, isa: Isa, text: &str) -> Result<Code, String> {
-    code_of(&object(flags, isa, text)?, isa)
+    let object = object(flags, isa, text).map_err(|refusal| {
+        // AT&T syntax marks each register with %.
+        let intel = isa == Isa::X86 && !flags.intel_input && !text.contains('%');
+        match intel {
+            true => format!("{refusal}; -x86-asm-syntax=intel reads Intel syntax"),
+            false => refusal,
+        }
+    })?;
+    code_of(&object, isa)
 }
 
 fn object(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<u8>, String> {
