@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 Lines = dict[tuple[str, int], int]  # source line by section name and address
+_NAME = "assembly"  # of a text, in errors and as an id
 
 
 def source_lines(path: Path) -> Lines:
@@ -447,32 +448,30 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
     ).frame()
 
 
-def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Piece]:
-    """Return the loops of a text, or its code without one; name is the text's name in errors.
+def pieces(text: str, isa: str | None = None) -> list[Piece]:
+    """Return the loops of a text, or its code without one.
 
     Each innermost loop of any of its routines; without one each routine as one call, of which no
     conditional branch is taken; all of the text where no routine begins in it.
     """
-    assembled = assemble(text, isa, name)
+    assembled = assemble(text, isa)
     sections = assembled.sections
-    if found := _loops(assembled, name):
+    if found := _loops(assembled):
         return [piece for _, piece in found]
     calls = [
         in_routine(section, undisturbed(section, elf.extent(section, routine)))
         for section in sections
         for routine in section.routines
     ]
-    return calls or [_whole(section, name) for section in sections]
+    return calls or [_whole(section) for section in sections]
 
 
-def loops_of(
-    text: str, isa: str | None = None, name: str = "assembly"
-) -> list[tuple[Section, Piece]]:
+def loops_of(text: str, isa: str | None = None) -> list[tuple[Section, Piece]]:
     """Return the loops of a text, each with its section; errors as of pieces."""
-    return _loops(assemble(text, isa, name), name)
+    return _loops(assemble(text, isa))
 
 
-def _loops(assembled: Assembled, name: str) -> list[tuple[Section, Piece]]:
+def _loops(assembled: Assembled) -> list[tuple[Section, Piece]]:
     several = sum(len(section.routines) for section in assembled.sections) > 1
     found = [
         (section, replace(piece, id=_named(assembled, section, piece, several=several)))
@@ -481,7 +480,7 @@ def _loops(assembled: Assembled, name: str) -> list[tuple[Section, Piece]]:
     ]
     for _, piece in found:
         if piece.error:
-            raise InputError(f"{name}: {piece.error}")
+            raise InputError(f"{_NAME}: {piece.error}")
     return list(zip([s for s, _ in found], _apart([p for _, p in found]), strict=True))
 
 
@@ -509,12 +508,12 @@ def _apart(found: list[Piece]) -> list[Piece]:
     ]
 
 
-def _whole(section: Section, name: str) -> Piece:
+def _whole(section: Section) -> Piece:
     body = instructions.decode(section.isa, section.code, section.address)
-    return Piece(name, section.isa, "unrolled", section.address, body, moved(body))
+    return Piece(_NAME, section.isa, "unrolled", section.address, body, moved(body))
 
 
-def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assembled:
+def assemble(text: str, isa: str | None = None) -> Assembled:
     """Assemble text for an ISA, or for the first one that accepts it.
 
     The text has any form that read_pasted accepts. InputError names the line.
@@ -524,11 +523,11 @@ def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assem
     given = read_pasted(text)
     isa = isa or given.isa or ("x86_64" if given.intel else None)
     if isa is not None:
-        return _assemble(given, isa, name)
+        return _assemble(given, isa)
     refused: list[_RefusedError] = []
     for candidate in _assemblers():
         try:
-            return _assemble(given, candidate, name)
+            return _assemble(given, candidate)
         except _RefusedError as error:
             refused.append(error)
     nearest = min(refused, key=lambda error: error.count)
@@ -557,7 +556,7 @@ def _assemblers() -> list[str]:
     return available
 
 
-def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
+def _assemble(given: Pasted, isa: str) -> Assembled:
     text = given.text
     syntax = ["-Wa,-msyntax=intel,-mnaked-reg"] if given.intel and isa == "x86_64" else []
     tools = toolchain.find(isa)
@@ -573,17 +572,17 @@ def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
             check=False,
         )
         if done.returncode:
-            raise _refusal(done.stderr, isa, name)
+            raise _refusal(done.stderr, isa)
         sections, table = elf.read(obj), source_lines(obj)
     if not sections:
-        raise InputError(f"{name} holds no instruction; give the text of a loop")
+        raise InputError(f"{_NAME} holds no instruction; give the text of a loop")
     return Assembled(tuple(text.splitlines()), tuple(sections), table)
 
 
-def _refusal(stderr: str, isa: str, name: str) -> _RefusedError:
+def _refusal(stderr: str, isa: str) -> _RefusedError:
     """Return the assembler's first error, with the line of the text."""
     found = list(_ERROR.finditer(stderr))
     if not found:
-        return _RefusedError(f"{name} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
+        return _RefusedError(f"{_NAME} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
     line, what = int(found[0].group("line")), found[0].group("what")
-    return _RefusedError(f"{name} line {line}: {what}", isa, len(found))
+    return _RefusedError(f"{_NAME} line {line}: {what}", isa, len(found))

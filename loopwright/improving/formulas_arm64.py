@@ -120,14 +120,14 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             return bit == (0 if ins.mnemonic == "tbz" else 1)
         return self._holds(state, ins)
 
-    def _holds(self, state: State, ins: Arm64Instruction, *, inverted: bool = False) -> Any:
+    def _holds(self, state: State, ins: Arm64Instruction) -> Any:
         z3, number = self.z3, int(ins.detail.cc) - 1
         if not 0 <= number < len(_CONDITIONS):
             raise InputError(f"{ins} is not known")
         n, z, c, v = (state.values[bit] for bit in FLAG_BITS)
         conditions = (z, c, n, v, z3.And(c, z3.Not(z)), n == v, z3.And(n == v, z3.Not(z)))
         condition = conditions[number // 2]
-        return z3.Not(condition) if number % 2 != inverted else condition
+        return z3.Not(condition) if number % 2 else condition
 
     def _name(self, ins: Arm64Instruction, n: int) -> str:
         return full("arm64", ins.name(ins.detail.operands[n].reg))
@@ -144,10 +144,10 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         whole = "sp" if name == "wsp" else full("arm64", name)
         return self.z3.Extract(size - 1, 0, state.values[whole])
 
-    def _value(self, state: State, ins: Arm64Instruction, n: int, size: int = 0) -> Any:
+    def _value(self, state: State, ins: Arm64Instruction, n: int) -> Any:
         """Return an operand's value with its shift or extension."""
         z3, operand = self.z3, ins.detail.operands[n]
-        size = size or self._size(ins)
+        size = self._size(ins)
         if operand.type == arm.ARM64_OP_IMM:
             shift = operand.shift.value if operand.shift.type == arm.ARM64_SFT_LSL else 0
             return z3.BitVecVal(operand.imm << shift, size)

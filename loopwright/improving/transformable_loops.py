@@ -89,7 +89,7 @@ class Counted:
         return update.step if update and update.at < at else 0
 
 
-def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
+def update_of(line: Line, at: int) -> Update | None:
     """Return an instruction's addition of a constant, None for another instruction."""
     match = _SUFFIX.match(line.mnemonic)
     if not match or match[1] == "cmp":
@@ -97,12 +97,12 @@ def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
     kind, suffix, operands = match[1], match[2], line.operands
     if kind in ("inc", "dec") and len(operands) == 1 and operands[0].startswith("%"):
         register = operands[0]
-        return Update(at, full(isa, register), register, 1 if kind == "inc" else -1, suffix)
+        return Update(at, full("x86_64", register), register, 1 if kind == "inc" else -1, suffix)
     if kind == "lea" and len(operands) == 2:
         memory = address(operands[0])
         if memory and memory.base == operands[1] and not memory.indexed:
             register = operands[1]
-            return Update(at, full(isa, register), register, memory.disp, suffix)
+            return Update(at, full("x86_64", register), register, memory.disp, suffix)
         return None
     if kind in ("add", "sub") and len(operands) == 2 and operands[1].startswith("%"):
         constant = immediate(operands[0])
@@ -110,7 +110,7 @@ def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
             return None
         register = operands[1]
         step = constant if kind == "add" else -constant
-        return Update(at, full(isa, register), register, step, suffix)
+        return Update(at, full("x86_64", register), register, step, suffix)
     return None
 
 

@@ -225,9 +225,9 @@ def column(
     return Column(head, cell, digits is not None, wide)
 
 
-def core_column(of: str = "microarch") -> Column:
+def core_column() -> Column:
     """Return a column of cores' ids, with this machine's core marked."""
-    return column("core", lambda row: hosts.marked(str(row[of])))
+    return column("core", lambda row: hosts.marked(str(row["microarch"])))
 
 
 def again_column(command: Callable[[Row], str]) -> Column:

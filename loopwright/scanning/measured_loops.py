@@ -27,7 +27,6 @@ def measure_loops(
     loops: Sequence[ScannedLoop],
     offsets: Sequence[Sequence[int]],
     *,
-    processes: int = measure_blocks.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure each loop at its code offsets (0 to 63): a row for each pair.
@@ -46,7 +45,9 @@ def measure_loops(
     if wrong := [offset for _, offset in wanted if offset not in range(64)]:
         raise InputError(f"code offset {wrong[0]} is not in 0..63")
     blocks = [_block(n, loops[n], offset) for n, offset in wanted]
-    rows = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, processes, progress)
+    rows = measure_blocks.measure_in_turns(
+        toolchain.host_isa(), blocks, measure_blocks.TURNS, progress
+    )
     for (n, _), row in zip(wanted, rows, strict=True):
         row.update(loop=n, address=loops[n].address, function=loops[n].where)
     return pd.DataFrame(rows, columns=OFFSET_COLUMNS)
