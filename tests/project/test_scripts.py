@@ -20,6 +20,7 @@ _WITH_OPTIONS = [
 _EACH = """
 import os, runpy, sys
 import loopwright.judging.study
+import loopwright.reporting.plots
 
 for script in sys.argv[1:]:
     if os.fork() == 0:
