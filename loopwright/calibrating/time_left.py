@@ -1,4 +1,4 @@
-"""Time left of a run of calibrate: the answers that its steps need, at the recent pace."""
+"""Time left of a run of calibrate: the answers that its steps need, at the paces seen so far."""
 
 import os
 import time
@@ -29,7 +29,8 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
 _TELLING = 400  # answers after which the pace is known
 _STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
 _LONG = 600  # seconds from which the time left is given in whole minutes
-_RECENT = 60.0  # seconds whose pace is taken to last, as other load comes and goes
+_ALIKE = 4 / 3  # ratio of two estimates that are told as one
+_RECENT = 60.0  # seconds of the recent pace
 
 
 class TimeLeft:
@@ -82,23 +83,34 @@ class TimeLeft:
         left += sum(needs[self._step + 1 :])
         return max(left - max(self._kept - sum(needs[: self._step]), 0), 0)
 
-    def seconds(self) -> float | None:
-        """Return the seconds left; None while the pace is unknown."""
+    def seconds(self) -> tuple[float, float] | None:
+        """Return the least and the most seconds left; None while the pace is unknown.
+
+        One is by the recent pace and one by that of the whole run, as other load may last or not.
+        """
         if self._asked < _TELLING:
             return None
         (_, before, timed), (_, asked, now) = self._marks[0], self._marks[-1]
-        fits = sum(fit for *_, fit in STEPS[self._step :]) * self._forms
-        return self._left() * (now - timed) / max(asked - before, 1) + fits * _slowdown()
+        fits = sum(fit for *_, fit in STEPS[self._step :]) * self._forms * _slowdown()
+        paces = (now - timed) / max(asked - before, 1), self._timed / self._asked
+        return self._left() * min(paces) + fits, self._left() * max(paces) + fits
 
     def __str__(self) -> str:
         seconds = self.seconds()
         if seconds is None:
             return ""
-        if seconds >= _LONG:
-            return f", about {round(seconds / 60)} min left"
-        minutes, rest = divmod(max(round(seconds / 10) * 10, 10), 60)
-        parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
-        return f", about {' '.join(parts)} left"
+        least, most = seconds
+        if most <= _ALIKE * least:
+            return f", about {_length((least + most) / 2)} left"
+        return f", {_length(least)} to {_length(most)} left"
+
+
+def _length(seconds: float) -> str:
+    """Return a time in words."""
+    if seconds >= _LONG:
+        return f"{round(seconds / 60)} min"
+    minutes, rest = divmod(max(round(seconds / 10) * 10, 10), 60)
+    return " ".join([f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0))
 
 
 def _slowdown() -> float:
