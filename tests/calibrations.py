@@ -58,7 +58,6 @@ CORES = {
         "uop_cache.line_uops": "7", "memory.commit_narrow_cycles": "3",
         "memory.complex_address_cycles": "2", "macro_fusion.nop_bytes": "12",
         "string.hold_bytes": "8",
-        "ports.shared": "",  # not learned (docs/calibrate.md)
     }),
     "goldencove": (PLAIN, {
         "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",

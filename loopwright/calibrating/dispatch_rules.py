@@ -38,6 +38,7 @@ from loopwright.microbench.windows import SCHEDULER
 ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 _LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4, 5, 6)  # the first one wins ties
+_EACH, _FEW = "ports.rotated_uops", (1, 2)  # that each port in rotation takes in a cycle
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
 _LESS = 0.8  # share of the error without rotated binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
@@ -56,6 +57,8 @@ _PAIRS = range(1, 5)  # pairs of a test and a branch not taken
 _CHEAP = 0.6  # cycles of an instance
 _STEP = 8  # bytes
 """A displacement with an index, where memory holds pointers."""
+_WORDS = 8  # that instances of a form change in turn, so that none waits for its store
+_REGISTERS = ("gpr", "vector")
 
 
 def choose_dispatch_rules(
@@ -122,6 +125,7 @@ class _Kind:
     written: bool
     computing: int  # uops that neither load nor store
     vector: bool
+    changes: bool  # a register that it also reads: micro-fusion may hold for such operands alone
     slots: int
 
 
@@ -168,8 +172,9 @@ def _kind(learned: CoreModel, form: Form) -> _Kind | None:
         return None
     vector = any(operand.kind == "vector" for operand in form.operands)
     computing = len(learned.core.computing(uops.ports or ()))
-    changed = int(memory.read and memory.written)
-    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.slots)
+    changes = any(one.read and one.written and one.kind in _REGISTERS for one in form.operands)
+    least = int(memory.read and memory.written)
+    return _Kind(memory.read, memory.written, max(computing, least), vector, changes, uops.slots)
 
 
 def _tells(learned: CoreModel, form: Form) -> bool:
@@ -190,14 +195,24 @@ def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[s
         index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
         for suffix, index_operand in (("", {}), (" with an index", index)):
             for slots in (1, 2):
-                # The branch that closes the loop takes a slot, too.
-                moves = learned.width.instructions - 1 - slots
-                body = _instance(form, index_operand) + form.kit.MOVE * moves
-                yield f"{form.name}{suffix} beside {moves} moves", body
+                moves = learned.width.instructions - slots
+                body = _among_moves(form, index_operand, moves)
+                yield f"{form.name}{suffix} beside {moves - 1} moves", body
 
 
-def _instance(form: Form, more: Mapping[str, int]) -> bytes:
-    return form.encode({**form_instances.registers_for(form, {}), **more})
+def _among_moves(form: Form, more: Mapping[str, int], moves: int) -> bytes:
+    """Return instances of a form, each with so many moves behind it, less one for the branch.
+
+    A form that changes memory has several, as each waits for the one before it at its address.
+    """
+    changed = form.memory is not None and form.memory.read and form.memory.written
+    registers = form_instances.registers_for(form, {})
+    instances = [
+        form.encode({**registers, **more, **({DISPLACEMENT: _STEP * word} if changed else {})})
+        for word in range(_WORDS if changed else 1)
+    ]
+    behind = form.kit.MOVE * moves
+    return b"".join(one + behind for one in instances)[: -len(form.kit.MOVE)]
 
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -208,9 +223,9 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     bodies = {}
     for form in most_used:
         more = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
-        moves = learned.width.instructions - 1 - learned.uops[form.name].slots
-        body = _instance(form, more) + form.kit.MOVE * moves
-        bodies[f"{form.name} with an index alone beside {moves} moves"] = body
+        moves = learned.width.instructions - learned.uops[form.name].slots
+        body = _among_moves(form, more, moves)
+        bodies[f"{form.name} with an index alone beside {moves - 1} moves"] = body
     learned, figures = _timed(laboratory, learned, bodies)
     tried = [Hypothesis(learned, {ALONE: alone}) for alone in (True, False)]
     found = _fitted(laboratory, bodies, tried, figures)
@@ -251,7 +266,13 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     found = fit.fit(laboratory, codes, time, tried, figures) or found
     note = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
     note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(found.hypothesis.learned, found, note)
+    learned = fit.settled(found.hypothesis.learned, found, note)
+    tried = [Hypothesis(learned), *(Hypothesis(learned, {_EACH: n}) for n in _FEW)]
+    found = fit.fit(laboratory, codes, time, tried, figures, apart=True)
+    if found is None or not found.hypothesis.rules or found.error > _LESS * found.error_of(0):
+        return learned
+    note = f"{len(found.errors[0])} loops of these, mean error {100 * found.error:.1f} %, "
+    return fit.settled(learned, found, f"{note}{100 * found.error_of(0):.1f} % without")
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:

@@ -27,6 +27,7 @@ from loopwright.calibrating import (
     port_classes,
     port_usage,
     serialising,
+    shared_schedulers,
     strings,
     x87,
 )
@@ -298,6 +299,11 @@ PASSES: Sequence[Pass] = (
         dispatch_rules.choose_turns,
         "uops branches throughputs windows rules assigned front_end",
         "rules branches figures",
+    ),
+    _pass(
+        shared_schedulers.choose_shared,
+        "uops branches windows rules assigned front_end",
+        "rules",
     ),
     _pass(
         port_choice.choose_port_choice,

@@ -155,7 +155,7 @@ def find(
                 rates[form.name].cycles,
                 () if _idle(form, latencies[form.name]) else guesses.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),
-                {} if (own := core.class_of(form.name)) is None else {own: Surplus(1, 1.0, 0.0)},
+                _told(core, form),
             )
             for form in batch
         ]
@@ -186,6 +186,16 @@ def find(
         guesses.learn(checked)
         out |= checked
     return PortUsages(out if counts else _agreed(core, out, known.uops if known else {}), counts)
+
+
+def _told(core: Core, form: Form) -> dict[int, Surplus]:
+    """Return the uops of a form on the ports of classes that need no blocking kernel to show them.
+
+    A computing uop may hold up loads with which it shares a scheduler, as if it were one of them.
+    """
+    out = {number: Surplus(0, 0.0, 0.0) for number in core.out_of_reach(form)}
+    own = core.class_of(form.name)
+    return out if own is None else {**out, own: Surplus(1, 1.0, 0.0)}
 
 
 def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
@@ -261,12 +271,14 @@ def _votes(
         )
         for form in sample
         for n in classes
+        if n not in _told(core, form)
     ]
     answers = iter(blockers.measure(laboratory, asked))
     listed = Candidates(core)
     votes = []
     for form in sample:
-        shown = [next(answers) for _ in classes]
+        told = _told(core, form)
+        shown = [told[n] if n in told else next(answers) for n in classes]
         uops = port_usage_search.counted(core, shown)
         if not uops or len(uops) < 2:
             continue

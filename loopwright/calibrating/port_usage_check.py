@@ -72,6 +72,7 @@ def hold_to_measured(
         if (len(options[name]) > 1 or options[name][0].busy)
         and any(one.ports and not _busy_unit(core, one) for one in options[name])
         and name not in core.classes[n].members
+        and n not in core.out_of_reach(forms[name])
     ]
     mixtures = [_mixture(core, forms[name], n) for name, n in wanted]
     beside: dict[str, list[tuple[int, Figure]]] = {name: [] for name in forms}

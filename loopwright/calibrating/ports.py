@@ -155,6 +155,16 @@ class Core:
         """True if a uop with these ports loads or stores."""
         return ports == self.shared_store_data or any(ports <= one for one in self.memory_ports)
 
+    def out_of_reach(self, form: Form) -> list[int]:
+        """Return the numbers of the classes whose ports a form without a memory operand cannot use.
+
+        They are those of loads and stores that share no port with arithmetic.
+        """
+        pairs = list(zip(self.classes, self.ports, strict=True))
+        plain = frozenset().union(*(ports for one, ports in pairs if not one.blocker.memory))
+        alone = [n for n, (one, ports) in enumerate(pairs) if not ports & plain]
+        return [] if form.memory else alone
+
     def computing(self, uops: Sequence[Ports]) -> list[Ports]:
         """Return the ports of the uops that neither load nor store."""
         return [ports for ports in uops if not self.accesses_memory(ports)]

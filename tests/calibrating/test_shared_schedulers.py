@@ -1,0 +1,56 @@
+"""Schedulers that an ALU and an AGU share are found again, and hold up no register form."""
+
+from statistics import fmean
+
+import calibrations
+import pytest
+
+from loopwright import paths
+from loopwright.calibrating import shared_schedulers
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import CandidateCore, Simulated
+
+CORE, WIDTH = "zen4", 6
+LOAD, STORE = (calibrations.FORMS[name] for name in ("mov r64,m64", "mov m64,r64"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of the learned core."""
+    return calibrations.learned(tmp_path_factory, CORE)[0] / f"simulated-{CORE}"
+
+
+def cycles(machine):
+    """Return the cycles that a machine takes for the microbenchmarks."""
+    kernels = dict(shared_schedulers._kernels(LOAD, STORE, WIDTH))
+    return [one.cycles for one in Laboratory(machine).time(list(kernels.values()), "unrolled")]
+
+
+def test_each_load_port_shares_a_scheduler_with_one_port_of_the_rotation(folder):
+    found = calibrations.parameters(folder)
+    pairs = found[shared_schedulers.SHARED].split()
+    assert {one[1] for one in pairs} == set(found["ports.load"])
+    assert {one[0] for one in pairs} < set(found[shared_schedulers.ROTATED])
+    on_core = calibrations.parameters(paths.models_root() / CORE)
+    assert found[shared_schedulers.ACCEPTED] == on_core[shared_schedulers.ACCEPTED]
+
+
+def test_accesses_beside_computing_uops_take_as_long_as_on_the_core(folder):
+    texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
+    learned = CandidateCore(Simulated(CORE, noise=0), *texts, {})
+    without = CandidateCore(Simulated(CORE, noise=0), *texts, {shared_schedulers.SHARED: ""})
+    true = cycles(calibrations.original(CORE))
+
+    def error(machine):
+        return fmean(abs(one / other - 1) for one, other in zip(cycles(machine), true, strict=True))
+
+    assert error(learned) < 0.01 < error(without)
+
+
+@pytest.mark.parametrize("name", ["imul", "cmovb", "bt", "shl"])
+def test_register_forms_have_no_uop_of_a_load(folder, name):
+    load = set(calibrations.parameters(folder)["ports.load"])
+    table = calibrations.rows(folder / "instructions.csv")
+    rows = [row for row in table if row["mnemonic"] == name and "m" not in row["operands"]]
+    assert rows
+    assert not [row for row in rows if load & set(row["ports"])]
