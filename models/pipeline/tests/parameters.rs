@@ -98,7 +98,7 @@ const ACTS: &[Case] = &[
     ("ports.counts_age", "2", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
     ("ports.counts_late", "false", "redwoodcove", Loop, 0, "48d1e89049ffcf75f7", &[]),
     ("ports.branches_balanced", "false", "redwoodcove", Loop, 0, "4889d84829c874184889d84829c874104889d84829c87408909090909090ffc975de", &[]),
-    ("ports.loads_balanced", "false", "goldencove", Loop, 0, "8b503c488b004801d549ffcf75f2", &[]),
+    ("ports.loads_balanced", "false", "goldencove", Loop, 0, "8b503c488b004801d549ffcf75f2", &[("ports.slots", "0121")]),
     ("ports.load", "2", "skylake", Unrolled, 0, "488b00", &[]),
     ("ports.load_turns", "false", "sandybridge", Loop, 0, "488b442458f640120249ffcf75f2", &[]),
     ("ports.rotated", "01", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),

@@ -156,6 +156,8 @@ pub enum Choice {
     Highest,
     /// The one of the lowest number but for the least loaded one.
     Lowest,
+    /// By load, as far behind the least loaded one as uops for the same ports came before in the cycle.
+    InTurn,
 }
 
 impl Choice {
@@ -168,10 +170,11 @@ impl Choice {
             '0'..='4' => Some(Choice::Rank(c as usize - '0' as usize)),
             'h' => Some(Choice::Highest),
             'l' => Some(Choice::Lowest),
+            't' => Some(Choice::InTurn),
             _ => None,
         };
         let all: Option<Vec<Choice>> = letters.chars().map(one).collect();
         all.filter(|c| (1..=8).contains(&c.len()))
-            .ok_or_else(|| Error::Parameter(format!("{name} = {letters}: one to eight of 0, 1, 2, 3, 4, h and l")))
+            .ok_or_else(|| Error::Parameter(format!("{name} = {letters}: one to eight of 0, 1, 2, 3, 4, h, l and t")))
     }
 }

@@ -257,6 +257,8 @@ impl WideVectors {
 struct Neighbours {
     /// Slots before one that count.
     most: usize,
+    /// Whether a choice depends on the uops before it.
+    used: bool,
     /// Ports of the uops in each slot of this cycle, the present one last.
     slots: SmallVec<[SmallVec<[u32; 4]>; 8]>,
 }
@@ -267,9 +269,14 @@ impl Neighbours {
     }
 
     fn slot(&mut self) {
-        if self.most > 0 {
+        if self.used {
             self.slots.push(SmallVec::new());
         }
+    }
+
+    /// The uops for these ports in the slots of this cycle until now.
+    fn same(&self, ports: u32) -> usize {
+        self.slots.iter().flatten().filter(|of| **of == ports).count()
     }
 
     /// The slots that hold no uop for these ports, of those right before the present one, which has one now.
@@ -310,14 +317,16 @@ impl<'a> PortChoice<'a> {
     /// Nothing waits.
     pub fn new(params: &'a Params) -> PortChoice<'a> {
         let p = &params.ports;
+        let choices = [&p.slots, &p.slots_of_two]
+            .map(|letters| Choice::of_slots("", letters).unwrap_or_else(|_| vec![Choice::Rank(0)]));
+        let in_turn = choices.iter().flatten().any(|choice| *choice == Choice::InTurn);
         PortChoice {
             p,
             load: [0; PORTS],
             seen: [0; PORTS],
             started: [0; PORTS],
             given: [0; PORTS],
-            choices: [&p.slots, &p.slots_of_two]
-                .map(|letters| Choice::of_slots("", letters).unwrap_or_else(|_| vec![Choice::Rank(0)])),
+            choices,
             high: p.tie == Tie::High,
             turns: Turns::new(params),
             rotation: Rotation::new(params),
@@ -325,6 +334,7 @@ impl<'a> PortChoice<'a> {
             wide: WideVectors::new(params),
             neighbours: Neighbours {
                 most: p.neighbours as usize,
+                used: p.neighbours > 0 || in_turn,
                 slots: SmallVec::new(),
             },
         }
@@ -376,6 +386,7 @@ impl<'a> PortChoice<'a> {
     pub fn choose(&mut self, uop: &Uop, position: u32) -> u8 {
         self.wide.waits(uop);
         let ports = self.wide.open(uop);
+        let same = self.neighbours.same(ports);
         let position = position + self.neighbours.others(ports);
         if !self.binds(ports) {
             return NO_PORT;
@@ -396,7 +407,7 @@ impl<'a> PortChoice<'a> {
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
             _ if uop.role == Role::Load && self.p.loads_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
-            Assign::DispatchSlots => self.by_dispatch_slot(ports, position),
+            Assign::DispatchSlots => self.by_dispatch_slot(ports, position, same),
         };
         self.load[usize::from(port)] += 1;
         self.given[usize::from(port)] += u32::from(self.p.counts_late);
@@ -448,7 +459,7 @@ impl<'a> PortChoice<'a> {
             .unwrap_or(0)
     }
 
-    fn by_dispatch_slot(&mut self, ports: u32, position: u32) -> u8 {
+    fn by_dispatch_slot(&mut self, ports: u32, position: u32, same: usize) -> u8 {
         // Keys order ports by load, then by the rule for ties.
         let mut order = [u32::MAX; PORTS];
         let mut count = 0;
@@ -472,6 +483,7 @@ impl<'a> PortChoice<'a> {
         let choices = &self.choices[usize::from(count == 2)];
         let (chosen, against) = match choices[position as usize % choices.len()] {
             Choice::Rank(rank) => (order[rank.min(count - 1)], order[rank.min(count - 1)]),
+            Choice::InTurn => (order[same % count], order[same % count]),
             Choice::Highest => (
                 others().max_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
                 order[count - 1],

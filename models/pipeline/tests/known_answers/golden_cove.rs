@@ -354,3 +354,20 @@ fn microcode_holds_the_uop_cache_up() {
         0.03,
     );
 }
+
+#[test]
+fn each_uop_for_the_same_ports_in_a_cycle_of_rename_gets_the_next_one() {
+    // Random loops of integer instructions, which helped to set the choice.
+    loops_take(
+        &[
+            ("48c1c203480fb6d00fb6d001d24889c049ffcf75eb", 1.0),
+            ("4c01da4809d24401db4131db4185d34401db49ffcf75e9", 3.04),
+            ("01ff4831c14809c0f7d84801f883cf234883ca28c1cf0549ffcf75e4", 3.22),
+            (
+                "478d141a4585c2468d14164801f601db4921db4d09c24d01d04501db49ffcf75df",
+                3.15,
+            ),
+        ],
+        0.03,
+    );
+}

@@ -30,7 +30,7 @@ fn what_is_wrong_is_said_with_the_mend() {
             "skylake",
             "ports.slots",
             "0191",
-            "one to eight of 0, 1, 2, 3, 4, h and l",
+            "one to eight of 0, 1, 2, 3, 4, h, l and t",
         ),
         ("skylake", "memory.forward_cycles", "1", "must be from 2 to 1000"),
         (

@@ -64,7 +64,7 @@ tables! {
         imbalance: int[0..=1000] = Some(3),
         /// Preceding slots of the cycle that are looked at: each without a uop for the same ports moves this slot on to the next choice.
         neighbours: int[0..=5] = Some(0),
-        /// Which port each dispatch slot of a cycle takes, over again from the end: `0` the least loaded one, `1` the second, up to `4`; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
+        /// Which port each dispatch slot of a cycle takes, over again from the end: `0` the least loaded one, `1` the second, up to `4`; of those but the least loaded `h` the one of the highest number, `l` of the lowest; `t` the next one for each uop for the same ports before it in the cycle, the least loaded one first.
         slots: text = Some("0101"),
         /// The same for uops with two possible ports.
         slots_of_two: text = Some("0101"),
