@@ -67,7 +67,9 @@ def test_kernels_loops_take_what_they_do_on_the_core(learned, monkeypatch):
         for one in question.variant_subjects(list(kernel.variants.values()), microarchs.load(core))
     ]
     assert len(blocks) > 4
-    true = Simulated(core, settings, noise=0)
+    # Mixtures do not tell whether N1 chooses ports at rename or at issue: 0.4 % off by either.
+    untold = {"ports.assign": "at_issue"} if core == "neoverse-n1" else {}
+    true = Simulated(core, {**settings, **untold}, noise=0)
     found = true.measure([Trial(one.code, "loop", one.offset) for one in blocks])
     cycles = [one.cycles for one in found]
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
