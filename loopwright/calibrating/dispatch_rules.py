@@ -211,8 +211,7 @@ def _among_moves(form: Form, more: Mapping[str, int], moves: int) -> bytes:
         form.encode({**registers, **more, **({DISPLACEMENT: _STEP * word} if changed else {})})
         for word in range(_WORDS if changed else 1)
     ]
-    behind = form.kit.MOVE * moves
-    return b"".join(one + behind for one in instances)[: -len(form.kit.MOVE)]
+    return (form.kit.MOVE * moves).join(instances) + form.kit.MOVE * (moves - 1)
 
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -269,10 +268,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     learned = fit.settled(found.hypothesis.learned, found, note)
     tried = [Hypothesis(learned), *(Hypothesis(learned, {_EACH: n}) for n in _FEW)]
     found = fit.fit(laboratory, codes, time, tried, figures, apart=True)
-    if found is None or not found.hypothesis.rules or found.error > _LESS * found.error_of(0):
-        return learned
-    note = f"{len(found.errors[0])} loops of these, mean error {100 * found.error:.1f} %, "
-    return fit.settled(learned, found, f"{note}{100 * found.error_of(0):.1f} % without")
+    return fit.with_less_error(learned, found, "loops of these", _LESS)
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:

@@ -41,8 +41,4 @@ def choose_nop_bytes(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         lambda core: core.time(codes, "unrolled"),
         [Hypothesis(learned, rule) for rule in tried],
     )
-    if found is None or found.error > _LEFT * found.error_of(0):
-        return learned
-    note = f"{len(codes)} pairs such as {next(iter(pairs))}, mean error "
-    note += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, note)
+    return fit.with_less_error(learned, found, f"pairs such as {next(iter(pairs))}", _LEFT)

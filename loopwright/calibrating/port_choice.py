@@ -113,11 +113,7 @@ def _chosen(
     codes = loop_codes(laboratory, loops, loops)
     hypotheses = [Hypothesis(learned, one) for one in tried]
     found = fit.fit(laboratory, codes, time, hypotheses, apart=True)
-    if found is None or not found.hypothesis.rules or found.error > share * found.error_of(0):
-        return learned
-    note = f"{len(found.errors[0])} loops such as {next(iter(bodies))}, mean error "
-    note += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, note)
+    return fit.with_less_error(learned, found, f"loops such as {next(iter(bodies), '')}", share)
 
 
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:

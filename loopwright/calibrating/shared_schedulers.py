@@ -45,11 +45,7 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
     rotated = str(learned.rules[ROTATED][0])
     tried = [Hypothesis(learned, rules) for rules in _hypotheses(rotated, loads)]
     found = fit.fit(laboratory, codes, time, tried, apart=True)
-    if found is None or found.error > _LESS * found.error_of(0):
-        return learned
-    note = f"{len(found.errors[0])} loops such as {next(iter(bodies))}, mean error "
-    note += f"{100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, note)
+    return fit.with_less_error(learned, found, f"loops such as {next(iter(bodies))}", _LESS)
 
 
 def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:

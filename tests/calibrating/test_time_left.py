@@ -21,6 +21,16 @@ class Clock:
         monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_OTHER)
 
 
+def answered(clock, step, until, pace):
+    """Return the time left once a step has so many answers; pace has the seconds of the nth one."""
+    left = TimeLeft(FORMS)
+    left.step(step)
+    for asked in range(BATCH, until, BATCH):
+        clock.now += BATCH * pace(asked)
+        left.answered(asked, BATCH * pace(asked))
+    return left
+
+
 @pytest.mark.parametrize("needed", [0.8, 1.0, 1.25])
 @pytest.mark.parametrize("changes", [0, 6000, 12000])
 @pytest.mark.parametrize(("first", "then"), [(QUIET, LOUD), (LOUD, QUIET)])
@@ -52,25 +62,16 @@ def test_the_time_left_is_right_within_a_third(monkeypatch, needed, changes, fir
 
 
 def test_a_steady_pace_has_one_time_left(monkeypatch):
-    clock = Clock(monkeypatch)
-    left = TimeLeft(FORMS)
-    left.step("latencies")
-    for asked in range(BATCH, 3000, BATCH):
-        clock.now += BATCH * LOUD
-        left.answered(asked, BATCH * LOUD)
+    left = answered(Clock(monkeypatch), "latencies", 3000, lambda _: LOUD)
     least, most = left.seconds()
     assert least == pytest.approx(most)
     assert " to " not in str(left)
 
 
 def test_other_load_that_may_last_gives_a_range(monkeypatch):
-    clock = Clock(monkeypatch)
-    left = TimeLeft(FORMS)
-    left.step("latencies")
-    for asked in range(BATCH, 12000, BATCH):
-        pace = QUIET if asked < 9000 else 4 * LOUD
-        clock.now += BATCH * pace
-        left.answered(asked, BATCH * pace)
+    left = answered(
+        Clock(monkeypatch), "latencies", 12000, lambda n: QUIET if n < 9000 else 4 * LOUD
+    )
     least, most = left.seconds()
     assert least < most / 2
     assert " to " in str(left)
@@ -87,15 +88,11 @@ def test_short_times_left_have_seconds(monkeypatch, seconds, text):
 
 def test_a_few_answers_that_take_long_do_not_set_the_pace(monkeypatch):
     clock = Clock(monkeypatch)
-    left = TimeLeft(FORMS)
-    left.step("throughput")
-    for asked in range(BATCH, 2000, BATCH):
-        clock.now += BATCH * QUIET
-        left.answered(asked, BATCH * QUIET)
+    left = answered(clock, "throughput", 2000, lambda _: QUIET)
     _, before = left.seconds()
     for more in range(1, 4):  # repeated many times each
         clock.now += 30
-        left.answered(asked + more, 30)
+        left.answered(2000 - BATCH + more, 30)
     _, after = left.seconds()
     assert after < 10 * before
 

@@ -274,9 +274,10 @@ impl Neighbours {
         }
     }
 
-    /// The uops for these ports in the slots of this cycle until now.
-    fn same(&self, ports: u32) -> usize {
-        self.slots.iter().flatten().filter(|of| **of == ports).count()
+    /// The uops for these ports in this cycle before the present one, which has its slot already.
+    fn before(&self, ports: u32) -> usize {
+        let same = self.slots.iter().flatten().filter(|of| **of == ports).count();
+        same.saturating_sub(1)
     }
 
     /// The slots that hold no uop for these ports, of those right before the present one, which has one now.
@@ -386,7 +387,6 @@ impl<'a> PortChoice<'a> {
     pub fn choose(&mut self, uop: &Uop, position: u32) -> u8 {
         self.wide.waits(uop);
         let ports = self.wide.open(uop);
-        let same = self.neighbours.same(ports);
         let position = position + self.neighbours.others(ports);
         if !self.binds(ports) {
             return NO_PORT;
@@ -407,7 +407,7 @@ impl<'a> PortChoice<'a> {
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
             _ if uop.role == Role::Load && self.p.loads_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
-            Assign::DispatchSlots => self.by_dispatch_slot(ports, position, same),
+            Assign::DispatchSlots => self.by_dispatch_slot(ports, position),
         };
         self.load[usize::from(port)] += 1;
         self.given[usize::from(port)] += u32::from(self.p.counts_late);
@@ -459,7 +459,7 @@ impl<'a> PortChoice<'a> {
             .unwrap_or(0)
     }
 
-    fn by_dispatch_slot(&mut self, ports: u32, position: u32, same: usize) -> u8 {
+    fn by_dispatch_slot(&mut self, ports: u32, position: u32) -> u8 {
         // Keys order ports by load, then by the rule for ties.
         let mut order = [u32::MAX; PORTS];
         let mut count = 0;
@@ -483,7 +483,10 @@ impl<'a> PortChoice<'a> {
         let choices = &self.choices[usize::from(count == 2)];
         let (chosen, against) = match choices[position as usize % choices.len()] {
             Choice::Rank(rank) => (order[rank.min(count - 1)], order[rank.min(count - 1)]),
-            Choice::InTurn => (order[same % count], order[same % count]),
+            Choice::InTurn => {
+                let next = order[self.neighbours.before(ports) % count];
+                (next, next)
+            }
             Choice::Highest => (
                 others().max_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
                 order[count - 1],
