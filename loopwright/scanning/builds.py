@@ -25,8 +25,8 @@ BUILD_TYPES = {
 }
 
 # In the order of rows, the worst change first.
-HURT, SLOWER, NEW, GONE, FIXED, FASTER, SAME, UNKNOWN = CHANGES = (
-    "hurt", "slower", "new", "gone", "fixed", "faster", "same", "unknown",
+HURT, SLOWER, REWRITTEN, NEW, GONE, FIXED, FASTER, SAME, UNKNOWN = CHANGES = (
+    "hurt", "slower", "rewritten", "new", "gone", "fixed", "faster", "same", "unknown",
 )  # fmt: skip
 _SAME = 1.0  # largest difference, in percent, that counts as none
 
@@ -37,13 +37,15 @@ class Pair:
 
     a: int | None
     b: int | None
+    rewritten: bool = False  # other instructions, of which an iteration may do other work
 
 
 def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
     """Pair the loops of two builds by function and instructions, in the order of addresses.
 
     Instructions are compared without addresses and distances of branches. The remaining loops of a
-    named function are paired by instructions without registers.
+    named function are paired by instructions without registers; those that are still left are
+    rewritten ones if both builds have as many.
     """
     left_a, left_b = set(range(len(a))), set(range(len(b)))
     pairs: list[Pair] = []
@@ -53,13 +55,25 @@ def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
             pairs += [Pair(x, y) for x, y in zip(numbers, of_b.get(key, ()), strict=False)]
         left_a -= {pair.a for pair in pairs}
         left_b -= {pair.b for pair in pairs}
+    of_a, of_b = _by_key(a, left_a, _function), _by_key(b, left_b, _function)
+    for key, numbers in of_a.items():
+        if len(numbers) == len(of_b.get(key, ())):
+            pairs += [Pair(x, y, rewritten=True) for x, y in zip(numbers, of_b[key], strict=True)]
+    left_a -= {pair.a for pair in pairs}
+    left_b -= {pair.b for pair in pairs}
     pairs += [Pair(n, None) for n in sorted(left_a)]
     return pairs + [Pair(None, n) for n in sorted(left_b)]
 
 
 def common(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> dict[int, int]:
     """Return the number in B of each loop of A that B has as well."""
-    return {p.a: p.b for p in match(a, b) if p.a is not None and p.b is not None}
+    pairs = [pair for pair in match(a, b) if not pair.rewritten]
+    return {p.a: p.b for p in pairs if p.a is not None and p.b is not None}
+
+
+def _function(_loop: ScannedLoop) -> tuple[object, ...]:
+    """Return the shape that all loops of a function share."""
+    return ()
 
 
 def _by_key(
@@ -70,7 +84,7 @@ def _by_key(
     by_key: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for n in sorted(numbers, key=lambda n: (loops[n].section, loops[n].address)):
         loop = loops[n]
-        if keys is loose_shape and not loop.function:
+        if keys is not shape and not loop.function:
             continue
         by_key[loop.file, loop.written, *keys(loop)].append(n)
     return by_key
@@ -86,12 +100,14 @@ def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float |
 def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:
     """Return a loop's change on a core, one of CHANGES, and its slowdown in percent.
 
-    The percentage is None if a build lacks the loop or a figure for it.
+    The percentage is None if a build lacks the loop or a figure for it, or the loop is rewritten.
     """
     if pair.a is None:
         return NEW, None
     if pair.b is None:
         return GONE, None
+    if pair.rewritten:
+        return REWRITTEN, None
     cycles_a, cycles_b = _cycles(in_a, pair.a)[0], _cycles(in_b, pair.b)[0]
     if cycles_a is None or cycles_b is None:
         return UNKNOWN, None
@@ -183,6 +199,11 @@ class Between:
             counts = Counter(r["change"] for r in self.found if r["microarch"] == core.core.id)
             texts = [f"{counts[change]:,} {change}" for change in CHANGES if counts[change]]
             yield f"{core.core.id}: {', '.join(texts) or 'no loops'}"
+        if rewritten := len({r["address_b"] for r in self.found if r["change"] == REWRITTEN}):
+            yield (
+                f"{counted(rewritten, 'loop')} of B with other instructions: an iteration may "
+                "do other work, so their cycles are shown and not compared"
+            )
 
 
 _UNCHANGED = (SAME, UNKNOWN)
@@ -205,10 +226,11 @@ def answer(asked: Builds) -> Rows:
     microarch is as for scan. Loops are paired by function and by their instructions, without
     distances and addresses. Returns a row for each loop and core, the worst change first: function
     (and the offset in it), change ("hurt": its offset in file_b hurts it, that in file_a did not;
-    "fixed"; "slower" or "faster" by more than 1 % otherwise; "same"; "new", "gone"; "unknown"
-    without a figure), microarch, address_a, offset_a (bytes mod 64) and cycles_a (an iteration, as
-    predicted) in file_a, the same for file_b, percent (its slowdown in file_b), best_a, best_b
-    (cycles at its best offset), file (in an archive), section, line and error.
+    "fixed"; "slower" or "faster" by more than 1 % otherwise; "same"; "rewritten": other
+    instructions, cycles not compared; "new", "gone"; "unknown" without a figure), microarch,
+    address_a, offset_a (bytes mod 64) and cycles_a (an iteration, as predicted) in file_a, the same
+    for file_b, percent (its slowdown in file_b), best_a, best_b (cycles at its best offset), file
+    (in an archive), section, line and error.
     """
     scan_a, scan_b = (
         Question(file, microarch=asked.microarch) for file in (asked.file_a, asked.file_b)

@@ -118,6 +118,19 @@ def test_fail_over_fails_only_over(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(["scan", str(b), str(a), "--microarch", "zen2", "--fail-over", "0"]) == 0
 
 
+def test_a_rewritten_loop_shows_both_cycles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The percentage of a loop that may do other work is empty, and --fail-over ignores it."""
+    chain = "imulq %rax, %rax; decq %rsi; jne 1b"
+    a, b = _pair(tmp_path, [routine("f")], [routine("f", FINE, chain)])
+    assert run(["scan", str(a), str(b), "--microarch", "zen2", "--fail-over", "0"]) == 0
+    assert "1 loop of B with other instructions:" in capsys.readouterr().out
+    (row,) = lw.compare_builds(a, b, microarch="zen2").to_dict("records")
+    assert (row["change"], row["cycles_a"], row["cycles_b"]) == ("rewritten", 1.0, 3.0)
+    assert row["percent"] != row["percent"]
+
+
 def test_new_loops_are_no_failure(tmp_path: Path) -> None:
     a, b = _pair(tmp_path, [routine("f")], [routine("f"), routine("g", HURTS)])
     assert run(["scan", str(a), str(b), "--microarch", "zen2", "--fail-over", "0"]) == 0
