@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.edits import (
+from loopwright.improving.listing import Line, Listing, address, code, full, label
+from loopwright.improving.transformable_loops import (
     EVERY_FLAG,
+    Counted,
     CountedTransformation,
     after_transfer,
     before_directives,
@@ -18,8 +20,6 @@ from loopwright.improving.edits import (
     stepped,
     whole,
 )
-from loopwright.improving.listing import Line, Listing, address, code, full, label
-from loopwright.improving.transformable_loops import Counted
 
 
 class PointersForIndex(CountedTransformation):
@@ -75,7 +75,7 @@ class FuseUpdate(CountedTransformation):
         passed = [n for n in loop.body if n > counter.at]
         if loop.test != counter.at or not passed or EVERY_FLAG & listing.live[counter.at]:
             return None
-        if any(n > counter.at for u in loop.updates.values() for n in [u.at] if u is not counter):
+        if any(u.at > counter.at for u in loop.updates.values()):
             return None
         texts: dict[int, str] = {}
         for n in passed:
@@ -245,11 +245,7 @@ class PairAccesses:
         writes: frozenset[str] = frozenset()
         for n in range(first + 1, len(listing.lines)):
             effects = listing.effects[n]
-            if listing.lines[n].kind == "label" and listing.lines[n].text in listing.jumped_to:
-                return
-            if effects is None:
-                continue
-            if effects.flow is not Flow.NEXT:
+            if listing.is_target(n) or effects.flow is not Flow.NEXT:
                 return
             if not (effects.writes & (reads | writes) or effects.reads & writes):
                 yield n

@@ -24,12 +24,12 @@ from loopwright.improving.listing import (
     CARRY,
     FLAGS,
     GENERAL,
-    MEMORY,
-    Effects,
     Listing,
+    Node,
     code,
     full,
     label,
+    live_registers,
     x86_effects,
 )
 
@@ -154,7 +154,7 @@ def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
     """Return the registers and flags that a user declares free; InputError for an unknown name."""
     out: set[str] = set()
     for name in names:
-        named = {CARRY, FLAGS} if name == "flags" else {full(isa, name)}
+        named = {CARRY, FLAGS} & EVERYTHING[isa] if name == "flags" else {full(isa, name)}
         if not named <= EVERYTHING[isa]:
             raise InputError(
                 f"--free {name!r} is not a register of {isa}; give names as rax, or flags"
@@ -306,29 +306,17 @@ class _Around:
         """Return the registers and flags that are live at some addresses after the loop."""
         if self._piece.isa != "x86_64":
             return dict.fromkeys(targets, EVERYTHING[self._piece.isa])
-        nodes = self._followed(targets)
-        live: dict[int, frozenset[str]] = dict.fromkeys(nodes, frozenset())
         everything = EVERYTHING["x86_64"]
-        changed = True
-        while changed:
-            changed = False
-            for at in sorted(nodes, reverse=True):
-                effects, after, end = nodes[at]
-                out = end.union(*(live.get(to, everything) for to in after))
-                new = (out - effects.writes | effects.reads) - {MEMORY}
-                if new != live[at]:
-                    live[at], changed = new, True
+        live = live_registers(self._followed(targets), everything)
         return {at: live.get(at, everything) for at in targets}
 
-    def _followed(
-        self, targets: set[int]
-    ) -> dict[int, tuple[Effects, Sequence[int], frozenset[str]]]:
-        """Return the reachable instructions by address: effects, successors, reads by an exit.
+    def _followed(self, targets: set[int]) -> dict[int, Node]:
+        """Return the reachable instructions by address.
 
         An address that is missing counts as reading everything.
         """
         section = self._section
-        nodes: dict[int, tuple[Effects, Sequence[int], frozenset[str]]] = {}
+        nodes: dict[int, Node] = {}
         waiting = sorted(targets)
         everything = EVERYTHING["x86_64"]
         while waiting and len(nodes) < _MOST_FOLLOWED:

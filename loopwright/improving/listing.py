@@ -60,6 +60,11 @@ class Line:
         parts = re.split(r",\s*(?![^(\[]*[)\]])", rest[0].strip()) if rest else []
         return tuple(part.strip() for part in parts)
 
+    @property
+    def words(self) -> list[str]:
+        """The mnemonic, and the names of labels and registers."""
+        return re.findall(r"[.\w$]+", self.text)
+
 
 class Address(NamedTuple):
     """A memory operand of x86-64: registers with their percent signs, or empty."""
@@ -115,6 +120,9 @@ class Effects:
     size: int = 0
 
 
+NO_EFFECTS = Effects(frozenset(), frozenset(), Flow.NEXT)
+
+
 @dataclass(frozen=True)
 class Listing:
     """A routine's or a bare loop's source: its statements, its interface, and its ISA.
@@ -150,10 +158,10 @@ class Listing:
         return {line.text: line for line in self.lines if line.kind == "entry"}
 
     @cached_property
-    def effects(self) -> Sequence[Effects | None]:
-        """The effects of each statement, None if it is no instruction."""
+    def effects(self) -> Sequence[Effects]:
+        """The effects of each statement, NO_EFFECTS if it is no instruction."""
         found = effects_of(self.isa, [line.text for line in self.lines if line.kind == "code"])
-        return [found[line.text] if line.kind == "code" else None for line in self.lines]
+        return [found[line.text] if line.kind == "code" else NO_EFFECTS for line in self.lines]
 
     def labels_of(self, at: int) -> list[str]:
         """Return the labels directly before a statement."""
@@ -168,59 +176,55 @@ class Listing:
         return [self.fixups[name] for name in self.labels_of(at) if name in self.fixups]
 
     @cached_property
+    def fixup_targets(self) -> frozenset[str]:
+        """The labels of the fixups."""
+        return frozenset(line.target for line in self.lines if line.kind == "entry")
+
+    @cached_property
     def jumped_to(self) -> frozenset[str]:
         """The labels that control reaches other than from the line above."""
-        targets = set(self.fixups_targets()) | self.entered
-        for line in self.lines:
-            if line.kind == "code":
-                targets |= set(re.findall(r"[.\w$]+", line.text)) & self.position.keys()
-        return frozenset(targets)
+        named = {word for line in self.lines if line.kind == "code" for word in line.words}
+        return self.fixup_targets | self.entered | named & self.position.keys()
 
-    def fixups_targets(self) -> list[str]:
-        """Return the labels of the fixups."""
-        return [line.target for line in self.lines if line.kind == "entry"]
+    def is_target(self, at: int) -> bool:
+        """True if a statement is a label that control reaches other than from the line above."""
+        return self.lines[at].kind == "label" and self.lines[at].text in self.jumped_to
+
+    def branch_target(self, at: int) -> int | None:
+        """Return the position of the label that is an instruction's last operand."""
+        line = self.lines[at]
+        operands = line.operands if line.kind == "code" else ()
+        return self.position.get(operands[-1]) if operands else None
 
     def successors(self, at: int) -> list[int]:
         """Return the statements that may follow one, fixups included."""
-        line, effects = self.lines[at], self.effects[at]
-        if line.kind != "code" or effects is None:
-            return [at + 1] if at + 1 < len(self.lines) else []
-        out = [self.position[e.target] for e in self.entries_at(at) if e.target in self.position]
-        if effects.flow is not Flow.NEXT:
-            words = re.findall(r"[.\w$]+", line.text)
-            out += [self.position[word] for word in words if word in self.position]
-        if effects.flow not in (Flow.JUMP, Flow.RETURN) and at + 1 < len(self.lines):
+        out, flow = [], self.effects[at].flow
+        if self.lines[at].kind == "code":
+            targets = [entry.target for entry in self.entries_at(at)]
+            targets += self.lines[at].words if flow is not Flow.NEXT else []
+            out = [self.position[name] for name in targets if name in self.position]
+        if flow not in (Flow.JUMP, Flow.RETURN) and at + 1 < len(self.lines):
             out.append(at + 1)
         return out
 
     @cached_property
     def live(self) -> Sequence[frozenset[str]]:
         """The registers, CARRY and FLAGS that are live before each statement."""
-        count = len(self.lines)
-        live: list[frozenset[str]] = [frozenset()] * count
-        after = [self.successors(n) for n in range(count)]
-        changed = True
-        while changed:
-            changed = False
-            for n in reversed(range(count)):
-                effects = self.effects[n]
-                out = frozenset().union(*(live[s] for s in after[n]))
-                if effects is not None:
-                    out |= self.outside(n)
-                    out = (out - effects.writes) | effects.reads
-                out -= {MEMORY}
-                if out != live[n]:
-                    live[n], changed = out, True
-        return live
+        live = live_registers(
+            {
+                n: (effects, self.successors(n), self.outside(n))
+                for n, effects in enumerate(self.effects)
+            }
+        )
+        return [live[n] for n in range(len(self.lines))]
 
     def outside(self, at: int) -> frozenset[str]:
         """Return the registers that are live where an instruction leaves the listing."""
-        effects = self.effects[at]
-        if self.contract and effects and effects.flow in (Flow.RETURN, Flow.INDIRECT):
+        if self.contract and self.effects[at].flow in (Flow.RETURN, Flow.INDIRECT):
             return live_at_return(self.isa, self.contract)
-        if not self.leaving:
+        if not self.leaving or self.lines[at].kind != "code":
             return frozenset()
-        words = re.findall(r"[.\w$]+", self.lines[at].text)
+        words = self.lines[at].words
         return frozenset().union(*(self.leaving[word] for word in words if word in self.leaving))
 
     def with_lines(self, lines: Iterable[Line], step: str) -> "Listing":
@@ -243,7 +247,7 @@ class Listing:
                 numbers[line.text] = len(numbers) + 1
         out: list[str] = []
         seen: set[str] = set()
-        pending = ""
+        pending: list[str] = []  # a numeric label, which stands in the line of an instruction
 
         def refer(text: str) -> str:
             def name(match: re.Match[str]) -> str:
@@ -255,30 +259,50 @@ class Listing:
         for line in self.lines:
             if line.note:
                 out.append(f"\t/* {line.note} */")
+            if line.kind == "code":
+                text = " ".join(refer(line.text).split(None, 1))
+                out.append(f"{''.join(pending)}\t{text}")
+                pending = []
+                continue
+            out += pending
+            pending = []
             if line.kind == "label":
                 seen.add(line.text)
                 if line.text in numbers:
-                    out += [pending] if pending else []
-                    pending = f"{numbers[line.text]}:"
-                    continue
-                out += [pending] if pending else []
-                pending = ""
-                out.append(f"{line.text}:")
-            elif line.kind == "code":
-                mnemonic, *rest = refer(line.text).split(None, 1)
-                out.append(f"{pending}\t{' '.join([mnemonic, *rest])}")
-                pending = ""
+                    pending = [f"{numbers[line.text]}:"]
+                else:
+                    out.append(f"{line.text}:")
             elif line.kind == "entry":
-                out += [pending] if pending else []
-                pending = ""
                 inside = f"{refer(line.text)}, {refer(line.target)}"
                 plain = line.macro.islower()
                 out.append(f"\t{line.macro} {inside}" if plain else f"\t{line.macro}({inside})")
             else:
-                out += [pending] if pending else []
-                pending = ""
                 out.append(line.text)
-        return "\n".join([*out, *([pending] if pending else [])]) + "\n"
+        return "\n".join([*out, *pending]) + "\n"
+
+
+Node = tuple[Effects, Sequence[int], frozenset[str]]
+"""An instruction: its effects, its successors, and the registers that are live where it leaves."""
+
+
+def live_registers(
+    nodes: Mapping[int, Node], unknown: frozenset[str] = frozenset()
+) -> dict[int, frozenset[str]]:
+    """Return the registers, CARRY and FLAGS that are live before each of some instructions.
+
+    unknown are those that are live before a successor that is not among the instructions.
+    """
+    live: dict[int, frozenset[str]] = dict.fromkeys(nodes, frozenset())
+    changed = True
+    while changed:
+        changed = False
+        for at in sorted(nodes, reverse=True):
+            effects, after, outside = nodes[at]
+            out = outside.union(*(live.get(to, unknown) for to in after))
+            new = (out - effects.writes | effects.reads) - {MEMORY}
+            if new != live[at]:
+                live[at], changed = new, True
+    return live
 
 
 def live_at_return(isa: str, contract: Contract) -> frozenset[str]:
@@ -442,27 +466,43 @@ def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
     """Assemble instructions one after another, and return the effects of each."""
     if not texts:
         return []
-    tools = toolchain.find(isa)
     plain = [_plain(text) for text in texts]
     source = "".join(f"lw_{n}:\n\t{text}\n" for n, text in enumerate(plain)) + f"lw_{len(texts)}:\n"
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        object_file = Path(scratch, "effects.o")
-        command = [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(object_file)]
-        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-        if done.returncode:
-            complaint = done.stderr.strip().splitlines()[-1].split("Error: ")[-1]
-            raise InputError(f"an instruction does not assemble: {complaint}")
-        with object_file.open("rb") as file:
-            image = ELFFile(file)
-            body = cast(Section, image.get_section_by_name(".text")).data()
-            symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
-            at = {s.name: s["st_value"] for s in symbols.iter_symbols()}
+    body, at = assembled_text(isa, source, "an instruction", symbols=True)
     out = []
     for n, text in enumerate(texts):
         encoding = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
         effects = x86_effects(encoding) if isa == "x86_64" else arm64_effects(encoding)
         out.append(_site_effects(text, effects))
     return out
+
+
+def assembled_text(
+    isa: str, source: str, what: str, *, symbols: bool
+) -> tuple[bytes, dict[str, int]]:
+    """Return the code of assembly, and the offsets of its labels, local ones included.
+
+    what names it in errors. InputError if it does not assemble, and unless it may have symbols of
+    other files, if it needs a linker.
+    """
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        object_file = Path(scratch, "text.o")
+        command = [
+            toolchain.find(isa).gcc, "-c", "-Wa,--keep-locals", "-x", "assembler", "-",
+            "-o", str(object_file),
+        ]  # fmt: skip
+        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            complaint = next((x for x in lines if "Error: " in x), lines[-1])
+            raise InputError(f"{what} does not assemble: {complaint.split('Error: ')[-1]}")
+        with object_file.open("rb") as file:
+            image = ELFFile(file)
+            if not symbols and image.get_section_by_name(".rela.text") is not None:
+                raise InputError(f"{what} needs a linker: its branches lead out of their section")
+            text = cast(Section, image.get_section_by_name(".text")).data()
+            table = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
+            return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
 
 
 def _plain(text: str) -> str:

@@ -4,16 +4,11 @@ import difflib
 import hashlib
 import math
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
-
-from elftools.elf import sections as elf_sections
-from elftools.elf.elffile import ELFFile
+from typing import Any, NamedTuple
 
 from loopwright import files, toolchain
 from loopwright.code import pieces, snippet
@@ -27,7 +22,7 @@ from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
 from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
-from loopwright.improving.listing import Listing
+from loopwright.improving.listing import Listing, assembled_text
 from loopwright.improving.search import Journal, Search, Settings, digest_of, search
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS
 from loopwright.improving.unrolling import APART
@@ -165,7 +160,8 @@ class LoopComparison:
 
     def _assembled(self, listing: Listing) -> _Made | InputError:
         try:
-            text, labels = assemble(self.bare, listing)
+            source = self.bare.source(listing)
+            text, labels = assembled_text(self.bare.isa, source, "it", symbols=False)
         except InputError as error:
             return error
         start, end, head = labels[START], labels[BEHIND], labels[listing.head]
@@ -222,37 +218,6 @@ def least_gain(
 
 def _block(bare: Bare, candidate: LoopCandidate) -> Block:
     return Block(bare.isa, candidate.main, "loop", candidate.offset)
-
-
-def assemble(bare: Bare, listing: Listing) -> tuple["bytes", dict[str, int]]:
-    """Return the assembled bytes of a loop's source, and the offsets of its labels."""
-    tools = toolchain.find(bare.isa)
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        object_file = Path(scratch, "loop.o")
-        command = [
-            tools.gcc,
-            "-c",
-            "-Wa,--keep-locals",
-            "-x",
-            "assembler",
-            "-",
-            "-o",
-            str(object_file),
-        ]
-        source = bare.source(listing)
-        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-        if done.returncode:
-            complaint = next(
-                (x for x in done.stderr.splitlines() if "Error: " in x), done.stderr.strip()
-            )
-            raise InputError(f"it does not assemble: {complaint.split('Error: ')[-1]}")
-        with object_file.open("rb") as file:
-            image = ELFFile(file)
-            if image.get_section_by_name(".rela.text") is not None:
-                raise InputError("it needs a linker: its branches lead out of their section")
-            text = cast(elf_sections.Section, image.get_section_by_name(".text")).data()
-            table = cast(elf_sections.SymbolTableSection, image.get_section_by_name(".symtab"))
-            return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
 
 
 def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outcome:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
-from loopwright.improving.edits import EVERY_FLAG, half, implicit, named, next_code, whole
 from loopwright.improving.listing import (
     GENERAL,
     LETTERS,
@@ -23,7 +22,17 @@ from loopwright.improving.listing import (
     part,
     size_of,
 )
-from loopwright.improving.transformable_loops import immediate, single_path_loops, update_of
+from loopwright.improving.transformable_loops import (
+    EVERY_FLAG,
+    half,
+    immediate,
+    implicit,
+    named,
+    next_code,
+    single_path_loops,
+    update_of,
+    whole,
+)
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
 _MOST_ALONE = 4  # single-site variants, at most; unrolled loops have many alike sites
@@ -47,10 +56,8 @@ class Rewrite(ABC):
                 single.append(edited(listing, change))
             if change := self.change(all_changed, at):
                 all_changed = edited(all_changed, change)
-        for changed in [
-            *([all_changed] if len(single) > 1 else []),
-            *single[: -_MOST_ALONE - 1 : -1],
-        ]:
+        several = [all_changed] if len(single) > 1 else []
+        for changed in [*several, *single[: -_MOST_ALONE - 1 : -1]]:
             yield listing.with_lines(changed.lines, self.name)
 
     @abstractmethod
@@ -65,12 +72,9 @@ def edited(listing: Listing, change: Change) -> Listing:
         if n not in change:
             lines.append(line)
             continue
-        start = len(lines)
-        while (
-            start and lines[start - 1].kind == "label" and lines[start - 1].text in listing.fixups
-        ):
-            start -= 1
-        labels, lines = lines[start:], lines[:start]
+        labels: list[Line] = []
+        while lines and lines[-1].kind == "label" and lines[-1].text in listing.fixups:
+            labels.insert(0, lines.pop())
         access = next((k for k, text in enumerate(change[n]) if "(" in text), 0)
         new = [code(text, "" if k else line.note) for k, text in enumerate(change[n])]
         lines += [*new[:access], *labels, *new[access:]]
@@ -105,13 +109,12 @@ def unread_above(listing: Listing, at: int, register: str, size: int) -> bool:
         if n in seen:
             continue
         seen.add(n)
-        if effects is not None:
-            if register in listing.outside(n) or effects.flow is Flow.CALL:
-                return False
-            if effects.parts.get(register, 0) > size:
-                return False
-            if register in effects.writes - effects.kept:
-                continue
+        if register in listing.outside(n) or effects.flow is Flow.CALL:
+            return False
+        if effects.parts.get(register, 0) > size:
+            return False
+        if register in effects.writes - effects.kept:
+            continue
         pending += listing.successors(n)
     return True
 
@@ -123,7 +126,7 @@ def free_register(listing: Listing, *, vector: bool = False) -> str | None:
         pool -= live_at_return(listing.isa, listing.contract) | _VECTORS
     else:
         pool &= listing.scratch
-    used = (e.reads | e.writes for e in listing.effects if e)
+    used = (effects.reads | effects.writes for effects in listing.effects)
     free = pool.difference(*used, *listing.leaving.values())
     return min(free, key=lambda r: (len(r), r), default=None)
 
@@ -131,13 +134,12 @@ def free_register(listing: Listing, *, vector: bool = False) -> str | None:
 def straight(listing: Listing, at: int) -> Iterator[int]:
     """Yield the instructions after a statement up to the next branch or jump target."""
     for n in range(at + 1, len(listing.lines)):
-        line, effects = listing.lines[n], listing.effects[n]
-        if line.kind == "label" and line.text in listing.jumped_to:
+        if listing.is_target(n):
             return
-        if effects is not None:
+        if listing.lines[n].kind == "code":
             yield n
-            if effects.flow is not Flow.NEXT:
-                return
+        if listing.effects[n].flow is not Flow.NEXT:
+            return
 
 
 def reader(listing: Listing, at: int) -> int | None:
@@ -147,11 +149,10 @@ def reader(listing: Listing, at: int) -> int | None:
     changes its sources.
     """
     own = listing.effects[at]
-    if own is None or listing.entries_at(at):
+    if listing.entries_at(at):
         return None
     for n in straight(listing, at):
         effects = listing.effects[n]
-        assert effects is not None
         if effects.flow is not Flow.NEXT or not fixups_spare(listing, n, own.writes):
             return None
         if own.writes & effects.reads:
@@ -181,17 +182,13 @@ class BreakDependencies(Rewrite):
         line = listing.lines[at]
         *sources, target = line.operands or ("",)
         register, size = whole(target) if size_of(target) else "", size_of(target)
-        effects = listing.effects[at]
-        if effects is None or not register or register in named(",".join(sources)):
+        if not register or register in named(",".join(sources)):
             return None
         if not fixups_spare(listing, at, {register, *EVERY_FLAG}):
             return None
         replacement = self._independent(listing, at, register, size)
-        if replacement is None or replacement[0] in (
-            x.text for x in listing.lines[max(0, at - 3) : at]
-        ):
-            return None
-        return {at: replacement}
+        above = [line.text for line in listing.lines[max(0, at - 3) : at]]
+        return {at: replacement} if replacement and replacement[0] not in above else None
 
     def _independent(self, listing: Listing, at: int, register: str, size: int) -> list[str] | None:
         line, mnemonic = listing.lines[at], listing.lines[at].mnemonic
@@ -215,14 +212,10 @@ class BreakDependencies(Rewrite):
             return [f"movl $0,{half(register)}", line.text]
         if mnemonic in ("mov", f"mov{LETTERS[size]}"):
             [source] = sources
-            if source.startswith("$"):
-                value = immediate(source)
-                return (
-                    None
-                    if value is None
-                    else [f"movl ${value & (1 << 8 * size) - 1},{half(register)}"]
-                )
-            return [f"movz{LETTERS[size]}l {source},{half(register)}"]
+            if not source.startswith("$"):
+                return [f"movz{LETTERS[size]}l {source},{half(register)}"]
+            if (value := immediate(source)) is not None:
+                return [f"movl ${value & (1 << 8 * size) - 1},{half(register)}"]
         return None
 
 
@@ -241,10 +234,10 @@ class Rename(Rewrite):
         line, effects = listing.lines[at], listing.effects[at]
         target = line.operands[-1] if line.operands else ""
         register = whole(target) if size_of(target) > 2 else ""
-        if effects is None or register not in effects.writes - effects.reads - {"rsp"}:
+        if register not in effects.writes - effects.reads - {"rsp"}:
             return None
         counts = _COUNTS.fullmatch(line.mnemonic)
-        others = (e for n, e in enumerate(listing.effects) if e and n != at)
+        others = (e for n, e in enumerate(listing.effects) if n != at)
         if not counts and not any(register in e.writes - e.reads for e in others):
             return None
         uses = self.uses(listing, at, register)
@@ -270,7 +263,6 @@ class Rename(Rewrite):
         readers: list[int] = []
         for n in straight(listing, at):
             effects = listing.effects[n]
-            assert effects is not None
             if register in effects.reads:
                 text = listing.lines[n].text
                 high = any(size_of(r) == 1 and r[-1] == "h" for r in re.findall(r"%\w+", text))
@@ -291,7 +283,7 @@ class Rename(Rewrite):
     def unused(self, listing: Listing, uses: Sequence[int], source: str) -> bool:
         """True if a source is dead from its reader up to the last use of the result."""
         between = [listing.effects[n] for n in straight(listing, uses[0]) if n <= uses[-1]]
-        if any(source in e.reads | e.writes for e in between if e):
+        if any(source in e.reads | e.writes for e in between):
             return False
         return dead(listing, uses[-1], source) and all(
             fixups_spare(listing, n, {source}) for n in range(uses[0], uses[-1] + 1)
@@ -365,10 +357,9 @@ class FoldLoads(Rewrite):
         if load is None or n is None or not dead(listing, n, load.register):
             return None
         new = self.within(listing.lines[n], load)
-        effects, load_effects = known(new) if new else None, listing.effects[at]
-        if effects is None or load_effects is None or effects.loads != load_effects.loads:
-            return None
-        return {at: [], n: [new]}
+        effects = known(new) if new else None
+        fits = effects is not None and effects.loads == listing.effects[at].loads
+        return {at: [], n: [new]} if fits else None
 
     def within(self, line: Line, load: _Load) -> str:
         """Return the operation with the load as its memory operand, "" where there is none."""
@@ -410,9 +401,8 @@ class UnfoldLoads(Rewrite):
             return None
         size = _SIZES.get(match[2], 0) or max(map(size_of, operands))
         operands[n] = part(free, size)
-        return {
-            at: [_loading(line.operands[n], free, size), f"{line.mnemonic} {','.join(operands)}"]
-        }
+        operation = f"{line.mnemonic} {','.join(operands)}"
+        return {at: [_loading(line.operands[n], free, size), operation]}
 
 
 def _loading(memory: str, register: str, size: int) -> str:
@@ -437,12 +427,9 @@ class SplitUpdates(Rewrite):
             return None
         size = _SIZES.get(match[2], 0) or size_of(sources[0])
         operation, result = f"{match[1]}{LETTERS[size]}", part(free, size)
+        store = f"mov{LETTERS[size]} {result},{memory}"
         return {
-            at: [
-                _loading(memory, free, size),
-                f"{operation} {','.join([*sources, result])}",
-                f"mov{LETTERS[size]} {result},{memory}",
-            ]
+            at: [_loading(memory, free, size), f"{operation} {','.join([*sources, result])}", store]
         }
 
 
@@ -471,7 +458,8 @@ class JoinUpdates(Rewrite):
             return None
         if store.operands != (load.loaded, load.memory) or any(s.endswith(")") for s in sources):
             return None
-        if not self.spared(listing, last, load, sources):
+        used = named(",".join([*sources, load.memory]))
+        if load.register in used or not dead(listing, last, load.register):
             return None
         wide = size_of(target) != load.size
         if wide and (size_of(target) < load.size or EVERY_FLAG & listing.live[last + 1]):
@@ -481,11 +469,6 @@ class JoinUpdates(Rewrite):
         new = [*(_narrowed(s, load.size) for s in sources), load.memory]
         text = f"{match[1]}{LETTERS[load.size]} {','.join(new)}"
         return {at: [], n: [], last: [text]} if known(text) else None
-
-    def spared(self, listing: Listing, last: int, load: _Load, sources: list[str]) -> bool:
-        """True if the register is dead after the store and has no other use."""
-        used = named(",".join([*sources, load.memory]))
-        return dead(listing, last, load.register) and load.register not in used
 
 
 def _narrowed(source: str, size: int) -> str:
@@ -505,8 +488,7 @@ _BMI1, _BMI2 = "bmi1", "bmi2"
 
 def _flags_die(listing: Listing, at: int) -> bool:
     """True if the flags that an instruction sets are dead."""
-    effects = listing.effects[at]
-    return effects is not None and not EVERY_FLAG & effects.writes & listing.live[at + 1]
+    return not EVERY_FLAG & listing.effects[at].writes & listing.live[at + 1]
 
 
 class ThreeOperands(Rewrite):

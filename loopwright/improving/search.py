@@ -13,8 +13,8 @@ from loopwright import files, paths
 from loopwright.code import binding
 from loopwright.errors import InputError
 from loopwright.improving.costs import Cost
-from loopwright.improving.edits import Transformation
 from loopwright.improving.listing import Listing
+from loopwright.improving.transformable_loops import Transformation
 from loopwright.microarchs import Microarch
 
 ALIKE = 0.025

@@ -1,13 +1,28 @@
-"""Loops of a listing that can be transformed: counted loops, and single-path loops with exits."""
+"""Loops of a listing that can be transformed, and the common parts of their transformations."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.listing import CARRY, FLAGS, MEMORY, Line, Listing, address, full
+from loopwright.improving.listing import (
+    CARRY,
+    FLAGS,
+    MEMORY,
+    Line,
+    Listing,
+    address,
+    code,
+    full,
+    label,
+    part,
+)
 
+REPEATABLE = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
+PREHEADER = ".Lpreheader"  # the label at which outside code enters a bare loop
+EVERY_FLAG = frozenset({CARRY, FLAGS})
 _IMMEDIATE = re.compile(r"^\$(-?(?:0x[0-9a-f]+|\d+))$")
 _SUFFIX = re.compile(r"^(add|sub|inc|dec|lea|cmp)([bwlq]?)$")
 _ABOVE = frozenset({"jae", "jnb", "jnc"})
@@ -25,29 +40,40 @@ class Update(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counted:
+class Loop:
+    """A loop: its first statement, and the branch back to its head, as positions."""
+
+    listing: Listing
+    head: str
+    first: int
+    last: int
+
+    @property
+    def exit(self) -> int:
+        """The position of the statement after the loop."""
+        return self.last + 1
+
+    @property
+    def inside(self) -> list[int]:
+        """The positions of its instructions, without the branch back."""
+        lines = self.listing.lines
+        return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
+
+
+@dataclass(frozen=True)
+class Counted(Loop):
     """A single-block loop that ends by a counter.
 
-    first and last are the positions of its first statement and of the branch back to its head.
     form is the exit condition: "borrow" (the counter went below zero), "zero" (it is zero),
     "limit" (a cmp finds it below one iteration's step) or "index" (it counted up to zero).
     updates has the constant that an iteration adds to each register, the counter among them. test
     is the position of the instruction that sets the flags of the branch.
     """
 
-    listing: Listing
-    head: str
-    first: int
-    last: int
     form: str
     counter: Update
     updates: Mapping[str, Update]
     test: int
-
-    @property
-    def exit(self) -> int:
-        """The position of the statement after the loop."""
-        return self.last + 1
 
     @property
     def step(self) -> int:
@@ -57,13 +83,8 @@ class Counted:
     @property
     def body(self) -> Sequence[int]:
         """The positions of the instructions that are neither updates nor part of the test."""
-        apart = {u.at for u in self.updates.values()} | {self.test, self.last}
-        listing = self.listing
-        return [
-            n
-            for n in range(self.first, self.last)
-            if n not in apart and listing.lines[n].kind == "code"
-        ]
+        apart = {u.at for u in self.updates.values()} | {self.test}
+        return [n for n in self.inside if n not in apart]
 
     @property
     def accesses(self) -> list[int]:
@@ -72,21 +93,16 @@ class Counted:
 
     def touched(self, at: int) -> frozenset[str]:
         """Return the registers, flags and memory that a statement reads or writes."""
-        effects = self.listing.effects[at]
-        return effects.reads | effects.writes if effects else frozenset()
+        return self.listing.effects[at].reads | self.listing.effects[at].writes
 
     def written(self) -> frozenset[str]:
         """Return the registers, flags and memory that the body writes, without its updates."""
-        out: frozenset[str] = frozenset()
-        for n in self.body:
-            effects = self.listing.effects[n]
-            out |= effects.writes if effects else frozenset()
-        return out
+        return frozenset().union(*(self.listing.effects[n].writes for n in self.body))
 
-    def added_before(self, at: int, register: str) -> int:
-        """Return the constant that an iteration has added to a register before a statement."""
-        update = self.updates.get(register)
-        return update.step if update and update.at < at else 0
+
+def steps_ahead(updates: Mapping[str, Update], copy: int, at: int) -> dict[str, int]:
+    """Return by register what was added to it before a statement of the given further iteration."""
+    return {r: u.step * (copy + (u.at < at)) for r, u in updates.items()}
 
 
 def update_of(line: Line, at: int) -> Update | None:
@@ -120,53 +136,42 @@ def immediate(operand: str) -> int | None:
     return int(match[1], 0) if match else None
 
 
+def backward_branches(listing: Listing) -> Iterator[tuple[int, int]]:
+    """Yield the position of the target of each backward branch or jump, and its own position."""
+    for n, effects in enumerate(listing.effects):
+        target = listing.branch_target(n)
+        if effects.flow in (Flow.BRANCH, Flow.JUMP) and target is not None and target < n:
+            yield target, n
+
+
 def counted_loops(listing: Listing) -> Iterator[Counted]:
     """Yield the counted loops of a listing, by the position of their branch."""
     if listing.isa != "x86_64":
         return
-    for last, line in enumerate(listing.lines):
-        effects = listing.effects[last]
-        if line.kind == "code" and effects and effects.flow is Flow.BRANCH:
-            target = listing.position.get(line.operands[-1] if line.operands else "", last)
-            loop = _loop(listing, target, last) if target < last else None
-            if loop:
-                yield loop
+    for head, last in backward_branches(listing):
+        if listing.effects[last].flow is Flow.BRANCH and (loop := _counted(listing, head, last)):
+            yield loop
 
 
-def _loop(listing: Listing, head: int, last: int) -> Counted | None:
-    lines = listing.lines
-    first = head
-    while first < last and lines[first].kind != "code":
-        first += 1
-    inside = range(first, last)
-    if any(lines[n].kind == "label" and lines[n].text in listing.jumped_to for n in inside):
+def _counted(listing: Listing, head: int, last: int) -> Counted | None:
+    lines, effects = listing.lines, listing.effects
+    first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
+    inside = [n for n in range(first, last) if lines[n].kind == "code"]
+    if any(listing.is_target(n) for n in range(first, last)):
         return None
-    steps: dict[str, Update] = {}
-    for n in inside:
-        effects = listing.effects[n]
-        if effects is None:
-            continue
-        if effects.flow is not Flow.NEXT or effects.string:
-            return None
-        if update := update_of(lines[n], n):
-            steps[update.register] = update
-    writers = [r for n in inside for r in (listing.effects[n] or _NOTHING).writes if r in steps]
+    if any(effects[n].flow is not Flow.NEXT or effects[n].string for n in inside):
+        return None
+    steps = {u.register: u for n in inside if (u := update_of(lines[n], n))}
+    writers = [r for n in inside for r in effects[n].writes if r in steps]
     steps = {r: u for r, u in steps.items() if writers.count(r) == 1}
     flag = CARRY if lines[last].mnemonic in _ABOVE else FLAGS
-    setters = [n for n in inside if flag in (listing.effects[n] or _NOTHING).writes]
+    setters = [n for n in inside if flag in effects[n].writes]
     if not setters:
         return None
     form, counter = _test(lines, setters[-1], lines[last].mnemonic, steps)
     if counter is None:
         return None
     return Counted(listing, lines[head].text, first, last, form, counter, steps, setters[-1])
-
-
-class _Nothing(NamedTuple):
-    writes: frozenset[str] = frozenset()
-
-
-_NOTHING = _Nothing()
 
 
 def _test(
@@ -203,14 +208,13 @@ def least_before(listing: Listing, at: int, register: str, *, negated: bool = Fa
         if at < 0:
             return 0
         line, effects = listing.lines[at], listing.effects[at]
-        if line.kind == "label" and line.text in listing.jumped_to:
+        if listing.is_target(at):
             sources = _ways(listing, at)
             if len(sources) != 1:
                 return 0
-            jump = listing.lines[sources[0]]
-            at, taken = sources[0] + 1, line.text in _words(jump)
+            at, taken = sources[0] + 1, line.text in listing.lines[sources[0]].words
             continue
-        if effects is None:
+        if line.kind != "code":
             continue
         passed = effects.flow is Flow.JUMP or line.mnemonic == "ALTERNATIVE"
         if effects.flow is Flow.RETURN or (passed and not taken):
@@ -255,21 +259,17 @@ def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
 
 def _ways(listing: Listing, at: int) -> list[int]:
     """Return the instructions from which control comes to a label, other than by a fault."""
-    name = listing.lines[at].text
-    if name in listing.fixups_targets():
+    lines, name = listing.lines, listing.lines[at].text
+    if name in listing.fixup_targets:
         return []
-    sources = [
-        n for n, line in enumerate(listing.lines) if line.kind == "code" and name in _words(line)
-    ]
-    above = next((n for n in range(at - 1, -1, -1) if listing.effects[n]), None)
-    effects = listing.effects[above] if above is not None else None
-    if above is not None and effects and effects.flow in (Flow.NEXT, Flow.BRANCH):
-        sources.append(above)
-    return sources
+    sources = [n for n, line in enumerate(lines) if line.kind == "code" and name in line.words]
+    above = _code_above(listing, at)
+    falls = above is not None and listing.effects[above].flow in (Flow.NEXT, Flow.BRANCH)
+    return [*sources, above] if above is not None and falls else sources
 
 
-def _words(line: Line) -> list[str]:
-    return re.findall(r"[.\w$]+", line.text)
+def _code_above(listing: Listing, at: int) -> int | None:
+    return next((n for n in range(at - 1, -1, -1) if listing.lines[n].kind == "code"), None)
 
 
 def _compared(listing: Listing, branch: int, register: str) -> int | None:
@@ -291,37 +291,13 @@ _OPPOSITE |= {inverted: mnemonic for mnemonic, inverted in _OPPOSITE.items()}
 
 
 @dataclass(frozen=True)
-class SinglePathLoop:
-    """A single-path loop: every branch in it, except the last, is an exit.
-
-    first and last are the positions of its first statement and of the branch back to its head.
-    """
-
-    listing: Listing
-    head: str
-    first: int
-    last: int
-
-    @property
-    def exit(self) -> int:
-        """The position of the statement after the loop."""
-        return self.last + 1
-
-    @property
-    def inside(self) -> list[int]:
-        """The positions of its instructions, without the branch back."""
-        lines = self.listing.lines
-        return [n for n in range(self.first, self.last) if lines[n].kind == "code"]
+class SinglePathLoop(Loop):
+    """A single-path loop: every branch in it, except the last, is an exit."""
 
     @property
     def exits(self) -> list[int]:
         """The positions of its exits, without the branch back."""
-        return [n for n in self.inside if _flow(self.listing, n) is Flow.BRANCH]
-
-
-def _flow(listing: Listing, at: int) -> Flow:
-    effects = listing.effects[at]
-    return effects.flow if effects else Flow.NEXT
+        return [n for n in self.inside if self.listing.effects[n].flow is Flow.BRANCH]
 
 
 def single_path_loops(
@@ -331,11 +307,10 @@ def single_path_loops(
 
     entered are labels at which outside code may enter.
     """
-    for last, line in enumerate(listing.lines):
-        if line.kind != "code" or _flow(listing, last) is not Flow.BRANCH:
-            continue
-        target = listing.position.get(line.operands[-1] if line.operands else "", last)
-        if target < last and (loop := _single_path(listing, target, last, entered)):
+    for head, last in backward_branches(listing):
+        if listing.effects[last].flow is Flow.BRANCH and (
+            loop := _single_path(listing, head, last, entered)
+        ):
             yield loop
 
 
@@ -345,11 +320,10 @@ def _single_path(
     lines = listing.lines
     first = next(n for n in range(head, last + 1) if lines[n].kind == "code")
     for n in range(head + 1, last):
-        line = lines[n]
-        if line.kind == "label" and line.text in listing.jumped_to - entered and n > first:
+        line, effects = lines[n], listing.effects[n]
+        if n > first and listing.is_target(n) and line.text not in entered:
             return None
-        effects = listing.effects[n]
-        if effects is None:
+        if line.kind != "code":
             continue
         plain = effects.flow is Flow.NEXT or (
             effects.flow is Flow.BRANCH and line.mnemonic in _OPPOSITE
@@ -367,3 +341,236 @@ def opposite(text: str, target: str) -> str | None:
         return None
     *operands, _ = (part.strip() for part in rest.split(","))
     return f"{inverted} {', '.join([*operands, target])}"
+
+
+class Transformation(Protocol):
+    """A change of a listing that preserves its contract.
+
+    name appears in tables and comments. A transformation's docstring states its condition.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in tables and comments."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield one changed listing for each possible use."""
+
+
+class CountedTransformation(ABC):
+    """A transformation of one counted loop at a time."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield one listing for each loop that can be changed."""
+        for loop in counted_loops(listing):
+            if changed := self.changed(loop):
+                yield changed
+
+    @abstractmethod
+    def changed(self, loop: Counted) -> Listing | None:
+        """Return the listing with a loop changed, None if the condition does not hold."""
+
+
+class SinglePathTransformation(ABC):
+    """A transformation of one single-path loop at a time."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield one listing for each loop that can be changed, only the main one of a bare loop."""
+        for loop in single_path_loops(listing):
+            if listing.head in ("", loop.head) and (changed := self.changed(loop)):
+                yield changed
+
+    @abstractmethod
+    def changed(self, loop: SinglePathLoop) -> Listing | None:
+        """Return the listing with a loop changed, None if the condition does not hold."""
+
+
+def after_transfer(listing: Listing, at: int, count: int) -> int:
+    """Return the first position from `at` on that control cannot fall into, count if none."""
+    leaves = (n for n in range(at, count) if listing.effects[n].flow in (Flow.JUMP, Flow.RETURN))
+    return next(leaves, count - 1) + 1
+
+
+def operation(kind: str, amount: int, update: Update) -> str:
+    """Return an add or sub of a constant to a counter, at the width of its own update."""
+    return f"{kind}{update.suffix} ${amount},{update.written}"
+
+
+class Exit(NamedTuple):
+    """The label after a loop, and the line to insert if the loop had none."""
+
+    name: str
+    new: tuple[Line, ...]
+
+
+_JUMP = re.compile(r"(?:jmp|b) (\.L\S+)")
+
+
+def exit_label(loop: Loop, stem: str) -> Exit:
+    """Return the label after a loop, a new one from a stem where it has none."""
+    listing = loop.listing
+    after = next((line for line in listing.lines[loop.exit :] if line.kind != "text"), None)
+    if after and after.kind == "label":
+        return Exit(after.text, ())
+    if after and (jump := _JUMP.fullmatch(after.text)):
+        return Exit(jump[1], ())
+    name = listing.fresh(stem)
+    return Exit(name, (label(name),))
+
+
+def shifted(loop: Loop, at: int, ahead: Mapping[str, int]) -> str | None:
+    """Return a statement whose addresses allow for registers that were not yet updated.
+
+    ahead is the missing amount by register. None if another use of such a register remains.
+    """
+    line = loop.listing.lines[at]
+    operands = []
+    direct: set[str] = set()
+    for operand in line.operands:
+        memory = address(operand)
+        if memory is None:
+            direct.update(named(operand))
+            operands.append(operand)
+            continue
+        missing = ahead.get(whole(memory.base), 0) + memory.scale * ahead.get(
+            whole(memory.indexed), 0
+        )
+        operands.append(str(memory._replace(disp=memory.disp + missing)))
+    if any(ahead.get(register) for register in direct):
+        return None
+    if any(ahead.get(register) for register in implicit(loop.listing, at)):
+        return None
+    return f"{line.mnemonic} {','.join(operands)}" if operands else line.mnemonic
+
+
+def implicit(listing: Listing, at: int) -> frozenset[str]:
+    """Return the registers that a statement reads without naming them."""
+    return listing.effects[at].reads.difference(named(listing.lines[at].text))
+
+
+def named(text: str) -> list[str]:
+    """Return the full register of each register name in a text, with repetitions."""
+    return [whole(r) for r in re.findall(r"%\w+", text)]
+
+
+def whole(register: str) -> str:
+    """Return the full register of an operand, "" for no register."""
+    return full("x86_64", register) if register else ""
+
+
+def half(register: str) -> str:
+    """Return the operand for the lower half of a register."""
+    return part(register, 4)
+
+
+def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
+    """Return the position of the next instruction, None if a jump target comes before it.
+
+    With labels, jump targets are passed over.
+    """
+    for n in range(at + 1, len(listing.lines)):
+        if listing.lines[n].kind == "code":
+            return n
+        if listing.is_target(n) and not labels:
+            return None
+    return None
+
+
+def flags_pass(loop: Counted) -> bool:
+    """True if flags are live at a loop's head or after the loop."""
+    live = loop.listing.live
+    return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
+
+
+def repeatable(loop: Counted) -> bool:
+    """True if an iteration can be repeated after a part of its accesses.
+
+    That requires that the next iteration needs no result of the body, that no access both loads and
+    stores, and that the contract's effect is one whose stores may be repeated.
+    """
+    listing = loop.listing
+    carried = loop.written() & listing.live[loop.first] - {MEMORY}
+    accesses = (listing.effects[n] for n in loop.accesses)
+    both = any(MEMORY in effects.reads & effects.writes for effects in accesses)
+    contract = listing.contract
+    return not carried and not both and contract is not None and contract.effect in REPEATABLE
+
+
+def may_fault(loop: Counted) -> bool:
+    """True if accesses of a loop have entries in the exception table."""
+    return any(loop.listing.entries_at(n) for n in loop.accesses)
+
+
+def access_label(listing: Listing, stem: str) -> str:
+    """Return a new label for an access; it is printed as a numeric label."""
+    return listing.fresh(f"number_u{stem}")
+
+
+def stepped(line: Line, update: Update, factor: int) -> str:
+    """Return an update with its step multiplied by a factor."""
+    amount = update.step * factor
+    if line.mnemonic.startswith("lea"):
+        return f"{line.mnemonic} {amount}({update.written}),{update.written}"
+    kind = "add" if amount > 0 else "sub"
+    return f"{kind}{update.suffix} ${abs(amount)},{update.written}"
+
+
+def spliced(
+    loop: Loop,
+    before: Sequence[Line],
+    behind: Exit,
+    apart: Sequence[Line],
+    step: str,
+    *,
+    moved: bool = False,
+) -> Listing:
+    """Return a listing with code before a loop, a label after it, and code out of line.
+
+    With moved the loop itself moves out of line, too, and continues at the label after it.
+    """
+    listing = loop.listing
+    start = before_directives(listing.lines[: listing.position[loop.head]])
+    out_of_line = after_transfer(listing, loop.exit, len(listing.lines))
+    while out_of_line < len(listing.lines) and listing.lines[out_of_line].kind == "entry":
+        out_of_line += 1
+    own = listing.lines[start : loop.exit]
+    lines = [
+        *listing.lines[:start],
+        *before,
+        *(() if moved else own),
+        *behind.new,
+        *listing.lines[loop.exit : out_of_line],
+        *((*own, code(f"jmp {behind.name}")) if moved else ()),
+        *apart,
+        *listing.lines[out_of_line:],
+    ]
+    return listing.with_lines(lines, step)
+
+
+def before_directives(lines: Sequence[Line]) -> int:
+    """Return the position before the labels and alignment directives at the end of lines.
+
+    PREHEADER, the label for entries at a loop's head, stays before it.
+    """
+    at = len(lines)
+    while at > 0 and (
+        (lines[at - 1].kind == "label" and lines[at - 1].text != PREHEADER) or aligns(lines[at - 1])
+    ):
+        at -= 1
+    return at
+
+
+def aligns(line: Line) -> bool:
+    """True for a directive that aligns the following code."""
+    return line.kind == "text" and line.text.strip().startswith((".p2align", ".balign"))
+
+
+def entered(loop: Counted) -> bool:
+    """True if a loop's head is reached other than by its own branch and by falling into it."""
+    listing = loop.listing
+    if loop.head in listing.fixup_targets:
+        return True
+    jumps = [n for n, x in enumerate(listing.lines) if x.kind == "code" and loop.head in x.text]
+    above = _code_above(listing, listing.position[loop.head])
+    falls = above is None or listing.effects[above].flow in (Flow.NEXT, Flow.BRANCH)
+    return jumps != [loop.last] or not falls

@@ -1,39 +1,40 @@
 """Unrolling of loops: counted, single-path, or ended by the distance of two registers."""
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import NamedTuple
 
-from loopwright.improving.edits import (
+from loopwright.improving.listing import GENERAL, MEMORY, Line, Listing, address, code, label
+from loopwright.improving.rewriting import free_register
+from loopwright.improving.transformable_loops import (
     EVERY_FLAG,
     PREHEADER,
+    Counted,
     CountedTransformation,
+    SinglePathLoop,
+    SinglePathTransformation,
+    Update,
     access_label,
     exit_label,
     flags_pass,
     half,
+    immediate,
+    least_before,
     may_fault,
     named,
     operation,
+    opposite,
     repeatable,
     shifted,
+    single_path_loops,
     spliced,
     stepped,
-    whole,
-)
-from loopwright.improving.listing import MEMORY, Line, Listing, address, code, label
-from loopwright.improving.rewriting import free_register
-from loopwright.improving.transformable_loops import (
-    Counted,
-    SinglePathLoop,
-    Update,
-    immediate,
-    least_before,
-    opposite,
-    single_path_loops,
+    steps_ahead,
     update_of,
+    whole,
 )
 
 _MOST_ACCESSES = 32  # in an unrolled body
@@ -103,12 +104,11 @@ class AheadOfLoop(CountedTransformation):
         down = loop.form != "index"
         operations = ("sub", "add") if down else ("add", "sub")
         amount = abs(before)
-        shifted_parts = [
+        first, inside = (
             self._shifted(loop, which, before, fault) for which in (copies.first, copies.inside)
-        ]
-        if None in shifted_parts:
+        )
+        if first is None or inside is None:
             return None
-        first, inside = (part for part in shifted_parts if part is not None)
         others = [u for u in loop.updates.values() if u.register != counter.register]
         steps = [code(stepped(listing.lines[u.at], u, self.stride)) for u in others]
         done, continues = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(
@@ -120,23 +120,16 @@ class AheadOfLoop(CountedTransformation):
         ends.append(code(f"{continues} {loop.head}" if self.apart else f"{done} {behind.name}"))
         entry = listing.position[loop.head]
         least = least_before(listing, entry, counter.register, negated=not down)
-        enough = 0 < amount <= least
+        enough, total = 0 < amount <= least, self.stride * step
+        rest = f"Less than {factor} iterations are left to the loop behind this one."
         unrolled = [
-            code(
-                operation(operations[0], amount, counter),
-                ""
-                if enough
-                else f"Less than {factor} iterations are left to the loop behind this one.",
-            ),
+            code(operation(operations[0], amount, counter), "" if enough else rest),
             *([] if enough else [code(f"{'jb' if down else 'jg'} {fix}")]),
             *first.lines,
-            label(
-                head,
-                f"{self.name.capitalize()}: {self.stride * step} of the counter an iteration.",
-            ),
+            label(head, f"{self.name.capitalize()}: {total} of the counter an iteration."),
             *inside.lines,
             *steps,
-            code(operation(operations[0], self.stride * step, counter)),
+            code(operation(operations[0], total, counter)),
             code(f"{'jae' if down else 'jle'} {head}"),
             label(fix),
             *ends,
@@ -162,10 +155,8 @@ class AheadOfLoop(CountedTransformation):
         lines: list[Line] = []
         entries: list[Line] = []
         for number, (copy, at) in enumerate(statements):
-            ahead = {
-                r: copy * u.step + loop.added_before(at, r) + (before if u is loop.counter else 0)
-                for r, u in loop.updates.items()
-            }
+            ahead = steps_ahead(loop.updates, copy, at)
+            ahead[loop.counter.register] += before
             text = shifted(loop, at, ahead)
             if text is None:
                 return None
@@ -244,13 +235,11 @@ class PipelineLoads(AheadOfLoop):
 
 def first_loads(loop: Counted) -> list[int]:
     """Return the positions of the loads at the beginning of a body."""
-    loads: list[int] = []
-    for at in loop.body:
-        effects = loop.listing.effects[at]
-        if effects is None or MEMORY not in effects.reads or MEMORY in effects.writes:
-            break
-        loads.append(at)
-    return loads
+    effects = loop.listing.effects
+    loads = takewhile(
+        lambda at: MEMORY in effects[at].reads and MEMORY not in effects[at].writes, loop.body
+    )
+    return list(loads)
 
 
 APART = ".Lentries"  # the label of the code that EntriesApart adds
@@ -266,20 +255,6 @@ def copied(listing: Listing, at: int, copy: int) -> tuple[list[Line], list[Line]
         lines.append(label(name))
         entries.append(replace(entry, text=name))
     return [*lines, listing.lines[at]], entries
-
-
-class SinglePathTransformation(ABC):
-    """A transformation of one single-path loop at a time."""
-
-    def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each loop that can be changed, only the main one of a bare loop."""
-        for loop in single_path_loops(listing):
-            if listing.head in ("", loop.head) and (changed := self.changed(loop)):
-                yield changed
-
-    @abstractmethod
-    def changed(self, loop: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
 
 
 @dataclass(frozen=True)
@@ -300,10 +275,8 @@ class CopyIterations(SinglePathTransformation):
     def changed(self, loop: SinglePathLoop) -> Listing | None:
         """Return the listing with a loop changed, None if the condition does not hold."""
         listing = loop.listing
-        body = [*loop.inside, loop.last]
-        if len(body) * self.factor > MOST_CODE or any(
-            "with their tests" in s for s in listing.steps
-        ):
+        done = any("with their tests" in step for step in listing.steps)
+        if done or (len(loop.inside) + 1) * self.factor > MOST_CODE:
             return None
         behind = exit_label(loop, "done")
         back = opposite(listing.lines[loop.last].text, behind.name)
@@ -317,18 +290,11 @@ class CopyIterations(SinglePathTransformation):
                 body_lines += copy_lines
                 entries += copy_entries
             body_lines.append(code(back) if copy < self.factor - 1 else listing.lines[loop.last])
-        lines = [
-            *listing.lines[: loop.first],
-            *body_lines,
-            *behind.new,
-            *listing.lines[loop.exit :],
-            *entries,
-        ]
+        before, after = listing.lines[: loop.first], listing.lines[loop.exit :]
+        lines = [*before, *body_lines, *behind.new, *after, *entries]
+        more = self.factor if listing.head == loop.head else 1
         changed = listing.with_lines(lines, self.name)
-        iterations = (
-            listing.iterations * self.factor if listing.head == loop.head else listing.iterations
-        )
-        return replace(changed, iterations=iterations)
+        return replace(changed, iterations=listing.iterations * more)
 
 
 class EntriesApart:
@@ -376,13 +342,11 @@ _RELATIONS = {
     "jle": ("<=", True), "jng": ("<=", True), "jge": (">=", True), "jnl": (">=", True),
 }  # fmt: skip
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
-_WIDE = frozenset(
-    {"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16))}
-)
+_WIDE = GENERAL["x86_64"] - {"rsp"}
 
 
 @dataclass(frozen=True)
-class _Loop:
+class _Loop(SinglePathLoop):
     """A loop that continues while a moving register has a relation to its end.
 
     test is the position of the comparison; end is the operand that the register is compared with;
@@ -390,7 +354,6 @@ class _Loop:
     all unrolled iterations; updates has these and all others.
     """
 
-    original: SinglePathLoop
     test: int
     moving: Update
     end: str
@@ -399,26 +362,6 @@ class _Loop:
     wide: bool
     updates: Mapping[str, Update]
     joined: Mapping[str, Update] = field(default_factory=dict)
-
-    @property
-    def listing(self) -> Listing:
-        """The listing that has the loop."""
-        return self.original.listing
-
-    @property
-    def head(self) -> str:
-        """The label of its head."""
-        return self.original.head
-
-    @property
-    def exit(self) -> int:
-        """The position of the statement after it."""
-        return self.original.exit
-
-    def added_before(self, at: int, register: str) -> int:
-        """Return the constant that an iteration has added to a register before a statement."""
-        update = self.updates.get(register)
-        return update.step if update and update.at < at else 0
 
 
 @dataclass(frozen=True)
@@ -443,8 +386,8 @@ class UnrollByDistance(SinglePathTransformation):
         listing = original.listing
         if loop is None or "unrolled" in original.head or (listing.iterations > 1):
             return None
-        body = [n for n in original.inside if n != loop.test]
-        kept = [n for n in body if n not in {u.at for u in loop.joined.values()}]
+        apart = {loop.test, *(u.at for u in loop.joined.values())}
+        kept = [n for n in loop.inside if n not in apart]
         if len(kept) * self.factor > MOST_CODE:
             return None
         scratch = free_register(listing)
@@ -462,7 +405,7 @@ class UnrollByDistance(SinglePathTransformation):
         exact = loop.relation == "!="
         moving = _sized(loop.moving.register, loop.wide)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
-        rest = original.head
+        rest = loop.head
         refuse = {"jle": "jl", "jbe": "jb"}
         none = "jle" if loop.signed else "jbe"
         before = [
@@ -483,11 +426,11 @@ class UnrollByDistance(SinglePathTransformation):
             listing.lines[loop.test],
         ]
         behind = exit_label(loop, "done")
-        back = opposite(listing.lines[original.last].text, behind.name)
+        back = opposite(listing.lines[loop.last].text, behind.name)
         if back is None:
             return None
         changed = spliced(loop, [*before, code(back)], behind, stubs, self.name)
-        main = listing.head == original.head
+        main = listing.head == loop.head
         return replace(
             changed,
             head=head if main else changed.head,
@@ -501,32 +444,27 @@ class UnrollByDistance(SinglePathTransformation):
         listing = loop.listing
         lines: list[Line] = []
         stubs: list[Line] = []
-        exits = set(loop.original.exits)
+        exits = set(loop.exits)
         for copy in range(self.factor):
             for at in kept:
-                ahead = {
-                    r: copy * u.step + loop.added_before(at, r) for r, u in loop.joined.items()
-                }
-                if at in exits:
-                    pending = {r: n for r, n in ahead.items() if n}
-                    line = listing.lines[at]
-                    if pending:
-                        name = f"{head}_leaves{copy}_{at}"
-                        *operands, target = line.operands
-                        branch = f"{line.mnemonic} {','.join([*operands, name])}"
-                        lines.append(code(branch))
-                        stubs += [
-                            label(name),
-                            *(code(_added(loop.joined[r], n)) for r, n in pending.items()),
-                            code(f"jmp {target}"),
-                        ]
-                    else:
-                        lines.append(line)
-                    continue
-                text = shifted(loop, at, ahead)
-                if text is None:
+                ahead = steps_ahead(loop.joined, copy, at)
+                pending = {r: n for r, n in ahead.items() if n}
+                if at in exits and not pending:
+                    lines.append(listing.lines[at])
+                elif at in exits:
+                    name = f"{head}_leaves{copy}_{at}"
+                    *operands, target = listing.lines[at].operands
+                    branch = f"{listing.lines[at].mnemonic} {','.join([*operands, name])}"
+                    lines.append(code(branch))
+                    stubs += [
+                        label(name),
+                        *(code(_added(loop.joined[r], n)) for r, n in pending.items()),
+                        code(f"jmp {target}"),
+                    ]
+                elif (text := shifted(loop, at, ahead)) is not None:
+                    lines.append(code(text))
+                else:
                     return None, []
-                lines.append(code(text))
         return lines, stubs
 
 
@@ -539,7 +477,7 @@ def _read(original: SinglePathLoop) -> _Loop | None:
         return None
     if any(listing.entries_at(n) for n in original.inside):
         return None
-    effects = {n: e for n in original.inside if (e := listing.effects[n])}
+    effects = listing.effects
     setters = [n for n in original.inside if EVERY_FLAG & effects[n].writes]
     if not setters or not re.fullmatch(r"cmp[ql]?", lines[setters[-1]].mnemonic):
         return None
@@ -565,7 +503,8 @@ def _read(original: SinglePathLoop) -> _Loop | None:
     relation = relation if first else _MIRRORED[relation]
     if (relation[0] == "<" and moving.step < 0) or (relation[0] == ">" and moving.step > 0):
         return None  # it moves away from its end
-    loop = _Loop(original, test, moving, end, relation, signed, wide, updates)
+    loop = _Loop(**vars(original), test=test, moving=moving, end=end, relation=relation,
+                 signed=signed, wide=wide, updates=updates)  # fmt: skip
     joined = {
         r: u
         for r, u in updates.items()
@@ -604,13 +543,12 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
     if update.register not in _WIDE or update.written != f"%{update.register}":
         return False
     listing, register = loop.listing, update.register
-    for n in loop.original.inside:
-        effects = listing.effects[n]
-        if n in (update.at, loop.test) or effects is None or register not in effects.reads:
+    for n in loop.inside:
+        if n in (update.at, loop.test) or register not in listing.effects[n].reads:
             continue
         line = listing.lines[n]
         direct = any(register in named(o) for o in line.operands if address(o) is None)
-        if direct or register not in named(line.text) or n in loop.original.exits:
+        if direct or register not in named(line.text) or n in loop.exits:
             return False
     return True
 

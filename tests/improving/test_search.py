@@ -11,7 +11,7 @@ from loopwright import kernels
 from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving import costs, family, improve
+from loopwright.improving import costs, improve
 from loopwright.improving.costs import CallComparison, Cost
 from loopwright.improving.improve import main_loop, read
 from loopwright.improving.search import ALIKE, Search, Settings, search
@@ -112,7 +112,8 @@ def test_the_bound_is_reached_by_eight_words_an_iteration(question, base):
 def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path, monkeypatch):
     [made] = question.candidates([next(Unroll(2).apply(base.listing))])
     out = tmp_path / "better"
-    files = family.write(out, question.variant, {"twice": [base, made]}, {"twice": 'as "said"'})
+    paths, origins = {"twice": [base, made]}, {"twice": 'as "said"'}
+    files = improve.write_variants(out, question.variant, paths, origins)
     assert [path.name for path in files] == ["twice.S", "kernel.toml"]
     assert "unroll by 2" in files[0].read_text()
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(out))

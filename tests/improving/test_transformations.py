@@ -8,15 +8,22 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import accesses, sections, unrolling, whole_loops
+from loopwright.improving import accesses, transformations, unrolling
 from loopwright.improving.accesses import FuseUpdate, PointersForIndex
 from loopwright.improving.improve import read
 from loopwright.improving.listing import MEMORY, parse
-from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.transformable_loops import Counted, counted_loops, least_before
-from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
+from loopwright.improving.transformations import (
+    TRANSFORMATIONS,
+    Align,
+    CarryChains,
+    ConstantBranches,
+    Copies,
+    JoinSections,
+    Reorder,
+    StringInstruction,
+)
 from loopwright.improving.unrolling import AheadOfLoop, CopyIterations, PipelineLoads, Unroll
-from loopwright.improving.whole_loops import CarryChains, StringInstruction
 
 COMPARE = "arm64/memcmp/words"
 CLEAR, COPY, INDEX, SUM, PUT, MOVE = (
@@ -198,11 +205,11 @@ DROPPED = {
     "iterations are left": (unrolling, "least_before", lambda *_, **__: 1 << 20, CLEAR, Unroll(8)),
     "an index is that far": (unrolling, "least_before", lambda *_, **__: 1 << 20, INDEX, Unroll(8)),
     "steps within a body": (Counted, "added_before", lambda *_: 0, INDEX, Unroll(2)),
-    "words of one stretch": (whole_loops, "_words", no, COPY, StringInstruction(256)),
+    "words of one stretch": (transformations, "_words", no, COPY, StringInstruction(256)),
     "a head is fallen into": (accesses, "entered", no, "twice", PointersForIndex()),
     "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
-    "a constant on every way": (sections, "_zero_before", yes, "or", ConstantBranches()),
-    "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
+    "a constant on every way": (transformations, "_zero_before", yes, "or", ConstantBranches()),
+    "a copy's constant": (transformations, "_used", unmoved, PUT, Copies()),
     "what an update moves past": (accesses, "shifted", as_it_is, INDEX, FuseUpdate()),
     "a branch turned round": (unrolling, "opposite", as_before, COMPARE, CopyIterations(2)),
     "loads come first": (unrolling, "first_loads", all_loads, COPY, PipelineLoads()),
