@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import kernels, toolchain
-from loopwright.checking import body, coverage, emulated
+from loopwright.checking import body, emulated
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
@@ -96,15 +96,8 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
     """Check code against a contract; return the harness's record, cached where it passed."""
     reachable = body.of(code)
     if reachable.refused:
-        return {
-            "passed": 0,
-            "cases": 0,
-            "failure": reachable.refused,
-            "over_report_bytes": 0,
-            "hits": [0] * len(code.exceptions),
-            "seconds": 0.0,
-            "cached": False,
-        }
+        nothing = dict.fromkeys(("passed", "cases", "over_report_bytes", "seconds", "cached"), 0)
+        return {**nothing, "failure": reachable.refused, "hits": [0] * len(code.exceptions)}
 
     def job(name: str) -> str:
         known = emulated.values(reachable)
@@ -112,10 +105,12 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
 
     # All that decides the answer: code, contract, cases, harness, CPU, tools.
     tools = repr(toolchain.find(code.isa))
-    key = coverage.key(harness.version(code.isa), tools, *sorted(hosts.features()), job("job"))
-    record = coverage.passed(key, lambda: next(harness.run(code.isa, job(job_id))))
+    key = emulated.cache_key(
+        harness.version(code.isa), tools, *sorted(hosts.features()), job("job")
+    )
+    record = emulated.kept_if_passed(key, lambda: next(harness.run(code.isa, job(job_id))))
     most = int(record["over_report_bytes"])
-    if record["passed"] and (failure := coverage.over_reported(contract, most)):
+    if record["passed"] and (failure := emulated.over_reported(contract, most)):
         return {**record, "passed": 0, "failure": failure}
     return record
 
@@ -124,7 +119,7 @@ def _check(variant: Variant) -> dict[str, Any]:
     contract = contract_of(variant)
     try:
         code, whole = assemble.user_code(variant), assemble.variant_code(variant)
-        forms = coverage.forms(variant)
+        forms = emulated.forms(variant)
     except InputError as error:
         return {
             **dict.fromkeys(("cases", "entries", "entries_hit", "seconds"), 0),
@@ -140,13 +135,15 @@ def _check(variant: Variant) -> dict[str, Any]:
     records = [record]
     if record["passed"] and whole.sha256 != code.sha256:
         records.append(verdict(whole, contract, variant.id, gated=True))
-    proof = coverage.of(forms, contract) if all(r["passed"] for r in records) else None
+    proof = emulated.prove(forms, contract) if all(r["passed"] for r in records) else None
     hit = {e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if n}
     failure = next((str(r["failure"]) for r in records if not r["passed"]), "")
     if proof:
         hit |= proof.hit
         failure = proof.failure
     unhit = [e.insn for e in code.exceptions if e.insn not in hit]
+    parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
+    cached = "cached" if all(parts) else "partly cached" if any(parts) else ""
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
@@ -156,31 +153,21 @@ def _check(variant: Variant) -> dict[str, Any]:
         "entries": len(code.exceptions),
         "entries_hit": len(code.exceptions) - len(unhit),
         "unhit": " ".join(f"+{insn:#x}" for insn in unhit),
-        "coverage": coverage.argued(proof.summary, variant) if proof else "",
+        "coverage": emulated.argued(proof.summary, variant) if proof else "",
         "over_report_bytes": record["over_report_bytes"],
-        "note": "; ".join(_notes(variant, code, failure, _cached(records, proof))),
+        "note": "; ".join(_notes(variant, code, failure, cached)),
         "seconds": sum(r["seconds"] for r in records) + (proof.seconds if proof else 0.0),
     }
 
 
-def _cached(records: Iterable[dict[str, Any]], proof: coverage.Proof | None) -> str:
-    """Return a note if the answer, or a part of it, comes from the cache, or ""."""
-    parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
-    return "cached" if all(parts) else "partly cached" if any(parts) else ""
-
-
 def _notes(variant: Variant, code: Code, failure: str, cached: str) -> list[str]:
-    notes = [cached] if cached else []
-    left_out = user_space_note(variant)
-    if left_out:
-        notes.append(left_out)
-    emulator = harness.emulator(code.isa)
-    if emulator:
+    notes = [cached, user_space_note(variant)]
+    if emulator := harness.emulator(code.isa):
         notes.append(f"run under {emulator}")
     missing = hosts.lacks(code.isa, variant.needs)
     if missing and "illegal instruction" in failure:
         notes.append(f"this host lacks {', '.join(missing)}")
-    return notes
+    return [note for note in notes if note]
 
 
 def user_space_note(variant: Variant) -> str:

@@ -32,7 +32,6 @@ class PointersForIndex(CountedTransformation):
     name = "pointers for the index"
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         index = counter.register
         bases = _indexed(loop, index)
@@ -70,7 +69,6 @@ class FuseUpdate(CountedTransformation):
     name = "update beside its branch"
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
         listing, counter = loop.listing, loop.counter
         passed = [n for n in loop.body if n > counter.at]
         if loop.test != counter.at or not passed or EVERY_FLAG & listing.live[counter.at]:
@@ -215,7 +213,6 @@ class PairAccesses:
     name = "accesses paired"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all adjacent accesses paired, each with the next of its kind."""
         if listing.isa != "arm64":
             return
         changed = listing
@@ -282,7 +279,6 @@ class SplitPairs:
     name = "pairs split"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all pairs split."""
         if listing.isa != "arm64":
             return
         lines: list[Line] = []

@@ -26,6 +26,7 @@ from loopwright.improving.listing import (
     GENERAL,
     Listing,
     Node,
+    assembled_text,
     code,
     full,
     label,
@@ -76,7 +77,6 @@ class Bare:
 
     @property
     def isa(self) -> str:
-        """The ISA of its code."""
         return self.listing.isa
 
     def source(self, listing: Listing) -> str:
@@ -95,6 +95,10 @@ class Bare:
         text = replace(listing, lines=tuple(lines)).render()
         head = [".text", ".p2align 6", f".skip {self.offset}{fill}", f"{START}:"]
         return "\n".join([*head, text.rstrip("\n"), f"{BEHIND}:", *sets, ""])
+
+    def assembled(self, listing: Listing) -> tuple[bytes, dict[str, int]]:
+        """Return the code of this text, and the offsets of its labels; InputError if invalid."""
+        return assembled_text(self.isa, self.source(listing), "it", symbols=False)
 
 
 def _leave(isa: str) -> str:

@@ -76,13 +76,12 @@ def merged(
     answers = iter(costed(new))
     results: list[C | InputError] = []
     for text, item in zip(texts, assembled, strict=True):
-        costs = known.get(text)
-        if costs is None:
+        if (costs := known.get(text)) is None:
             results.append(next(answers))
-        elif isinstance(costs, InputError) or isinstance(item, InputError):
-            results.append(costs if isinstance(costs, InputError) else InputError(str(item)))
+        elif isinstance(costs, InputError):
+            results.append(costs)
         else:
-            results.append(with_costs(item, costs))
+            results.append(item if isinstance(item, InputError) else with_costs(item, costs))
     return results
 
 
@@ -98,7 +97,6 @@ class CallComparison:
 
     @cached_property
     def points(self) -> tuple[CallPoint, ...]:
-        """The calls that are simulated."""
         contract = kernels.contract_of(self.variant)
         return call_costs.judged_points(contract, self.histogram)
 
@@ -194,13 +192,11 @@ class CallComparison:
         return Candidate(listing, variant, code, candidate_costs)
 
     def _over_sizes(self, cycles: Mapping[int, float]) -> float:
-        """Return the mean cycles of a call over sizes."""
         order = sorted(cycles)
         if self.histogram:
             shares = call_costs.weights(order, self.histogram)
             return float(np.dot(shares, [cycles[s] for s in order]))
-        low, high = UNWEIGHTED
-        counted = [s for s in order if low <= s <= high] or order
+        counted = _unweighted(order)
         return math.exp(sum(math.log(cycles[s]) for s in counted) / len(counted))
 
     @property
@@ -208,10 +204,14 @@ class CallComparison:
         """Return the meaning of a cost in words."""
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"
-        low, high = UNWEIGHTED
-        sizes = sorted({p.size for p in self.points})
-        counted = [s for s in sizes if low <= s <= high] or sizes
+        counted = _unweighted(sorted({p.size for p in self.points}))
         return f"geometric mean over calls of {counted[0]} to {counted[-1]} B"
+
+
+def _unweighted(sizes: Sequence[int]) -> Sequence[int]:
+    """Return the sizes that count without a histogram."""
+    low, high = UNWEIGHTED
+    return [size for size in sizes if low <= size <= high] or sizes
 
 
 _MOST_OFFSETS = 4
@@ -229,8 +229,7 @@ def cores(ids: str | None, isa: str) -> list[Microarch]:
     if ids:
         chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
     else:
-        chosen = [c for c in (microarchs.load(i) for i in microarchs.ids()) if c.role == "target"]
-        chosen = [c for c in chosen if c.isa == isa]
+        chosen = microarchs.targets(isa)
     if wrong := [core.id for core in chosen if core.isa != isa]:
         raise InputError(f"{wrong[0]} does not run {isa} code; --microarch names cores of {isa}")
     if not chosen:

@@ -357,7 +357,6 @@ class _Side:
         return ""
 
     def page(self, number: int) -> bytes:
-        """Return a page's bytes."""
         if number in self._pages:
             return bytes(self._core.mem_read(number * PAGE, PAGE))
         return _content(self._case, number) if self._case else b""
@@ -371,7 +370,6 @@ class _Side:
         return int.from_bytes(out, "little")
 
     def register(self, name: str) -> int:
-        """Return the value of a register."""
         return int(self._core.reg_read(self.registers.numbers[name]))
 
     def iterations(self, case: Case) -> Iterator["_Instruction"]:
@@ -541,7 +539,6 @@ def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
 
 
 def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
-    """Yield instructions of x86-64."""
     factory, formatter = iced.InstructionInfoFactory(), iced.Formatter(iced.FormatterSyntax.GAS)
     for ins in iced.Decoder(64, text, ip=start):
         if ins.is_invalid:
@@ -606,7 +603,6 @@ _LOADED = re.compile(r"ldu?r(b|h|)$")
 
 
 def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
-    """Yield instructions of AArch64."""
     for ins in decode("arm64", code, start):
         effects = arm64_effects(ins.code)
         text = " ".join(ins.text.split())
@@ -721,7 +717,6 @@ def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Location]) -> 
 
 
 def _address(side: _Side, operand: _Operand) -> int:
-    """Return the address of a memory operand."""
     base, index, scale, disp = operand.memory or ("", "", 1, 0)
     at = disp + (side.register(base) if base else 0)
     return at + (scale * side.register(index) if index else 0) & _M64

@@ -191,15 +191,12 @@ class X86Formulas(Formulas[iced.Instruction]):
     bits, names = BITS, NAMES
 
     def width(self, name: str) -> int:
-        """Return the number of modelled bits of a register."""
         return self.vector_bits if name in VECTORS else 64
 
     def flow(self, ins: iced.Instruction) -> tuple[Flow, int | None]:
-        """Return an instruction's control flow and its target."""
         return X86_FLOW.get(ins.flow_control, Flow.INDIRECT), near_target(ins)
 
     def condition(self, state: State, ins: iced.Instruction) -> Any:
-        """Return the condition of a branch as a formula."""
         z3, name = self.z3, _CONDITIONS.get(ins.condition_code)
         if name is None:
             raise InputError(f"{ins} is not known")
@@ -256,7 +253,6 @@ class X86Formulas(Formulas[iced.Instruction]):
         return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
 
     def _written(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
-        """Return the state with an operand written."""
         z3 = self.z3
         if ins.op_kind(n) == iced.OpKind.MEMORY:
             at, size = self._address(state, ins), value.size() // 8
@@ -289,7 +285,6 @@ class X86Formulas(Formulas[iced.Instruction]):
         return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: iced.Instruction) -> State:
-        """Return the state after an instruction."""
         z3, name = self.z3, _NAMED[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
             return state

@@ -101,15 +101,12 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
     bits, names = FLAG_BITS, ARM64_NAMES
 
     def width(self, name: str) -> int:
-        """Return the number of modelled bits of a register."""
         return 128 if name in _VECTORS else 64
 
     def flow(self, ins: Arm64Instruction) -> tuple[Flow, int | None]:
-        """Return an instruction's control flow and its target."""
         return ins.flow, ins.target
 
     def condition(self, state: State, ins: Arm64Instruction) -> Any:
-        """Return the condition of a branch as a formula."""
         z3 = self.z3
         if ins.mnemonic in ("cbz", "cbnz"):
             value = self._value(state, ins, 0)
@@ -192,7 +189,6 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: Arm64Instruction) -> State:
-        """Return the state after an instruction."""
         name, operands = ins.mnemonic, ins.detail.operands
         if name in _NOTHING:
             return state

@@ -32,18 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    "kernel",
-    "candidate",
-    "step",
-    "transformation",
-    "microarch",
-    "cycles",
-    "worst",
-    "gain",
-    "bytes",
-    "status",
-    "note",
-)
+    "kernel", "candidate", "step", "transformation", "microarch", "cycles", "worst", "gain",
+    "bytes", "status", "note",
+)  # fmt: skip
 _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
 SHOWN = 3  # candidates shown, at most
 _BEATS = 1.05  # speedup over hand-written code that is reported
@@ -185,10 +176,8 @@ def _concluded(
     name = comparison.variant.name
     labels = [f"{name}_improved{count if count > 1 else ''}" for count in range(1, len(proven) + 1)]
     named = dict(zip(labels, proven, strict=True))
-    findings = [
-        f"cycles a call: {comparison.described}; pipeline simulator; "
-        "in parentheses the worst offset"
-    ]
+    findings = [f"cycles a call: {comparison.described}; pipeline simulator; "
+                "in parentheses the worst offset"]  # fmt: skip
     status = dict.fromkeys(named, "proven")
     notes = dict.fromkeys(named, "")
     if measured and named and not result.interrupted:
@@ -210,21 +199,14 @@ def _concluded(
     findings += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     findings += [f"refused by the contract checker: {reason}" for reason in refused]
     findings += list(_bounds(comparison, proven[0] if proven else result.base))
-    dropped = sum(result.dropped.values())
-    findings.append(
-        f"{result.tried} candidates simulated"
-        + (f", {dropped} of them without a figure on some core" if dropped else "")
-        + (", interrupted: the best so far" if result.interrupted else "")
-    )
+    findings.append(result.count("without a figure on some core"))
     findings += [
         f"without a figure: {reason} ({count} times)" for reason, count in result.dropped.items()
     ]
     keep = {label: candidate for label, candidate in named.items() if status[label] != "withdrawn"}
     written: Sequence[Path] = ()
     if out is not None and keep:
-        origins = {
-            label: _origin(comparison, result, candidate) for label, candidate in keep.items()
-        }
+        origins = {label: _origin(comparison, result, kept) for label, kept in keep.items()}
         paths = {label: result.path(candidate) for label, candidate in keep.items()}
         written = write_variants(out, comparison.variant, paths, origins)
     fastest = (
@@ -248,9 +230,9 @@ def _proven(
     refused: dict[str, str] = {}
     while len(proven) < SHOWN and len(refused) < _MOST_REFUSED:
         better = (
-            candidate
-            for candidate in result.pareto(refused)
-            if candidate not in proven and max(result.robust(candidate).values()) > 1 + _LEAST_GAIN
+            c
+            for c in result.pareto(refused)
+            if c not in proven and max(result.robust(c).values()) > 1 + _LEAST_GAIN
         )
         if (candidate := next(better, None)) is None:
             break
@@ -276,26 +258,16 @@ def _rows(
     """Return the rows of one candidate: one for each step and core."""
     out = []
     path = result.path(candidate)
+    kernel = comparison.variant.kernel
     for n, (stage, new) in enumerate(zip(path, new_steps(path), strict=True)):
+        step = "; ".join(new) if n else comparison.variant.name
+        last = n and stage is candidate
+        about = "baseline" if not n else status if last else "", note if last else ""
         for core in comparison.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost
-            last = stage is candidate
-            out.append(
-                (
-                    comparison.variant.kernel,
-                    label,
-                    n,
-                    "; ".join(new) if n else comparison.variant.name,
-                    core.id,
-                    round(cost.mean, 2),
-                    round(cost.worst, 2),
-                    round(before.mean / cost.mean, 3),
-                    stage.bytes,
-                    "baseline" if not n else status if last else "",
-                    note if last and n else "",
-                )
-            )
+            costs = round(cost.mean, 2), round(cost.worst, 2), round(before.mean / cost.mean, 3)
+            out.append((kernel, label, n, step, core.id, *costs, stage.bytes, *about))
     return out
 
 
@@ -325,12 +297,12 @@ def _hand_written(
 
     A variant that needs a CPU feature switched off is reported separately.
     """
-    assembled = {
+    comparable = _comparable(comparison, hand_written)
+    separate = {
         name: candidate
         for name, candidate in hand_written.items()
-        if isinstance(candidate, Candidate)
+        if isinstance(candidate, Candidate) and name not in comparable
     }
-    comparable = _comparable(comparison, hand_written)
     out = []
     for core in comparison.cores:
         least = min(candidate.costs[core.id].mean for candidate in (*proven, result.base))
@@ -343,11 +315,8 @@ def _hand_written(
                 f"{core.id}: the family's fastest other variant is {name}, {cycles:.1f} cycles; "
                 f"the best found takes {least:.1f} ({beside}{missing})"
             )
-        separate = {
-            name: candidate for name, candidate in assembled.items() if name not in comparable
-        }
         if separate and (fastest := _fastest(separate, core))[1] < least * (1 - _NEAR):
-            needs = " and ".join(assembled[fastest[0]].variant.switched_off) or "nothing"
+            needs = " and ".join(separate[fastest[0]].variant.switched_off) or "nothing"
             out.append(
                 f"{core.id}: {fastest[0]} takes {fastest[1]:.1f} cycles where {needs} is "
                 "switched off; no transformation leads there"

@@ -149,7 +149,6 @@ class Listing:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """The position of each label."""
         return {line.text: n for n, line in enumerate(self.lines) if line.kind == "label"}
 
     @cached_property
@@ -177,7 +176,6 @@ class Listing:
 
     @cached_property
     def fixup_targets(self) -> frozenset[str]:
-        """The labels of the fixups."""
         return frozenset(line.target for line in self.lines if line.kind == "entry")
 
     @cached_property

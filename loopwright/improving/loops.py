@@ -22,7 +22,7 @@ from loopwright.improving.bare import BEHIND, START, Bare, of_piece
 from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
 from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
-from loopwright.improving.listing import Listing, assembled_text
+from loopwright.improving.listing import Listing
 from loopwright.improving.search import Journal, Search, Settings, digest_of, search
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS
 from loopwright.improving.unrolling import APART
@@ -160,8 +160,7 @@ class LoopComparison:
 
     def _assembled(self, listing: Listing) -> _Made | InputError:
         try:
-            source = self.bare.source(listing)
-            text, labels = assembled_text(self.bare.isa, source, "it", symbols=False)
+            text, labels = self.bare.assembled(listing)
         except InputError as error:
             return error
         start, end, head = labels[START], labels[BEHIND], labels[listing.head]
@@ -179,16 +178,14 @@ class LoopComparison:
         by_core = {core.id: models.simulated(blocks, core, self.parameters) for core in self.cores}
         results: list[LoopCandidate | InputError] = []
         for n, code in enumerate(usable):
-            costs_of: dict[str, Cost] = {}
-            wrong = ""
-            for core, answers in by_core.items():
-                if (cycles := answers[n].cycles) is None:
-                    wrong = wrong or f"{core}: {answers[n].error}"
-                else:
-                    cycles_per_iteration = cycles / code.listing.iterations
-                    costs_of[core] = Cost(cycles_per_iteration, cycles_per_iteration, {})
+            of_cores = {core: answers[n] for core, answers in by_core.items()}
+            wrong = [f"{core}: {a.error}" for core, a in of_cores.items() if a.cycles is None]
+            cycles = {
+                core: (a.cycles or 0.0) / code.listing.iterations for core, a in of_cores.items()
+            }
+            costs_of = {core: Cost(each, each, {}) for core, each in cycles.items()}
             results.append(
-                InputError(wrong) if wrong else LoopCandidate(**vars(code), costs=costs_of)
+                InputError(wrong[0]) if wrong else LoopCandidate(**vars(code), costs=costs_of)
             )
         answered = iter(results)
         return [code if isinstance(code, InputError) else next(answered) for code in assembled]
@@ -237,6 +234,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
     findings = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
     written: list[Path] = []
     refused: list[str] = []
+    interrupted = False
     for section, piece in loops:
         try:
             improved = improve_loop(section, piece, cores, asked, progress)
@@ -249,15 +247,13 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
         findings += improved.findings()
         if asked.out is not None:
             written += improved.write(asked.out)
-        if improved.search.interrupted:
-            return Outcome(
-                Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings, interrupted=True
-            )
+        if interrupted := improved.search.interrupted:
+            break
     if len(refused) == len(loops):
         more = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
         raise InputError(f"{refused[0]}{more}")
-    findings += [f"left alone: {why}" for why in refused]
-    return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings)
+    findings += [f"left alone: {why}" for why in refused if not interrupted]
+    return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings, interrupted)
 
 
 def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
@@ -296,14 +292,11 @@ def improve_loop(
     comparison = LoopComparison(bare, cores, asked.parameters or {})
     journal = None
     if asked.state is not None:
-        bare = comparison.bare
-        about = digest_of(
-            cores, comparison.parameters, bare.code, bare.offset, bare.listing.render()
-        )
+        inputs = bare.code, bare.offset, bare.listing.render()
+        about = digest_of(cores, comparison.parameters, *inputs)
         journal = Journal(asked.state / f"{_stem(bare.id)}.jsonl", about)
-    result = search(
-        comparison, comparison.base(), LOOP_TRANSFORMATIONS, asked.settings, progress, journal
-    )
+    base = comparison.base()
+    result = search(comparison, base, LOOP_TRANSFORMATIONS, asked.settings, progress, journal)
     improved = Improved(comparison, result)
     improved.prove(asked.shown, progress)
     return improved
@@ -323,32 +316,31 @@ class Improved:
         self.proofs: dict[str, Proof] = {}
         self.status: dict[str, str] = {}
         self.notes: dict[str, str] = {}
-        self.measured: dict[str, tuple[float, float]] = {}
+        self.measured: dict[str, tuple[float, float]] = {}  # speedup, its uncertainty
         self.refused: list[str] = []
         self.shown = {core.id: shown_gain(core.id) for core in comparison.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
         """Name up to `most` of the best candidates that are equal to the loop."""
-        better = [
-            candidate
-            for candidate in self.search.pareto()
-            if any(gain >= self.shown[core] for core, gain in self.search.gains(candidate).items())
-        ]
-        for candidate in better:
+        for candidate in self.search.pareto():
+            gains = self.search.gains(candidate)
+            if not any(gain >= self.shown[core] for core, gain in gains.items()):
+                continue
             if len(self.named) == most:
                 break
             if progress:
                 progress(len(self.named), most, "proving")
+            steps = "; ".join(candidate.listing.steps)
             if (least := self._least(candidate)) is not None:
                 text = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
-                self.refused.append(f"{'; '.join(candidate.listing.steps)}: {text}")
+                self.refused.append(f"{steps}: {text}")
                 continue
             proof = equality.compare(self.comparison.bare, candidate.code, candidate.entries)
             if not proof.failure:
                 unproven = smt.prove(self.comparison.bare, candidate.code, candidate.entries)
                 proof = replace(proof, unproven=unproven)
             if not proof.holds:
-                self.refused.append(f"{'; '.join(candidate.listing.steps)}: {proof}")
+                self.refused.append(f"{steps}: {proof}")
                 continue
             label = f"improved{len(self.named) + 1 if self.named else ''}"
             self.named[label], self.proofs[label] = candidate, proof
@@ -384,9 +376,8 @@ class Improved:
         rows = measure_blocks.measure_in_turns(bare.isa, blocks, measure_blocks.TURNS, step)
         base, *others = rows
         for label, row in zip(self.named, others, strict=True):
-            wrong = next((r["reason"] for r in (base, row) if r["status"] == "refused"), "")
-            if wrong:
-                self.notes[label] = unmeasured(wrong)
+            if refused := [r["reason"] for r in (base, row) if r["status"] == "refused"]:
+                self.notes[label] = unmeasured(refused[0])
             else:
                 self._judge(label, base, row)
 
@@ -417,49 +408,27 @@ class Improved:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of every named candidate, or those of the loop alone if there is none."""
-        if not self.named:
-            base = self.search.base
-            return list(self._steps("baseline", [base], "baseline", "", ""))
-        return [
-            row
-            for label, candidate in self.named.items()
-            for row in self._steps(
-                label,
-                self.search.path(candidate),
-                self.status[label],
-                self.notes[label],
-                str(self.proofs[label]),
-            )
-        ]
+        shown = self.named or {"baseline": self.search.base}
+        return [row for label, candidate in shown.items() for row in self._steps(label, candidate)]
 
-    def _steps(
-        self, label: str, path: Sequence[LoopCandidate], status: str, note: str, proof: str
-    ) -> Iterable[tuple[Any, ...]]:
-        nan = float("nan")
-        bare = self.comparison.bare
+    def _steps(self, label: str, candidate: LoopCandidate) -> Iterable[tuple[Any, ...]]:
+        unknown = float("nan"), float("nan")
+        bare, path = self.comparison.bare, self.search.path(candidate)
         for n, stage in enumerate(path):
-            last = n == len(path) - 1
-            ratio, error = self.measured.get(label, (nan, nan)) if last else (nan, nan)
+            last = n and stage is candidate
+            about = (
+                "baseline" if not n else self.status[label] if last else "",
+                self.notes[label] if last else "",
+                str(self.proofs[label]) if last else "",
+                *(self.measured.get(label, unknown) if last else unknown),
+                _shown(bare, stage.listing) if last else "",
+            )
+            step = stage.listing.steps[-1] if n else bare.id
             for core in self.comparison.cores:
                 cycles = stage.costs[core.id].mean
                 before = path[n - 1].costs[core.id].mean if n else cycles
-                yield (
-                    bare.id,
-                    label,
-                    n,
-                    stage.listing.steps[-1] if n else bare.id,
-                    core.id,
-                    round(cycles, 3),
-                    round(cycles, 3),
-                    round(before / cycles, 3),
-                    stage.bytes,
-                    "baseline" if not n else status if last else "",
-                    note if last and n else "",
-                    proof if last and n else "",
-                    ratio,
-                    error,
-                    _shown(bare, stage.listing) if last and n else "",
-                )
+                costs = round(cycles, 3), round(cycles, 3), round(before / cycles, 3)
+                yield (bare.id, label, n, step, core.id, *costs, stage.bytes, *about)
 
     def findings(self) -> list[str]:
         """Return the result in words: proofs, refusals, gains and bottlenecks."""
@@ -469,31 +438,20 @@ class Improved:
         out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
         best = next(iter(self.named.values()), result.base)
         for core in self.comparison.cores:
-            gain = result.gains(best)[core.id]
-            what = (
-                f"{gain:.2f} times as fast" if best is not result.base else "nothing better found"
-            )
+            gain = f"{result.gains(best)[core.id]:.2f} times as fast"
+            what = "nothing better found" if best is result.base else gain
             out.append(f"{bare.id}: {core.id}: {what}; bound by {self.bound(best, core)}")
-        dropped = sum(result.dropped.values())
-        out.append(
-            f"{bare.id}: {result.tried} candidates simulated"
-            + (f", {dropped} of them without a figure" if dropped else "")
-            + (", interrupted: the best so far" if result.interrupted else "")
-        )
-        return out
+        return [*out, f"{bare.id}: {result.count('without a figure')}"]
 
     def bound(self, candidate: LoopCandidate, core: Microarch) -> str:
         """Return a candidate's bottleneck on a core, in words."""
         answer = self.comparison.answer(candidate, core)
-        limit = (answer.bottleneck or "what is not known").replace(
-            "balanced: ", "several limits alike: "
-        )
+        limit = answer.bottleneck or "what is not known"
+        limit = limit.replace("balanced: ", "several limits alike: ")
         if not answer.cycles or not answer.bound:
             return limit
-        return (
-            f"{limit} ({within(answer.cycles, answer.bound)} of what its ports, dispatch and "
-            "dependencies allow)"
-        )
+        distance = within(answer.cycles, answer.bound)
+        return f"{limit} ({distance} of what its ports, dispatch and dependencies allow)"
 
     def text(self, label: str) -> str:
         """Return a candidate's assembly, ready to replace the loop."""

@@ -178,7 +178,6 @@ class BreakDependencies(Rewrite):
     name = "false dependencies broken"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return a zeroing before an instruction, or one that writes the full register."""
         line = listing.lines[at]
         *sources, target = line.operands or ("",)
         register, size = whole(target) if size_of(target) else "", size_of(target)
@@ -230,7 +229,6 @@ class Rename(Rewrite):
     name = "registers renamed"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the instruction and its readers with another register."""
         line, effects = listing.lines[at], listing.effects[at]
         target = line.operands[-1] if line.operands else ""
         register = whole(target) if size_of(target) > 2 else ""
@@ -321,7 +319,6 @@ class _Load(NamedTuple):
 
     @property
     def register(self) -> str:
-        """The full register."""
         return whole(self.target)
 
     @property
@@ -351,7 +348,6 @@ class FoldLoads(Rewrite):
     name = "loads within operations"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return no instruction for the load, and the operation with the memory operand."""
         load = _load(listing.lines[at])
         n = reader(listing, at) if load else None
         if load is None or n is None or not dead(listing, n, load.register):
@@ -389,7 +385,6 @@ class UnfoldLoads(Rewrite):
     name = "loads apart from operations"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the load and the operation."""
         line = listing.lines[at]
         match, operands = _OPERATION.fullmatch(line.mnemonic), list(line.operands)
         indices = [n for n, operand in enumerate(operands) if operand.endswith(")")]
@@ -418,7 +413,6 @@ class SplitUpdates(Rewrite):
     name = "updates of memory split"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the load, the operation and the store."""
         line = listing.lines[at]
         match = _UPDATE.fullmatch(line.mnemonic)
         *sources, memory = line.operands or ("",)
@@ -444,7 +438,6 @@ class JoinUpdates(Rewrite):
     name = "updates of memory joined"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return the read-modify-write in the store's place."""
         load = _load(listing.lines[at])
         n = next_code(listing, at) if load and size_of(load.target) <= 8 else None
         last = next_code(listing, n) if n is not None else None
@@ -502,7 +495,6 @@ class ThreeOperands(Rewrite):
     name = "copies within operations"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return no instruction for the copy, and the operation on the original."""
         line = listing.lines[at]
         source, copy = line.operands if len(line.operands) == 2 else ("", "")
         size = size_of(copy)
@@ -574,7 +566,6 @@ class NewerForms(Rewrite):
     name = "shifts and complements of BMI"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return a three-operand shift, or one instruction for two."""
         line = listing.lines[at]
         target = line.operands[-1] if line.operands else ""
         if listing.contract is not None or size_of(target) not in (4, 8):
@@ -603,7 +594,6 @@ class TwoOperands(Rewrite):
     name = "lea as additions"
 
     def change(self, listing: Listing, at: int) -> Change | None:
-        """Return additions, with a move or the rest of the lea before them."""
         line = listing.lines[at]
         if not re.fullmatch(r"lea[lq]?", line.mnemonic) or EVERY_FLAG & listing.live[at + 1]:
             return None

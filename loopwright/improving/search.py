@@ -171,18 +171,15 @@ class Search(Generic[C]):
 
     def robust(self, candidate: C) -> dict[str, float]:
         """Return, by core, the gain over the base: geometric mean for mean and worst offset."""
+        base = self.base.costs
         return {
-            core: math.sqrt(
-                self.base.costs[core].mean / cost.mean * self.base.costs[core].worst / cost.worst
-            )
+            core: math.sqrt(base[core].mean / cost.mean * base[core].worst / cost.worst)
             for core, cost in candidate.costs.items()
         }
 
     def ordered(self, without: Collection[str] = ()) -> list[C]:
         """Return the candidates, the best first; of alike ones only the shortest."""
-        remaining = (
-            candidate for candidate in self.candidates.values() if candidate.digest not in without
-        )
+        remaining = (c for c in self.candidates.values() if c.digest not in without)
         return _representatives(sorted(remaining, key=self.rank, reverse=True), self.robust)
 
     def pareto(self, without: Collection[str] = ()) -> list[C]:
@@ -191,11 +188,7 @@ class Search(Generic[C]):
         without has the digests of candidates to leave out.
         """
         ordered = self.ordered(without)
-        return [
-            candidate
-            for candidate in ordered
-            if not any(self._beats(other, candidate) for other in ordered)
-        ]
+        return [c for c in ordered if not any(self._beats(other, c) for other in ordered)]
 
     def _beats(self, candidate: C, other: C) -> bool:
         gains, other_gains = self.robust(candidate), self.robust(other)
@@ -206,6 +199,14 @@ class Search(Generic[C]):
     def gains(self, candidate: C) -> dict[str, float]:
         """Return, by core, the speedup over the base: cycles are the mean over offsets."""
         return {core: self.base.costs[core].mean / c.mean for core, c in candidate.costs.items()}
+
+    def count(self, without: str) -> str:
+        """Return the number of simulated candidates in words; without is said of dropped ones."""
+        dropped = sum(self.dropped.values())
+        words = [f"{self.tried} candidates simulated"]
+        words += [f"{dropped} of them {without}"] if dropped else []
+        words += ["interrupted: the best so far"] if self.interrupted else []
+        return ", ".join(words)
 
     def path(self, candidate: C) -> list[C]:
         """Return the candidates from the base to this one, one transformation apart."""
@@ -264,11 +265,8 @@ def search(
             new = _simulated(comparison, proposals, result, settings, progress, journal)
             # The best on each core stays, too: a mean over cores may hide the gain on one of them.
             kept = sorted(new, key=result.rank, reverse=True)
-            best = [
-                max(new, key=lambda c: result.robust(c)[core.id])
-                for core in comparison.cores
-                if new
-            ]
+            cores = comparison.cores if new else ()
+            best = [max(new, key=lambda c: result.robust(c)[core.id]) for core in cores]
             beam = list(dict.fromkeys([*kept[: settings.beam], *best]))
             top = max(map(result.rank, result.candidates.values()))
             idle = idle + 1 if top[0] < reached[0] * (1 + _LEAST) else 0
@@ -318,14 +316,10 @@ def _simulated(
     for start in range(0, len(proposals), _BATCH):
         batch = proposals[start : start + _BATCH]
         texts = [proposal.listing.render() for proposal in batch]
-        answers = comparison.candidates(
-            [proposal.listing for proposal in batch], journal.known(texts) if journal else {}
-        )
+        known = journal.known(texts) if journal else {}
+        answers = comparison.candidates([proposal.listing for proposal in batch], known)
         if journal:
-            costs = (
-                candidate if isinstance(candidate, InputError) else candidate.costs
-                for candidate in answers
-            )
+            costs = (a if isinstance(a, InputError) else a.costs for a in answers)
             journal.add(dict(zip(texts, costs, strict=True)))
         for (parent, _, _), candidate in zip(batch, answers, strict=True):
             result.tried += 1
@@ -334,10 +328,8 @@ def _simulated(
             elif candidate.digest not in result.candidates:
                 result.candidates[candidate.digest] = candidate
                 result.parents[candidate.digest] = parent
-                gain = max(
-                    result.robust(candidate)[c] / result.robust(parent)[c] for c in candidate.costs
-                )
-                if gain > 1 - _WORSE:
+                gains, before = result.robust(candidate), result.robust(parent)
+                if max(gains[core] / before[core] for core in gains) > 1 - _WORSE:
                     promising.append(candidate)
         if progress:
             progress(result.tried, settings.tried, _best(result))

@@ -63,11 +63,9 @@ class Align:
 
     @property
     def name(self) -> str:
-        """The name with the alignment in bytes."""
         return f"align the loop to {1 << self.power}"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each loop that is not yet so aligned."""
         directive = Line("text", f"\t.p2align {self.power}")
         for head in sorted({head for head, _ in backward_branches(listing)}):
             start = head - len(listing.labels_of(head))
@@ -156,7 +154,6 @@ class Reorder:
     name = "instruction order"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each pair of adjacent instructions that can be swapped."""
         for loop in single_path_loops(listing):
             if listing.head not in ("", loop.head):
                 continue
@@ -215,7 +212,6 @@ class JoinSections:
     name = "sections of user access joined"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing without all such pairs of clac and stac."""
         removed: set[int] = set()
         closed = None
         for n, line in enumerate(listing.lines):
@@ -245,7 +241,6 @@ class ConstantBranches:
     name = "branches on constants resolved"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all such branches resolved."""
         result = listing
         while (changed := self._threaded(result) or self._simplified(result)) is not None:
             result = changed
@@ -305,7 +300,6 @@ class Copies:
     name = "copies propagated"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with all copies propagated."""
         lines = list(listing.lines)
         for n in range(len(lines)):
             current = Listing(tuple(lines), listing.contract, listing.isa)
@@ -471,12 +465,10 @@ class CarryChains:
 
     @property
     def name(self) -> str:
-        """The name with the words and the chains."""
         count = f"{self.chains} chains of " if self.chains > 1 else ""
         return f"carry folded each iteration, {count}{self.words // self.chains} words"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each carry-chain loop that can be changed."""
         for loop in carry_loops(listing):
             if changed := self._changed(loop):
                 yield changed
@@ -549,17 +541,14 @@ class StringInstruction(CountedTransformation):
 
     @property
     def name(self) -> str:
-        """The name with the least size in bytes."""
         return f"string instruction from {self.least} bytes on"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each loop that can get a string instruction before it."""
         if any("string instruction" in step for step in listing.steps):
             return
         yield from super().apply(listing)
 
     def changed(self, loop: Counted) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
         listing = loop.listing
         copies = _words(loop)
         ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"

@@ -186,16 +186,13 @@ class Unroll(AheadOfLoop):
 
     @property
     def name(self) -> str:
-        """The name with the factor and the place of the remainder."""
         return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
 
     @property
     def stem(self) -> str:
-        """The beginning of its labels."""
         return f"{AHEAD}{self.factor}"
 
     def copies(self, loop: Counted) -> Copies:
-        """Return the copies of the body, one after another."""
         return Copies((), [(copy, at) for copy in range(self.factor) for at in loop.body])
 
 
@@ -210,21 +207,17 @@ class PipelineLoads(AheadOfLoop):
 
     @property
     def name(self) -> str:
-        """The name."""
         return "loads one iteration ahead"
 
     @property
     def stem(self) -> str:
-        """The beginning of its labels."""
         return f"{AHEAD}_ahead"
 
     @property
     def stride(self) -> int:
-        """The number of original iterations in one of its own."""
         return 1
 
     def copies(self, loop: Counted) -> Copies | None:
-        """Return the first loads, and an iteration that ends with the loads of the next one."""
         loads = first_loads(loop)
         rest = [at for at in loop.body if at not in loads]
         if not loads or not rest:
@@ -269,11 +262,9 @@ class CopyIterations(SinglePathTransformation):
 
     @property
     def name(self) -> str:
-        """The name with the factor."""
         return f"{self.factor} iterations with their tests for one jump back"
 
     def changed(self, loop: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
         listing = loop.listing
         done = any("with their tests" in step for step in listing.steps)
         if done or (len(loop.inside) + 1) * self.factor > MOST_CODE:
@@ -307,7 +298,6 @@ class EntriesApart:
     name = "entries behind the loop"
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield the listing with its main loop entered only at its head."""
         lines, entered = listing.lines, listing.entered
         if not entered or APART in listing.position:
             return
@@ -377,11 +367,9 @@ class UnrollByDistance(SinglePathTransformation):
 
     @property
     def name(self) -> str:
-        """The name with the factor."""
         return f"unroll by {self.factor} by the distance to the end"
 
     def changed(self, original: SinglePathLoop) -> Listing | None:
-        """Return the listing with a loop changed, None if the condition does not hold."""
         loop = _read(original)
         listing = original.listing
         if loop is None or "unrolled" in original.head or (listing.iterations > 1):

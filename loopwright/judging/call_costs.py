@@ -87,8 +87,7 @@ def mean(costs: Mapping[CallPoint, Any], alignments: Alignments) -> dict[int, An
         of_size.setdefault(point.size, []).append((weight, cost))
     out = {}
     for size, weighted in sorted(of_size.items()):
-        shares = [weight for weight, _ in weighted]
-        figures = [cost for _, cost in weighted]
+        shares, figures = zip(*weighted, strict=True)
         out[size] = np.average(figures, axis=0, weights=shares if any(shares) else None)
     return out
 
@@ -263,10 +262,10 @@ def _why(rows: pd.DataFrame, variant: str, missing: set[CallPoint]) -> str:
 
 def measured_coverage(rows: pd.DataFrame, contracts: Mapping[str, Contract]) -> int:
     """Return the number of measured points that judgements use, over all variants."""
-    total = 0
-    for variant, contract in contracts.items():
-        total += len(set(judged_points(contract, None)) & measured_calls(rows, variant).keys())
-    return total
+    return sum(
+        len(set(judged_points(contract, None)) & measured_calls(rows, variant).keys())
+        for variant, contract in contracts.items()
+    )
 
 
 Setting = tuple[tuple[str, str], ...]
@@ -309,21 +308,11 @@ class Calls:
         record is the bytes of one record where the contract counts records, else 1.
         """
         keys = [(a.variant.id, core.id, a.offset, points, a.setting) for a in wanted]
-        new = {
-            key: question
-            for key, question in zip(keys, wanted, strict=True)
-            if key not in self._known
-        }
-        counted_points = tuple((p.size // record, p.dst, p.src) for p in points)
+        new = {k: a for k, a in zip(keys, wanted, strict=True) if k not in self._known}
+        counted = tuple((p.size // record, p.dst, p.src) for p in points)
         asked = [
-            CallQuestion(
-                question.variant,
-                core,
-                counted_points,
-                {**self.given, **dict(question.setting)},
-                question.offset,
-            )
-            for question in new.values()
+            CallQuestion(a.variant, core, counted, {**self.given, **dict(a.setting)}, a.offset)
+            for a in new.values()
         ]
         for key, answers in zip(new, self._answers(asked), strict=True):
             self._known[key] = _costs(points, answers)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import compress, pairwise, product
 from math import prod
 
 import numpy as np
@@ -51,9 +51,8 @@ class Unmeasured:
         for parameter in core.ranges:
             if parameter.name in given:
                 continue
-            if why := (
-                parameter.reason if not parameter.varied else _refusal(core, parameter, given)
-            ):
+            why = _refusal(core, parameter, given) if parameter.varied else parameter.reason
+            if why:
                 fixed[parameter.name] = why
             else:
                 varied.append(parameter)
@@ -86,11 +85,8 @@ def grouped(names: Sequence[str]) -> str:
 
 def combinations(ranges: Sequence[Range]) -> list[dict[str, str]]:
     """Return all combinations of the ends of all parameters."""
-    names = [parameter.name for parameter in ranges]
-    return [
-        dict(zip(names, c, strict=True))
-        for c in product(*(parameter.values for parameter in ranges))
-    ]
+    values = product(*(parameter.values for parameter in ranges))
+    return [dict(zip((r.name for r in ranges), chosen, strict=True)) for chosen in values]
 
 
 def sample_points(parameter: Range) -> list[float]:
@@ -200,10 +196,7 @@ class Margins:
         self.depends_on: dict[str, tuple[str, ...]] = {}
         self.offsets = {v.name: code_offsets(v, core) for v in variants}
         self._short = tuple(p for p in points if p.size <= _SHORT) or points
-        self._base = {
-            parameter.name: parameter.likely or parameter.text(0.0)
-            for parameter in self.unknown.values()
-        }
+        self._base = {name: r.likely or r.text(0.0) for name, r in self.unknown.items()}
         self._known: dict[tuple[str, Setting], NDArray[np.float64]] = {}
         self._searched: dict[tuple[str, str, Histogram | None], list[Values]] = {}
         self._found: dict[tuple[object, ...], list[Values]] = {}
@@ -267,66 +260,61 @@ class Margins:
         ends = [
             (
                 name,
-                {
-                    n: parameter.text(end)
-                    for n, parameter in self.unknown.items()
-                    if (name, n) in moving
-                },
+                {n: r.text(end) for n, r in self.unknown.items() if (name, n) in moving},
                 {n: self.unknown[n].text(end) for n in tried[name] if (name, n) not in moving},
             )
             for name in answering
             for end in (0.0, 1.0)
         ]
-        with_hidden_effect = [
-            change for change, moves in zip(ends, self._moved(ends), strict=True) if moves
-        ]
+        hidden = compress(ends, self._moved(ends))
         singly = [
-            (name, at, {parameter: v})
-            for name, at, rest in with_hidden_effect
-            for parameter, v in rest.items()
+            (name, at, {parameter: value})
+            for name, at, rest in hidden
+            for parameter, value in rest.items()
         ]
         moving |= self._moving(singly)
         for name in answering:
-            self.depends_on[name] = tuple(
-                parameter for parameter in self.unknown if (name, parameter) in moving
-            )
+            self.depends_on[name] = tuple(n for n in self.unknown if (name, n) in moving)
 
     def _moving(self, changes: Sequence[_Change]) -> set[tuple[str, str]]:
         """Return the pairs of variant and parameter whose change moves a cost."""
-        moved = zip(changes, self._moved(changes), strict=True)
-        return {
-            (name, parameter) for (name, _, change), moves in moved if moves for parameter in change
-        }
+        moved = compress(changes, self._moved(changes))
+        return {(name, parameter) for name, _, change in moved for parameter in change}
 
     def _moved(self, changes: Sequence[_Change]) -> list[bool]:
         """Return True for each change that alters the cost of short calls."""
-        settings = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
-        questions = [
-            Asked(self.variants[name], self.offsets[name][n], self._setting(name, at))
-            for name, at in settings
-            for n in sorted({*self._first[name]})
+        settings = [
+            (name, self._setting(name, values))
+            for name, at, change in changes
+            for values in (at, {**at, **change})
         ]
-        answers = iter(self.calls.ask(self.core, self._short, self.record, questions))
-        costs: list[list[Costs | str]] = []
-        for name, _ in settings:
-            costs.append([])
-            for n in sorted({*self._first[name]}):
-                costs[-1].append(next(answers))
-                self._seen[name][n].append(costs[-1][-1])
-        pairs = zip(costs[::2], costs[1::2], strict=True)
+        costs = self._ask(self._short, settings)
+        for (name, _), of_offsets in zip(settings, costs, strict=True):
+            for n, cost in of_offsets.items():
+                self._seen[name][n].append(cost)
         # A combination of values that the simulator refuses counts as no change.
         return [
-            any(a != b and not isinstance(b, str) for a, b in zip(before, after, strict=True))
-            for before, after in pairs
+            any(before[n] != cost and not isinstance(cost, str) for n, cost in after.items())
+            for before, after in zip(costs[::2], costs[1::2], strict=True)
         ]
+
+    def _ask(
+        self, points: tuple[CallPoint, ...], settings: Sequence[tuple[str, Setting]]
+    ) -> list[dict[int, Costs | str]]:
+        """Return for each variant and setting the costs by code offset, or the reasons for none."""
+        offsets = [sorted({*self._first[name]}) for name, _ in settings]
+        questions = [
+            Asked(self.variants[name], self.offsets[name][n], setting)
+            for (name, setting), numbers in zip(settings, offsets, strict=True)
+            for n in numbers
+        ]
+        answers = iter(self.calls.ask(self.core, points, self.record, questions))
+        return [{n: next(answers) for n in numbers} for numbers in offsets]
 
     def _setting(self, name: str, at: Values) -> Setting:
         """Return the values to set: of the parameters that a cost depends on, those that differ."""
         parameters = self.depends_on.get(name, self.unknown)
-        values = {
-            **self._base,
-            **{parameter: v for parameter, v in at.items() if parameter in parameters},
-        }
+        values = self._base | {n: value for n, value in at.items() if n in parameters}
         return tuple((n, v) for n, v in values.items() if v != self.unknown[n].value)
 
     # Costs
@@ -335,28 +323,19 @@ class Margins:
         """Simulate costs, many at a time."""
         new = {(name, self._setting(name, at)): None for name, at in wanted}
         missing = [key for key in new if key not in self._known and key[0] not in self.unanswered]
-        questions = [
-            Asked(self.variants[name], self.offsets[name][n], setting)
-            for name, setting in missing
-            for n in sorted({*self._first[name]})
-        ]
-        answers = iter(self.calls.ask(self.core, self.points, self.record, questions))
-        for name, setting in missing:
-            of_offset = {n: next(answers) for n in sorted({*self._first[name]})}
+        answers = self._ask(self.points, missing)
+        for (name, setting), of_offset in zip(missing, answers, strict=True):
             errors = [answer for answer in of_offset.values() if isinstance(answer, str)]
             if not errors:
-                costs = self._by_size([c for c in of_offset.values() if not isinstance(c, str)])
+                costs = [cost for cost in of_offset.values() if not isinstance(cost, str)]
+                by_point = {point: [cost[point] for cost in costs] for point in self.points}
+                by_size = np.stack([*mean(by_point, self.alignments).values()], axis=-1)
                 rows = [[*of_offset].index(n) for n in self._first[name]]
-                self._known[name, setting] = costs[rows]
+                self._known[name, setting] = by_size[rows]
             elif setting == self._setting(name, {}):
                 self.unanswered[name] = errors[0]
             else:  # a combination of values that the simulator refuses costs the same as the base
                 self._known[name, setting] = self._known[name, self._setting(name, {})]
-
-    def _by_size(self, costs: Sequence[Costs]) -> NDArray[np.float64]:
-        """Return the mean of each cost over alignments, by exit of the loop and by size."""
-        by_point = {point: [cost[point] for cost in costs] for point in self.points}
-        return np.stack([*mean(by_point, self.alignments).values()], axis=-1)
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
         """Return the cycles of a variant's calls, by code offset, exit and size."""
@@ -381,25 +360,18 @@ class Margins:
         """
         changes = {}
         for parameter in self.between(name, against):
-            ends = [
-                self._ends(name, against, {parameter: value}, sizes)
-                for value in self.unknown[parameter].values
-            ]
-            low, high = (
-                [float(np.log(side[-1])) for side in sides]
-                for sides in ([e.low for e in ends], [e.high for e in ends])
-            )
-            changes[parameter] = max(max(low) - min(low), max(high) - min(high))
+            values = self.unknown[parameter].values
+            ends = [self._ends(name, against, {parameter: value}, sizes) for value in values]
+            sides = [np.log(e.low[-1]) for e in ends], [np.log(e.high[-1]) for e in ends]
+            changes[parameter] = max(float(np.ptp(side)) for side in sides)
         return dict(sorted(changes.items(), key=lambda pair: -pair[1]))
 
     def teller(self, name: str, against: str, parameter: str) -> str:
         """Return the one of two variants whose cost depends more on a parameter."""
 
         def spread(variant: str) -> float:
-            costs = [
-                self.cost(variant, {parameter: value}).mean(axis=0)
-                for value in self.unknown[parameter].values
-            ]
+            values = self.unknown[parameter].values
+            costs = [self.cost(variant, {parameter: value}).mean(axis=0) for value in values]
             return float(np.ptp(np.log(costs), axis=0).max())
 
         return max((name, against), key=spread)

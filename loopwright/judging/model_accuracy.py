@@ -1,6 +1,6 @@
 """Accuracy of each model on each core, from models/accuracy.csv, and opinions weighed by it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -173,10 +173,8 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
     most = max(parts, key=lambda part: parts[part])
     if parts[most] < UNVALIDATED_PERCENT:
         loops = counts["loops"]
-        if loops >= LEAST_ROWS:
-            few = "no calls by string instructions"
-        else:
-            few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
+        few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
+        few = "no calls by string instructions" if loops >= LEAST_ROWS else few
         most = f"{error:.0f} % over {count:,} single instructions there, but {few}"
     taken = max(UNVALIDATED_PERCENT, *parts.values())
     return ModelAccuracy(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
@@ -200,16 +198,13 @@ def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, fl
 
     A record without a count of rows is of a whole suite, and counts as LEAST_ROWS.
     """
-    parts = [
-        (
-            LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"]),
-            row["mape_percent"] + reference_error,
-        )
-        for row in rows.to_dict("records")
-        if (reference_error := _of_truth(str(row["against"]), core, known)) is not None
-    ]
-    total = sum(count for count, _ in parts)
-    return total, sum(count * percent for count, percent in parts) / total if total else 0.0
+    total, weighted = 0, 0.0
+    for row in rows.to_dict("records"):
+        if (reference_error := _of_truth(str(row["against"]), core, known)) is not None:
+            count = LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"])
+            total += count
+            weighted += count * (row["mape_percent"] + reference_error)
+    return total, weighted / total if total else 0.0
 
 
 def _of_truth(against: str, core: str, known: pd.DataFrame) -> float | None:
@@ -235,11 +230,6 @@ def _otherwise(mine: pd.DataFrame) -> str:
 
 def _plural(what: str) -> str:
     return "unrolled blocks" if what == "unrolled" else what
-
-
-def describe(standings: Sequence[ModelAccuracy]) -> str:
-    """Return the accuracies of models on a core in one line."""
-    return ", ".join(f"{s.model} {s.described}" for s in standings)
 
 
 LEAST_PAIRS = 3  # fewer have no meaningful rank correlation
@@ -361,9 +351,8 @@ class Panel:
             for model in rows.index[microarchs.below_bounds(rows)]
         }
         for model in MODELS:
-            if {model.id, model.corrects} <= set(
-                answering_both
-            ) and model.corrects not in not_counted:
+            both = {model.id, model.corrects} <= {*answering_both}
+            if both and model.corrects not in not_counted:
                 not_counted[model.corrects] = f"{model.id} answers instead"
         answering = [model for model in answering_both if model not in not_counted]
         if not answering:
@@ -371,20 +360,14 @@ class Panel:
         notion = str(other.loc[answering[0], "notion"])
         accuracies = {model: accuracy_of(model, core, notion, self.known) for model in answering}
         validated = {model: s for model, s in accuracies.items() if s.validated}
-        counted = (
-            validated or {model: s for model, s in accuracies.items() if not s.wrong} or accuracies
-        )
-        not_counted |= {
-            model: s.described for model, s in accuracies.items() if model not in counted
-        }
+        not_wrong = {model: s for model, s in accuracies.items() if not s.wrong}
+        counted = validated or not_wrong or accuracies
+        not_counted |= {m: s.described for m, s in accuracies.items() if m not in counted}
         contract = self.routine.contract
         fixed = 0 if contract.counted else contract.dst_record
-        of_baseline, of_variant = base.to_dict("index"), other.to_dict("index")
+        before, after = base.to_dict("index"), other.to_dict("index")
         ratios = {
-            model: call_costs.predicted_speedup(
-                of_baseline[model], of_variant[model], self.sizes, fixed
-            )
-            for model in counted
+            m: call_costs.predicted_speedup(before[m], after[m], self.sizes, fixed) for m in counted
         }
         return Opinion(core, ratios, counted, not_counted)
 

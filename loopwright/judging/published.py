@@ -104,15 +104,8 @@ def figures(kernel_id: str, core: str) -> list[PublishedFigure]:
     Those measured on the core itself and those of machines that it stands for (microarch then
     differs from predicted_on). Retracted and fitted ones are among them, and are marked.
     """
-    return [
-        figure
-        for figure in table()
-        if figure.kernel == kernel_id
-        and core in (figure.predicted_on, figure.microarch)
-        and figure.variant
-        and figure.baseline
-        and figure.percent is not None
-    ]
+    there = (f for f in table() if f.kernel == kernel_id and core in (f.predicted_on, f.microarch))
+    return [f for f in there if f.variant and f.baseline and f.percent is not None]
 
 
 @cache
@@ -222,11 +215,11 @@ def published(model: str = SIMULATOR) -> pd.DataFrame:
     figure, retracted says why its author took it back: no test either. error says why there is no
     prediction. source and place name the message of the figure.
     """
-    loops = {
-        (kernel, core): _loops(kernel, core, model)
-        for kernel, core in {(f.kernel, f.predicted_on) for f in table() if _is_here(f)}
-        if core
-    }
+    loops = {}
+    for kernel, core in {(f.kernel, f.predicted_on) for f in table() if _is_here(f)}:
+        if core:
+            rows = predict(kernel, microarch=core, model=model)
+            loops[kernel, core] = rows.assign(low=microarchs.below_bounds(rows))
     out = []
     for figure in table():
         known = {**vars(figure), "model": "", "kind": "", "predicted": None, "error": ""}
@@ -256,11 +249,6 @@ def _not_asked(figure: PublishedFigure) -> str:
     if not _is_here(figure):
         return "of no variant here"
     return f"{figure.microarch or 'the core of a machine without a name'} is not modelled"
-
-
-def _loops(kernel: str, core: str, model: str) -> pd.DataFrame:
-    rows = predict(kernel, microarch=core, model=model)
-    return rows.assign(low=microarchs.below_bounds(rows))
 
 
 def _predicted(

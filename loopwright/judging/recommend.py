@@ -9,11 +9,19 @@ import numpy as np
 import pandas as pd
 
 from loopwright.histogram import Histogram, read
-from loopwright.judging import call_costs, evidence, unmeasured, verdicts, wording
+from loopwright.judging import call_costs, unmeasured, verdicts, wording
 from loopwright.judging.call_costs import percent
-from loopwright.judging.evidence import Simulations, cases, simulations, sound
 from loopwright.judging.study import Study, comparison, gather
-from loopwright.judging.verdicts import Band, Case, Status, judged
+from loopwright.judging.verdicts import (
+    Band,
+    Case,
+    Simulations,
+    Status,
+    cases,
+    judged,
+    simulations,
+    sound,
+)
 from loopwright.kernels import Routine
 
 COLUMNS = [
@@ -90,7 +98,6 @@ class Answer:
 
     @property
     def asked(self) -> list[str]:
-        """The cores that the answer is for."""
         return [core.id for core in self.study.targets]
 
     @property
@@ -108,7 +115,6 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The answer in a sentence."""
         if self.winner:
             faster = self.winner.with_status(self.asked, Status.FASTER)
             return (
@@ -182,7 +188,7 @@ def judge(study: Study, sizes: Histogram | None = None) -> pd.DataFrame:
 def conclude(study: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
     rows, judged_rows, drawn = comparison(study), [], []
-    measured = evidence.measured_on_cores(study)
+    measured = verdicts.measured_on_cores(study)
     answers = {}
     for routine in study.kernel.routines.values():
         calls = simulations(study, routine, sizes)
@@ -216,9 +222,8 @@ def _answer(
 
     if not sound(study, routine.baseline):
         failure = str(study.checks.set_index("variant").loc[routine.baseline, "failure"])
-        return answer(
-            Kind.SILENT, f"the baseline {routine.baseline} breaks its contract: {failure}"
-        )
+        why = f"the baseline {routine.baseline} breaks its contract: {failure}"
+        return answer(Kind.SILENT, why)
     asked = [core.id for core in study.targets]
     every = judged(study.judged_ids, known)
     general = [c for c in known if not c.lacking]
@@ -246,24 +251,15 @@ def _answer(
         default=None,
     )
     if overruled:
-        return answer(
-            Kind.CONTESTED, "; ".join(overruling for _, overruling in overruled), overruled[0][0]
-        )
+        return answer(Kind.CONTESTED, "; ".join(why for _, why in overruled), overruled[0][0])
     if not order:
-        where = wording.names(asked)
-        return answer(
-            Kind.SILENT,
-            f"no model has a figure for both {routine.baseline} and another variant on {where}",
-        )
+        pair = f"both {routine.baseline} and another variant on {wording.names(asked)}"
+        return answer(Kind.SILENT, f"no model has a figure for {pair}")
     unknown_cores = [core for core in asked if all(core in c.without_verdict(asked) for c in order)]
     if unknown_cores and nearest:
-        where = wording.names(unknown_cores)
-        return answer(
-            Kind.SILENT,
-            f"nothing is known of any variant on {where}; {nearest.variant.name} leads elsewhere "
-            f"({wording.verdicts(nearest, study)})",
-            nearest,
-        )
+        elsewhere = f"{nearest.variant.name} leads elsewhere ({wording.verdicts(nearest, study)})"
+        why = f"nothing is known of any variant on {wording.names(unknown_cores)}; {elsewhere}"
+        return answer(Kind.SILENT, why, nearest)
     if verdicts.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
         led = f"{nearest.variant.name}: {wording.verdicts(nearest, study)}" if nearest else ""
         return answer(Kind.SPLIT, f"the nearest to a winner, {led}" if led else "", nearest)
@@ -273,17 +269,12 @@ def _answer(
     ):
         unsettled = [c for c in order if c.with_status(asked, status)]
         if unsettled:
-            best = max(unsettled, key=lambda c: max(c.verdicts[a].speed.high for a in asked
-                                                    if a in c.verdicts))  # fmt: skip
+            best = max(unsettled, key=lambda case: case.highest(asked))
             pair = f"{best.variant.name} is faster than {routine.baseline}"
             return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, study)})", best)
     best = order[0]
-    return answer(
-        Kind.BASELINE,
-        f"none is faster than {routine.baseline}: the best, {best.variant.name}, is at "
-        f"{wording.verdicts(best, study)}",
-        best,
-    )
+    named = f"the best, {best.variant.name}, is at {wording.verdicts(best, study)}"
+    return answer(Kind.BASELINE, f"none is faster than {routine.baseline}: {named}", best)
 
 
 def _slower_than_others(case: Case, others: Sequence[Case], study: Study) -> str:
@@ -357,13 +348,9 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
 
 def _slower_on(answer: Answer) -> str:
     """Return in words where the candidate is slower, and variants that win elsewhere."""
-    split = [
-        case
-        for case in answer.cases
-        if answer.kind is Kind.SPLIT and case.with_status(answer.judged, Status.FASTER)
-    ]
-    cases_of = dict.fromkeys(c.variant.name for c in (*split, answer.candidate) if c)
-    every = [c for c in answer.cases if c.variant.name in cases_of]
+    split = answer.kind is Kind.SPLIT
+    every = [c for c in answer.cases if c is answer.candidate
+             or (split and c.with_status(answer.judged, Status.FASTER))]  # fmt: skip
     texts = {c.variant.name: ", ".join(worse) for c in every if (worse := slower(answer, c))}
     if len(every) == 1:
         return "".join(texts.values())
@@ -396,8 +383,6 @@ def _without_patch(answer: Answer) -> list[str]:
     for case in answer.cases:
         faster = case.with_status(answer.judged, Status.FASTER)
         if case.variant.unpatchable and faster:
-            text = ", ".join(
-                f"{core} {wording.speed(case.verdicts[core].speed)}" for core in faster
-            )
-            out.append(f"{case.variant.name} ({text}): {case.variant.unpatchable}")
+            speeds = (f"{core} {wording.speed(case.verdicts[core].speed)}" for core in faster)
+            out.append(f"{case.variant.name} ({', '.join(speeds)}): {case.variant.unpatchable}")
     return out

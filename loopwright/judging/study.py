@@ -192,7 +192,6 @@ class Study:
 
     @property
     def judged_ids(self) -> list[str]:
-        """The ids of the judged cores."""
         return [core.id for core in self.judged]
 
     @property
@@ -288,14 +287,12 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
     """True if the stored rows of this core have more evidence than those measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
-    of_stored, of_now = (
-        (
-            call_costs.measured_coverage(rows, contracts),
-            bool((rows["cycles"].notna() & (rows["clock"] == hosts.PMU)).any()),
-        )
-        for rows in (stored, now)
-    )
-    return of_stored > of_now
+
+    def evidence(rows: pd.DataFrame) -> tuple[int, bool]:
+        by_pmu = rows["cycles"].notna() & (rows["clock"] == hosts.PMU)
+        return call_costs.measured_coverage(rows, contracts), bool(by_pmu.any())
+
+    return evidence(stored) > evidence(now)
 
 
 def _measure_now(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +17,11 @@ from loopwright.code.assemble import PRIVILEGED
 from loopwright.errors import InputError, unknown
 from loopwright.judging import published as publications
 from loopwright.judging.call_costs import percent
-from loopwright.judging.evidence import Simulations
 from loopwright.judging.margins import Course, sample_points
 from loopwright.judging.model_accuracy import LEAST_DIFFERENCE
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import Study, used_runs
-from loopwright.judging.verdicts import Case, Simulated, Status
+from loopwright.judging.verdicts import Case, Simulated, Simulations, Status
 from loopwright.kernels import Variant
 from loopwright.machine import hosts
 from loopwright.measuring.store import Run, Store
@@ -194,14 +194,12 @@ def _row(
 
 
 def _range(core: Microarch, parameter: str) -> Range:
-    varied = {
-        varied_range.name: varied_range for varied_range in core.ranges if varied_range.varied
-    }
+    varied = {known.name: known for known in core.ranges if known.varied}
+    if parameter not in varied and core.entry(parameter):
+        raise InputError(
+            f"{parameter} of {core.id} has no range in its core.toml: it is not unmeasured"
+        )
     if parameter not in varied:
-        if core.entry(parameter):
-            raise InputError(
-                f"{parameter} of {core.id} has no range in its core.toml: it is not unmeasured"
-            )
         raise unknown("parameter", parameter, varied)
     return varied[parameter]
 
@@ -216,17 +214,13 @@ def simulated(
     of_code: dict[tuple[str, bool, int | None], list[int]] = {}
     for n, call in enumerate(calls):
         of_code.setdefault((call.variant.id, call.in_kernel, call.offset), []).append(n)
-    questions = [
-        CallQuestion(
-            calls[numbers[0]].variant,
-            core,
-            [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers],
-            given,
-            calls[numbers[0]].offset,
-            in_user_space=not calls[numbers[0]].in_kernel,
+    questions = []
+    for numbers in of_code.values():
+        one, user = calls[numbers[0]], not calls[numbers[0]].in_kernel
+        points = [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers]
+        questions.append(
+            CallQuestion(one.variant, core, points, given, one.offset, in_user_space=user)
         )
-        for numbers in of_code.values()
-    ]
     out: dict[int, CallCost | InputError] = {}
     for numbers, answers in zip(of_code.values(), of_variants(questions), strict=True):
         out |= zip(numbers, answers, strict=True)
@@ -433,13 +427,10 @@ def deciding_break_evens(
     asked = {core.id: calls.of_core[core.id] for core in study.targets if core.id in calls.of_core}
     for core, margins in asked.items():
         pairs = [p for p in _published(study, core) if margins.answers(*p)]
-        open_ = [
-            c.simulated[core]
-            for c in cases
-            if core in c.simulated and not c.lacking.get(core) and _worth(c, core)
-        ]
-        open_.sort(key=lambda verdict: verdict.speed.high, reverse=True)
-        pairs += [(verdict.variant, verdict.against) for verdict in open_[:_OPEN]]
+        general = [c for c in cases if core in c.simulated and not c.lacking.get(core)]
+        open_ = [c.simulated[core] for c in general if _worth(c, core)]
+        open_.sort(key=lambda pair: pair.speed.high, reverse=True)
+        pairs += [(pair.variant, pair.against) for pair in open_[:_OPEN]]
         seen: set[frozenset[str]] = set()
         for variant, against in pairs:
             if frozenset((variant, against)) not in seen and margins.between(variant, against):
@@ -485,12 +476,8 @@ def published_speedups(study: Study, core: str, variant: str, against: str) -> s
 
 def in_words(known: Sequence[BreakEven]) -> str:
     """Return break-evens in words, separated by semicolons."""
-    parts = (
-        part
-        for break_even in known
-        for part in (described(break_even), break_even.simulated.alignment)
-    )
-    return "; ".join(filter(None, parts))
+    parts = ((described(one), one.simulated.alignment) for one in known)
+    return "; ".join(filter(None, chain.from_iterable(parts)))
 
 
 def decided(study: Study, calls: Simulations) -> str:

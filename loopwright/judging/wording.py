@@ -119,11 +119,9 @@ def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
     return ", ".join(parts)
 
 
-def _parameters(judgement: Verdict) -> str:
+def _parameters(of: Verdict) -> str:
     """Return the unmeasured parameters that decide an open verdict, or ""."""
-    return (
-        names(judgement.simulated.unknown) if judgement.simulated and judgement.may_lose() else ""
-    )
+    return names(of.simulated.unknown) if of.simulated and of.may_lose() else ""
 
 
 def missing_points(cases: Sequence[Case], cores: Sequence[str], study: Study) -> str:
@@ -185,17 +183,14 @@ def stored(study: Study, cases: Sequence[Case]) -> str:
     """Return the stored runs that count, the rule for them, and those that lack points."""
     if not study.stored_read:
         return "no stored run is used"
-    used = [str(source) for source in study.sources if _counts(source.core, cases)]
+    measured = {core for c in cases for core, v in c.verdicts.items() if v.measured}
+    used = [str(source) for source in study.sources if source.core in measured]
     stale = sorted({name for case in cases for name in case.stale})
     rule = "of each core the run with most of the points, then by a PMU, then the newest"
     parts = [f"{', '.join(used)} ({rule})" if used else "no stored run is used"]
     if stale:
         parts.append(f"a stored run of {names(stale)} lacks points and counts for nothing")
     return "; ".join(parts)
-
-
-def _counts(name: str, cases: Sequence[Case]) -> bool:
-    return any((v := case.verdicts.get(name)) and v.measured for case in cases)
 
 
 def basis(study: Study, contract: Contract, sizes: Histogram | None) -> str:
@@ -313,17 +308,13 @@ def sizes_and_speed(size_band: Band) -> str:
 
 
 def _sizes(size_band: Band) -> str:
-    return (
-        f"{size_band.low} B"
-        if size_band.low == size_band.high
-        else f"{size_band.low} to {size_band.high} B"
-    )
+    ends = dict.fromkeys((size_band.low, size_band.high))
+    return f"{' to '.join(map(str, ends))} B"
 
 
 def _ends(size_band: Band) -> str:
-    return " to ".join(
-        dict.fromkeys(percent(end) for end in (size_band.speed.low, size_band.speed.high))
-    )
+    ends = map(percent, (size_band.speed.low, size_band.speed.high))
+    return " to ".join(dict.fromkeys(ends))
 
 
 def band(size_band: Band, *, alone: bool = False) -> str:

@@ -52,12 +52,11 @@ def check_features(names: Iterable[str], isa: str, path: Path) -> tuple[str, ...
     return found
 
 
-KINDS = ("function", "region", "macro", "line")
-_KEYS = {
-    "function": {"name"},
-    "region": {"start", "end"},
-    "macro": {"name"},
-    "line": {"old", "new"},
+_KEYS = {  # that an edit of each kind needs
+    "function": ("name",),
+    "region": ("end", "start"),
+    "macro": ("name",),
+    "line": ("new", "old"),
 }
 
 
@@ -140,21 +139,9 @@ def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
     )
 
 
-def read_requirements(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Requirement, ...]:
-    """Read a variant's requires."""
-    return tuple(
-        Requirement(
-            str(_given(entry, "name", path)),
-            _inside(entry.get("file"), path),
-            str(entry.get("since", "")),
-        )
-        for entry in entries
-    )
-
-
-def read_edits(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Edit, ...]:
-    """Read a variant's edits; InputError with the kernel.toml and the key."""
-    return tuple(_edit(entry, path) for entry in entries)
+def _requirement(entry: dict[str, Any], path: Path) -> Requirement:
+    since = str(entry.get("since", ""))
+    return Requirement(_given(entry, "name", path), _inside(entry.get("file"), path), since)
 
 
 def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...]:
@@ -174,9 +161,9 @@ def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...
 
 def _edit(entry: dict[str, Any], path: Path) -> Edit:
     kind = _given(entry, "kind", path)
-    if kind not in KINDS:
-        raise InputError(f"{path}: edit kind {kind!r} is none of {', '.join(KINDS)}")
-    for key in sorted(_KEYS[kind]):
+    if kind not in _KEYS:
+        raise InputError(f"{path}: edit kind {kind!r} is none of {', '.join(_KEYS)}")
+    for key in _KEYS[kind]:
         _given(entry, key, path)
     source = entry.get("source")
     if source is not None:
@@ -272,7 +259,6 @@ class Variant:
 
     @property
     def id(self) -> str:
-        """KERNEL/VARIANT."""
         return f"{self.kernel}/{self.name}"
 
 
@@ -401,13 +387,9 @@ def _default_baseline(variants: list[Variant]) -> str:
 
 def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     """Return a routine's own table over the family's contract, upstream and baseline."""
-    merged: dict[str, Any] = {"baseline": table.get("baseline", data.get("baseline", ""))}
-    merged["summary"] = table.get("summary", data.get("summary", ""))
-    merged["unhit"] = str(table.get("unhit", data.get("unhit", "")))
-    merged["contract"] = {**data.get("contract", {}), **table.get("contract", {})}
-    place = {**data.get("upstream", {}), **table.get("upstream", {})}
-    merged["upstream"] = place or None
-    return merged
+    texts = {key: table.get(key, data.get(key, "")) for key in ("baseline", "summary", "unhit")}
+    tables = {key: data.get(key, {}) | table.get(key, {}) for key in ("contract", "upstream")}
+    return texts | tables
 
 
 _TEXTS = ("merged", "unpatchable", "subject", "why", "unreached")  # texts of a variant, or ""
@@ -420,11 +402,10 @@ class _Reader:
         self.path = path
 
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
-        contract = contracts.read(table["contract"], self.path)
-        place = table["upstream"]
-        place = place and read_upstream(place, contract.symbol, self.path)
-        about = (table["baseline"], table["summary"], table["unhit"])
-        return Routine(name, contract, place, *about)
+        contract, place = contracts.read(table["contract"], self.path), table["upstream"]
+        upstream = read_upstream(place, contract.symbol, self.path) if place else None
+        about = table["baseline"], table["summary"], str(table["unhit"])
+        return Routine(name, contract, upstream, *about)
 
     def variant(
         self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
@@ -445,8 +426,8 @@ class _Reader:
             switched_off=check_features(entry.get("switched_off", ()), isa, self.path),
             alternatives=tuple(entry.get("alternatives", ())),
             may_change=tuple(entry.get("may_change", ())),
-            requires=read_requirements(entry.get("requires", ()), self.path),
-            edits=read_edits(entry.get("edits", ()), self.path),
+            requires=tuple(_requirement(need, self.path) for need in entry.get("requires", ())),
+            edits=tuple(_edit(edit, self.path) for edit in entry.get("edits", ())),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
             guards=contracts.guarded(entry, self.path),
             steps=read_steps(entry.get("steps", ()), self.path),

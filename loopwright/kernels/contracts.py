@@ -180,7 +180,6 @@ class Contract:
 
     @property
     def unit_name(self) -> str:
-        """The name of the unit of unit_bytes."""
         if self.unit == "call":
             return f"a call ({self.unit_bytes} bytes)"
         if self.fields and not self.bytes:

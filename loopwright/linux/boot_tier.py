@@ -318,7 +318,6 @@ class Kernel:
 
     @property
     def machines(self) -> list[Machine]:
-        """The machines that it is booted on."""
         return [machine for machine in MACHINES if machine.isa == self.isa]
 
     def build(self) -> str:

@@ -354,8 +354,7 @@ def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) 
     for file in known:
         old = tree.read(file)
         content = already.get(file, old)
-        new = _fitted(variant, name, file, content, tree)
-        if new != content:
+        if (new := _fitted(variant, name, file, content, tree)) != content:
             out.append(Change(file, old, new))
     return out
 

@@ -100,17 +100,11 @@ def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Complaint:
     number = int(match[1]) if match[1] else None
     line = lines[number - 1] if number and number <= len(lines) else ""
     subject = f"{match[4]}\n{line}"
-    reason = next(
-        (
-            a.reason
-            for a in allowances()
-            if a.type == match[3]
-            and not (a.unsigned and signed)
-            and re.search(a.matches, subject, re.MULTILINE)
-        ),
-        "",
-    )
-    return Complaint(match[2], match[3], match[4], number, reason)
+    for allowed in allowances():
+        applies = allowed.type == match[3] and not (allowed.unsigned and signed)
+        if applies and re.search(allowed.matches, subject, re.MULTILINE):
+            return Complaint(match[2], match[3], match[4], number, allowed.reason)
+    return Complaint(match[2], match[3], match[4], number, "")
 
 
 UNSIGNED = (
@@ -166,16 +160,9 @@ def _formatted(folder: Path, mail: Mail) -> Path:
         work.commit({c.file: c.old for c in mail.changes}, _AS_THEY_ARE)
         work.commit({c.file: c.new for c in mail.changes}, mail.message)
         work.git("notes", "add", "-m", mail.below)
-        name = work.git(
-            "format-patch",
-            "-1",
-            "--zero-commit",
-            "--filename-max-length=120",
-            "--notes",
-            *(["--rfc"] if mail.rfc else []),
-            "-o",
-            str(folder / "made"),
-        )
+        options = ["--zero-commit", "--filename-max-length=120", "--notes"]
+        options += ["--rfc"] if mail.rfc else []
+        name = work.git("format-patch", "-1", *options, "-o", str(folder / "made"))
     except GitError as error:
         raise PatchError(f"the patch cannot be made: {error}", str(error)) from None
     return Path(name.strip())

@@ -21,7 +21,6 @@ from loopwright.linux.routines import together, upstream_of
 
 _WHERE = ["microarch", "source"]
 _MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet
-Figures = Mapping[tuple[str, ...], Mapping[Any, Any]]
 
 
 def prediction_table(
@@ -31,18 +30,23 @@ def prediction_table(
 
     base and ours are rows of compare; off_by is that of Judged.
     """
-    before, after = (_figures(rows, measured=False) for rows in (base, ours))
     lines = [
-        [*key, _error(off_by.get((key[0], key[1]))), *_both(before[key], after[key])]
-        for key in after
-        if key in before
+        [*key, _error(off_by.get((key[0], key[1]))), *_both(*pair)]
+        for key, pair in _pairs(base, ours, measured=False).items()
     ]
     heads = ["core", "model", "off by", "now", "patched", "change"]
     return aligned(heads, lines, left=2) if lines else ""
 
 
-def _figures(rows: pd.DataFrame, *, measured: bool) -> Figures:
-    """Return the rows of compare that count, by core and model or by what measured them."""
+def _pairs(
+    base: pd.DataFrame, ours: pd.DataFrame, *, measured: bool
+) -> dict[tuple[str, ...], tuple[Row, Row]]:
+    """Return the rows of compare that count of both, by core and model or by what measured them."""
+    before, after = (_figures(rows, measured=measured) for rows in (base, ours))
+    return {key: (before[key], after[key]) for key in after if key in before}
+
+
+def _figures(rows: pd.DataFrame, *, measured: bool) -> Mapping[tuple[str, ...], Row]:
     if rows.empty:
         return {}
     kept = (rows["source"].eq(MEASURED) == measured) & rows["cycles"].notna()
@@ -56,12 +60,11 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
     """Return by model the cores on which it lacks a figure that counts for one of the two."""
     if base.empty or ours.empty:
         return {}
-    pairs = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
-    before, after = (_figures(rows, measured=False) for rows in (base, ours))
+    known = _pairs(base, ours, measured=False)
     out: dict[str, list[str]] = {}
-    for key in pairs:
-        if key[1] != MEASURED and not (key in before and key in after):
-            out.setdefault(key[1], []).append(key[0])
+    for core, model in ours[_WHERE].drop_duplicates().astype(str).to_numpy():
+        if model != MEASURED and (core, model) not in known:
+            out.setdefault(model, []).append(core)
     return out
 
 
@@ -71,17 +74,14 @@ def _error(percent: float | None) -> str:
 
 def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
     """Return for each machine that measured both loops its description and the table."""
-    before, after = (_figures(rows, measured=True) for rows in (base, ours))
     heads = ["now", "patched", "change"]
     return [
-        (_place(key), aligned(heads, [_both(before[key], after[key], doubt=True)], left=0))
-        for key in after
-        if key in before
+        (_place(*key), aligned(heads, [_both(*pair, doubt=True)], left=0))
+        for key, pair in _pairs(base, ours, measured=True).items()
     ]
 
 
-def _place(key: tuple[str, ...]) -> str:
-    core, machine, clock = key
+def _place(core: str, machine: str, clock: str) -> str:
     return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
 
 
@@ -93,10 +93,8 @@ def _both(before: Row, after: Row, *, doubt: bool = False) -> list[str]:
         error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
         text = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
         cells.append(text + ("" if doubt else _startup(row)) + error)
-    return [
-        *cells,
-        signed_percent(100 * (after["cycles_per_unit"] / before["cycles_per_unit"] - 1)),
-    ]
+    change = after["cycles_per_unit"] / before["cycles_per_unit"] - 1
+    return [*cells, signed_percent(100 * change)]
 
 
 def _startup(row: Row) -> str:
@@ -119,15 +117,11 @@ def call_tables(
     out = []
     of_base = dict(iter(base.groupby(_MEASURED_BY, sort=False, dropna=False)))
     for key, our_rows in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
-        base_rows = of_base.get(key)
-        if base_rows is None:
-            continue
-        if not (pairs := _paired(base_rows, our_rows)):
-            continue
-        sizes = sorted({point.size for point in (*judged, *pairs)})
-        lines = [_size(size, judged, pairs) for size in sizes]
-        where = _place(tuple(str(part) for part in key))
-        out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
+        if key in of_base and (pairs := _paired(of_base[key], our_rows)):
+            sizes = sorted({point.size for point in (*judged, *pairs)})
+            lines = [_size(size, judged, pairs) for size in sizes]
+            table = aligned(["bytes", "now", "patched", "change"], lines, left=0)
+            out.append((_place(*map(str, key)), table))
     return out
 
 
@@ -168,15 +162,10 @@ def _span(ends: list[str]) -> str:
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
     """Return rows as text, indented by two; the first `left` columns are flush left."""
     table = [header, *rows]
-    widths = [max(len(row[n]) for row in table) for n in range(len(header))]
-    lines = []
-    for row in table:
-        cells = [
-            cell.ljust(widths[n]) if n < left else cell.rjust(widths[n])
-            for n, cell in enumerate(row)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    sides = "<" * left + ">" * (len(header) - left)
+    shape = "  " + "  ".join(f"{{:{side}{n}}}" for side, n in zip(sides, widths, strict=True))
+    return "\n".join(shape.format(*row).rstrip() for row in table)
 
 
 def checked(variant: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
@@ -261,8 +250,7 @@ def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[CallP
         return []
     out = []
     for core in map(str, ours["microarch"].unique()):
-        mine = ours[ours["microarch"] == core]
-        theirs = base[base["microarch"] == core]
+        theirs, mine = (rows[rows["microarch"] == core] for rows in (base, ours))
         if theirs.empty:
             continue
         if lacking := len(set(asked) - _paired(theirs, mine).keys()):
@@ -439,13 +427,11 @@ class Writer:
         return self.kernel.routines[variant.routine].baseline
 
     def _pair(self, variant: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rows of the baseline and of the variant."""
         if rows.empty:
             return rows, rows
         rows = rows[rows["kernel"] == self.kernel.id]
-        return rows[rows["variant"] == self._baseline(variant)], rows[
-            rows["variant"] == variant.name
-        ]
+        base, ours = (rows["variant"] == name for name in (self._baseline(variant), variant.name))
+        return rows[base], rows[ours]
 
     def _predicted(self, variant: Variant) -> list[str]:
         base, ours = self._pair(variant, self.evidence.table)

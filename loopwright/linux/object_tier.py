@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from loopwright import kernels
-from loopwright.checking import body, coverage
+from loopwright.checking import body, emulated
 from loopwright.checking.check import verdict
 from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry, Instruction
@@ -41,13 +41,13 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     features = {alternative.feature for alternative in image.alternatives}
     # Code without an alternative for opening the access to user memory always has to open it.
     lacking = (own & assemble.PRIVILEGED) - features
-    switches_pan = coverage.PAN in features
+    switches_pan = emulated.PAN in features
     for taken in built_code.feature_sets(image.alternatives):
         code = _code(image, symbol, taken)
         gated = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
-        user_access = coverage.access(code, taken | lacking, own, switches_pan)
-        forms.append(coverage.Form(f"with {names}", code, user_access))
+        user_access = emulated.access(code, taken | lacking, own, switches_pan)
+        forms.append(emulated.Form(f"with {names}", code, user_access))
         try:
             record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
         except InputError as error:
@@ -59,14 +59,14 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
         texts.append(
             f"{record['cases']} cases with {names}" + f" ({', '.join(remarks)})" * bool(remarks)
         )
-    proof = coverage.of(forms, contract)
+    proof = emulated.prove(forms, contract)
     if proof.failure:
         raise CheckError(proof.failure, (), _listing(forms[0].code))
     texts.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
     if built_code.FIVE_LEVEL_PAGING in features:
         texts.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
     if proof.summary != "100 %":
-        raise NotProven(f"{'; '.join(texts)}; {coverage.argued(proof.summary, variant)}")
+        raise NotProven(f"{'; '.join(texts)}; {emulated.argued(proof.summary, variant)}")
     tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
     if contract.uncopied == "at_least":
         tail += f"; after a fault it reports up to {over} bytes too many as not done"
@@ -104,11 +104,7 @@ def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
         if name != symbol
     ]
     reached = body.of(code).steps
-    own = [
-        entry
-        for entry in code.exceptions
-        if entry.insn in reached or not any(entry.insn in other for other in others)
-    ]
+    own = (e for e in code.exceptions if e.insn in reached or not any(e.insn in o for o in others))
     return replace(code, exceptions=tuple(own))
 
 
@@ -221,11 +217,8 @@ def _table(image: Image, variant: Variant, routine: CompiledAs) -> str:
         want = len(assemble.variant_code(variant).exceptions)
         if len(own) != want:
             raise CheckError(f"{len(own)} entries, {want} in {variant.source.name}")
-    kinds = f", each {' or '.join(sorted({e.type for e in own}))}" if own else ""
-    return (
-        f"{len(own)} entries of its own, each at a load or store, each to a whole instruction"
-        f"{kinds}"
-    )
+    count = f"{len(own)} entries of its own, each at a load or store, each to a whole instruction"
+    return f"{count}, each {' or '.join(sorted({e.type for e in own}))}" if own else count
 
 
 def _stands(entry: ExceptionEntry, where: str, instructions: Mapping[int, Instruction]) -> None:
@@ -288,10 +281,8 @@ class _Work:
 
     @property
     def objects(self) -> list[str]:
-        """The objects of all routines."""
-        return list(
-            dict.fromkeys(name for routine in self.compiled.values() for name in routine.objects)
-        )
+        every = (name for routine in self.compiled.values() for name in routine.objects)
+        return list(dict.fromkeys(every))
 
     def prepare(self) -> str:
         """Configure the tree with the subject's files."""
@@ -341,9 +332,8 @@ class _Work:
             messages = [x for x in done.stdout.splitlines() if "file already has ." not in x]
             if done.returncode or messages:
                 again = [*command[:-1], str(self.build.folder / name)]
-                raise CheckError(
-                    f"{name}: {(messages or ['it failed'])[0].strip()}", again, done.stdout
-                )
+                first = (messages or ["it failed"])[0].strip()
+                raise CheckError(f"{name}: {first}", again, done.stdout)
         return f"nothing to say of {', '.join(self.objects)}"
 
     def read(self, routine: CompiledAs) -> str:
@@ -439,23 +429,17 @@ def _instructions(image: Image, symbol: str) -> tuple[Instruction, ...]:
 
 def _alternatives(image: Image, variant: Variant) -> str:
     """Check the alternatives: whole instructions, features that the variant's text names."""
-    for alternative in image.alternatives:
-        if len(alternative.replacement) > alternative.length:
-            raise CheckError(f"the replacement for {alternative.feature} is longer than its place")
-        if alternative.replacement:
-            try:
-                instructions.decode(
-                    image.isa, alternative.replacement, alternative.replacement_address
-                )
-            except InputError as error:
-                raise CheckError(f"the replacement for {alternative.feature}: {error}") from None
-    have = {a.feature for a in image.alternatives}
-    want = {name for names in routines.alternative_sets(variant) for name in names}
-    if variant.source.suffix == ".S" and want - have:
-        raise CheckError(
-            f"{', '.join(sorted(want - have))} is named in the source, not in the object"
-        )
+    for one in image.alternatives:
+        if len(one.replacement) > one.length:
+            raise CheckError(f"the replacement for {one.feature} is longer than its place")
+        try:
+            instructions.decode(image.isa, one.replacement, one.replacement_address)
+        except InputError as error:
+            raise CheckError(f"the replacement for {one.feature}: {error}") from None
     names = [a.feature for a in image.alternatives]
+    lost = {name for taken in routines.alternative_sets(variant) for name in taken} - {*names}
+    if variant.source.suffix == ".S" and lost:
+        raise CheckError(f"{', '.join(sorted(lost))} is named in the source, not in the object")
     each = [f"{name} at {names.count(name)} places" for name in dict.fromkeys(names)]
     return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
 
@@ -467,17 +451,12 @@ def _registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
     pieces += [(a.replacement, a.replacement_address) for a in image.alternatives]
     rules = contract_of(variant)
     allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(image)}
-    allowed = {built_code.wide_name(register) for register in allowed}
+    allowed = {built_code.wide_name(register) for register in allowed} | {*rules.zeroed}
     for code, address in pieces:
         if vectors := built_code.vector_registers(image.isa, code, address):
-            raise CheckError(
-                f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
-            )
-        if (
-            wrong := built_code.written_registers(image.isa, code, address)
-            - allowed
-            - set(rules.zeroed)
-        ):
+            named = ", ".join(sorted(vectors))
+            raise CheckError(f"it uses {named}: the user's own vector registers")
+        if wrong := built_code.written_registers(image.isa, code, address) - allowed:
             raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
         if image.isa == "x86_64" and built_code.direction_flag(code) > 0:
             raise CheckError("it sets the direction flag and does not clear it")

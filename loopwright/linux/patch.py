@@ -129,8 +129,7 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
     variants = routines.together(variant)
     for touched in variants:
         aim = routines.find(touched, tree)
-        failure = routines.difference(touched, aim, tree, changed)
-        if failure:
+        if failure := routines.difference(touched, aim, tree, changed):
             raise InputError(
                 f"{touched.id} put into {aim.file} of {tree} is not the code checked: {failure}"
             )
@@ -152,12 +151,10 @@ def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
         row = judged.loc[name]
         for case in answer.cases:
             won = case is answer.winner
-            verdicts_in_words = wording.verdicts(case, study)
-            sentence = (
-                f"Against what is there: {verdicts_in_words} (confidence: {row['confidence']})."
-            )
+            speeds = wording.verdicts(case, study)
+            sentence = f"Against what is there: {speeds} (confidence: {row['confidence']})."
             out[case.variant.name] = Judged(
-                "" if won else _doubt(answer, case, verdicts_in_words),
+                "" if won else _doubt(answer, case, speeds),
                 sentence if won else "",
                 off_by,
                 by_size=wording.bands(verdicts.bands_of(study, answer.routine, [case])),
@@ -169,19 +166,12 @@ def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
 
 def _decides(study: Study, case: Case) -> str:
     """Return for each core asked for the parameter value that would decide, in words."""
-    sentences = []
+    sentences: list[str] = []
     for core in study.targets:
         simulated, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
-        if (
-            simulated
-            and simulated.unknown
-            and verdict
-            and verdict.simulated
-            and core.id not in case.lacking
-        ):
-            sentences += [
-                unmeasured.described(study) for study in unmeasured.break_evens(simulated)[:1]
-            ]
+        rests_on_it = verdict and verdict.simulated and core.id not in case.lacking
+        if rests_on_it and simulated and simulated.unknown:
+            sentences += map(unmeasured.described, unmeasured.break_evens(simulated)[:1])
     return ". ".join(sentences)
 
 
@@ -308,7 +298,11 @@ def patch(
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), found_out)
         done |= {v.id for v in routines.together(variant)}
-        checks = _verified(variant, made, source, tier, on_check) if tier else pd.DataFrame()
+        checks = pd.DataFrame()
+        if tier:
+            unchanged = PatchedVariant(source, (variant,), {}, None)
+            subject = of_patch(variant, source, made.files[0]) if made.files else unchanged
+            checks = verify.run(subject, tier, on_check)
         if made.files and tier and (left := verify.open_points(checks)):
             # Its message has to say so.
             made = make(variant, found.path, Path(out), replace(found_out, unproven=left))
@@ -320,21 +314,6 @@ def patch(
              "checks": checks.to_dict("records")}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _verified(
-    variant: Variant,
-    made: MadePatch,
-    tree: Tree,
-    tier: str,
-    on_check: OnCheck | None,
-) -> pd.DataFrame:
-    """Verify the patch, or the unchanged tree where no patch was needed."""
-    if made.files:
-        subject = of_patch(variant, tree, made.files[0])
-    else:
-        subject = PatchedVariant(tree, (variant,), {}, None)
-    return verify.run(subject, tier, on_check)
 
 
 def evidence(study: Study, concluded: Judgement) -> Evidence:

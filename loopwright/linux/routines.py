@@ -33,8 +33,10 @@ class Span:
     start: int
     end: int
 
+    def __contains__(self, at: int) -> bool:
+        return self.start <= at < self.end
+
     def of(self, text: str) -> str:
-        """Return the text that the span covers."""
         return text[self.start : self.end]
 
     def replaced(self, text: str, new: str) -> str:
@@ -78,16 +80,13 @@ def asm_function(text: str, name: str) -> Span | None:
 def entries_outside(text: str, span: Span) -> list[str]:
     """Return the lines of the exception table outside of a span with a label inside of it."""
     code = blank_comments(text)
-    return [
-        line[1].strip()
-        for line in _ENTRY_LINE.finditer(code)
-        if not span.start <= line.start() < span.end
-        and any(
-            span.start <= at < span.end
-            for label in _OPERAND.findall(line[1])
-            for at in _defined(code, label, line.start())
-        )
-    ]
+    out = []
+    for line in _ENTRY_LINE.finditer(code):
+        named = [at for label in _OPERAND.findall(line[1])
+                 for at in _defined(code, label, line.start())]  # fmt: skip
+        if line.start() not in span and any(at in span for at in named):
+            out.append(line[1].strip())
+    return out
 
 
 def _defined(code: str, label: str, used: int) -> list[int]:
@@ -111,8 +110,7 @@ def c_function(text: str, name: str) -> Span | None:
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
         closed = _closing(code, match.end() - 1)
         opened = re.compile(r"\s*\{").match(code, closed) if closed else None
-        end = _closing(code, opened.end() - 1) if opened else None
-        if end:
+        if opened and (end := _closing(code, opened.end() - 1)):
             definitions.append(lines_of(text, _declaration(code, match.start()), end))
     return definitions[0] if len(definitions) == 1 else None
 
@@ -163,10 +161,8 @@ def region(text: str, start: str, end: str) -> Span | None:
     first = next((n for n, (_, line) in enumerate(lines) if line.startswith(squeeze(start))), None)
     if first is None:
         return None
-    last = next(
-        (n for n in range(first + 1, len(lines)) if lines[n][1].startswith(squeeze(end))), None
-    )
-    return Span(lines[first][0], lines[last][0]) if last else None
+    last = next((at for at, line in lines[first + 1 :] if line.startswith(squeeze(end))), None)
+    return Span(lines[first][0], last) if last else None
 
 
 def squeeze(line: str) -> str:
@@ -344,14 +340,11 @@ def together(variant: Variant) -> list[Variant]:
 
     Beside the variant these are those of the kernel's other routines with the same edits.
     """
-    known = kernels.load(variant.kernel).variants.values()
     if not variant.edits:
         return [variant]
-    return [
-        v
-        for v in known
-        if v == variant or (v.edits == variant.edits and v.routine != variant.routine)
-    ]
+    known = kernels.load(variant.kernel).variants.values()
+    others = [v for v in known if v.edits == variant.edits and v.routine != variant.routine]
+    return [v for v in known if v == variant or v in others]
 
 
 def require(variant: Variant, tree: Tree) -> None:
@@ -423,14 +416,13 @@ def source_texts(
 
 def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
     """Return the difference of the patched text from the variant when assembled, or ""."""
-    for taken in alternative_sets(variant):
-        try:
-            if not same_code(
-                assembled(variant, aim, tree, changed, taken), of_variant(variant, taken)
-            ):
+    try:
+        for taken in alternative_sets(variant):
+            theirs = assembled(variant, aim, tree, changed, taken)
+            if not same_code(theirs, of_variant(variant, taken)):
                 return f"its instructions differ from those of {variant.source.name}"
-        except InputError as error:
-            return str(error)
+    except InputError as error:
+        return str(error)
     return ""
 
 
@@ -484,7 +476,6 @@ def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str])
 
 
 def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:
-    """Return a file and the files beside it that it includes."""
     folder = Path(file).parent
     content = changed.get(file) or tree.read(file)
     quoted = [h.strip('"') for h in includes(content) if h.startswith('"')]

@@ -114,12 +114,10 @@ class PatchedVariant:
 
     @property
     def variant(self) -> Variant:
-        """The variant that the patch was made for."""
         return self.variants[0]
 
     @property
     def isa(self) -> str:
-        """The ISA of the kernel."""
         return kernels.load(self.variant.kernel).isa
 
 

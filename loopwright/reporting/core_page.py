@@ -26,7 +26,6 @@ def _of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
 
 
 def _both(cores: Sequence[Microarch]) -> list[Column]:
-    """Return a column for each core."""
     return [column(core.id, side) for core, side in zip(cores, _SIDES, strict=False)]
 
 

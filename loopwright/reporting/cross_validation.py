@@ -87,16 +87,7 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
     for (core, source), mine in pairs.groupby(["microarch", "source"], sort=False):
         error = mine["error_percent"]
         tau = mine["predicted_cycles"].corr(mine["measured_cycles"], "kendall", min_periods=3)
-        rows.append(
-            {
-                "microarch": core,
-                "source": source,
-                "loops": len(mine),
-                "mape_percent": error.abs().mean(),
-                "kendall_tau": tau,
-                "worst_percent": max(error, key=abs),
-            }
-        )
+        rows.append([core, source, len(mine), error.abs().mean(), tau, max(error, key=abs)])
     columns = ["microarch", "source", "loops", "mape_percent", "kendall_tau", "worst_percent"]
     return pd.DataFrame(rows, columns=columns)
 

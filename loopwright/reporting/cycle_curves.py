@@ -84,16 +84,11 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
         code = decode(microarchs.load(core).isa, bytes.fromhex(mine["code"].iloc[0]))
         boundary, why = _explain(slow, offsets, code) if loop else (None, "of a call, not a loop")
         low, high = cycles.min(), cycles.max()
-        words = (
-            f"{low:.2f} cycles at every offset"
-            if not slow
-            else f"{high:.2f} against {low:.2f} cycles at offset{'s' if len(slow) > 1 else ''} "
-            f"{loops.offset_ranges(slow)}: {why}"
-        )
-        first = (offsets[int(cycles.argmin())], offsets[int(cycles.argmax())])
-        out.append(
-            [*key, low, first[0], high, first[1], loops.offset_ranges(slow), boundary, words]
-        )
+        ranges, plural = loops.offset_ranges(slow), "s" if len(slow) > 1 else ""
+        words = f"{high:.2f} against {low:.2f} cycles at offset{plural} {ranges}: {why}"
+        words = words if slow else f"{low:.2f} cycles at every offset"
+        first, last = offsets[int(cycles.argmin())], offsets[int(cycles.argmax())]
+        out.append([*key, low, first, high, last, ranges, boundary, words])
     return pd.DataFrame(out, columns=columns).astype({"boundary_bytes": "Int64"})
 
 
@@ -110,11 +105,8 @@ def _explain(
             least = min(blocks.values())
             share = _overlap(slow, (o for o, n in blocks.items() if n > least))
             if share > best[0]:
-                boundary = (
-                    f"a {size}-byte boundary lies"
-                    if least == 1
-                    else (f"{least} boundaries of {size} bytes lie, not {least - 1},")
-                )
+                several = f"{least} boundaries of {size} bytes lie, not {least - 1},"
+                boundary = f"a {size}-byte boundary lies" if least == 1 else several
                 best = (share, size, f"where {boundary} {end}")
     if best[0] >= _FITS:
         return best[1], f"{'mostly ' if best[0] < 1 else ''}{best[2]}"
@@ -314,14 +306,8 @@ def weighted(costs: pd.DataFrame, histogram: Histogram) -> pd.DataFrame:
         }
         if costs.loc[mine.index, "cost_cycles"].isna().any():  # only a range is known
             means["mean_cost_cycles"] = np.nan
-        rows.append(
-            {
-                "variant": name,
-                **means,
-                "sizes_known_percent": 100 * known / histogram.total,
-                "lacking": ", ".join(f"{size:.0f} B" for size in lacking),
-            }
-        )
+        share = 100 * known / histogram.total
+        rows.append([name, *means.values(), share, ", ".join(f"{size:.0f} B" for size in lacking)])
     columns = ["variant", *_MEANS.values(), "sizes_known_percent", "lacking"]
     return pd.DataFrame(rows, columns=columns).sort_values("mean_cost_cycles", ignore_index=True)
 

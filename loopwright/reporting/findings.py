@@ -13,12 +13,11 @@ from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import published, unmeasured
-from loopwright.judging.evidence import simulated_points
 from loopwright.judging.model_accuracy import RANK_NAMES
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import MEASURED, Study, compared, comparison, gather
-from loopwright.judging.verdicts import Status, Verdict
+from loopwright.judging.verdicts import Status, Verdict, simulated_points
 from loopwright.kernels import Kernel
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence, make
@@ -136,10 +135,7 @@ class ThreadAnswer:
 
     @property
     def word(self) -> str:
-        """The answer in a word."""
-        if self.verdict is None:
-            return "unknown"
-        return _WORDS[self.verdict.status]
+        return _WORDS[self.verdict.status] if self.verdict else "unknown"
 
     @property
     def predicted(self) -> str:
@@ -182,42 +178,28 @@ def answers(study: Study, sizes: Histogram | None) -> tuple[ThreadAnswer, ...]:
 
 def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnswer:
     kernel = compared(study.kernel, thread.against)
+    predictions, measurements = (
+        rows[rows["variant"].isin(kernel.variants)] if len(rows) else rows
+        for rows in (study.predictions, study.measurements)
+    )
     asked = replace(
         study,
         kernel=kernel,
         cores=(microarchs.load(thread.microarch),),
-        predictions=study.predictions[study.predictions["variant"].isin(kernel.variants)],
-        measurements=study.measurements[study.measurements["variant"].isin(kernel.variants)]
-        if len(study.measurements)
-        else study.measurements,
+        predictions=predictions,
+        measurements=measurements,
     )
     judgement = conclude(asked, sizes)
     [answer] = judgement.answers.values()
     verdicts = [case.verdicts for case in answer.cases if case.variant.name == thread.variant]
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
-    turning = (
-        (
-            break_even_point.unknown.name
-            for break_even_point in unmeasured.break_evens(simulated)
-            if break_even_point.turns
-        )
-        if simulated
-        else ()
-    )
-    return ThreadAnswer(
-        thread,
-        verdict,
-        next(iter(turning), ""),
-        tuple(
-            figure
-            for figure in published.table()
-            if (figure.kernel, figure.variant, figure.baseline)
-            == (thread.kernel, thread.variant, thread.against)
-            and figure.percent is not None
-            and not figure.retracted
-        ),
-    )
+    known = unmeasured.break_evens(simulated) if simulated else ()
+    turning = next((one.unknown.name for one in known if one.turns), "")
+    pair = thread.kernel, thread.variant, thread.against
+    figures = (f for f in published.table() if (f.kernel, f.variant, f.baseline) == pair)
+    kept = tuple(f for f in figures if f.percent is not None and not f.retracted)
+    return ThreadAnswer(thread, verdict, turning, kept)
 
 
 def _by_machine(figures: Sequence[PublishedFigure]) -> str:
@@ -265,7 +247,6 @@ class Finding:
         return self.study.kernel
 
     def cores(self) -> list[str]:
-        """Return the cores with rows."""
         return [str(core) for core in self.table["microarch"].unique()]
 
 
@@ -410,7 +391,6 @@ class Asked:
         return " ".join(parts)
 
     def recommend(self, kernel: str) -> str:
-        """Return the command for a recommendation."""
         if self.linux:
             parts = [f"loopwright report {kernel} -o out", *self._common(kernel), "--patch"]
             return " ".join(parts) + self._tree()

@@ -270,7 +270,6 @@ class Words:
         self._of = {"": 0}
 
     def number(self, text: str) -> int:
-        """Return the number of a text."""
         return self._of.setdefault(text, len(self._of))
 
     @property

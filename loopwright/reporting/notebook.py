@@ -31,7 +31,7 @@ def side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
     """
     known = _named(rows).query("cycles.notna() and excluded == '' and note == ''")
     models = [m.id for m in MODELS if m.id in set(known["source"])]
-    sources = [*models, *(s for s in (MEASURED,) if s in set(known["source"]))]
+    sources = [*models, *([MEASURED] if MEASURED in set(known["source"]) else [])]
     per_unit = known.pivot_table(
         index=_ROW, columns="source", values="cycles_per_unit", sort=False
     )[sources]
@@ -70,11 +70,8 @@ def unanswered(rows: pd.DataFrame) -> pd.DataFrame:
     why = why.mask(rows["cycles"].notna() & rows["note"].ne(""), "measured " + rows["note"])
     silent = rows.assign(why=why)[why.ne("")]
     of_each = silent.groupby(["microarch", "source", "why"], sort=False)["variant"]
-    return (
-        of_each.agg(lambda names: ", ".join(dict.fromkeys(names)))
-        .reset_index()
-        .rename(columns={"variant": "variants"})
-    )
+    variants = of_each.agg(lambda names: ", ".join(dict.fromkeys(names)))
+    return variants.rename("variants").reset_index()
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:

@@ -287,10 +287,8 @@ def ports(rows: pd.DataFrame) -> Figure:
     ).fillna(0.0)[names]
     figure, axes = one_panel(8, max(1.1 + 0.3 * len(names), 0.8 + 0.17 * len(grid)))
     left = pd.Series(0.0, index=names)
-    for number, ((instruction, text), uses) in enumerate(
-        (key, grid.loc[key]) for key in grid.index
-    ):
-        style = html.numbered(number)
+    for number, (instruction, text) in enumerate(grid.index):
+        uses, style = grid.iloc[number], html.numbered(number)
         axes.barh(
             names, uses, left=left, color=style.colour, hatch=style.hatch, edgecolor="white",
             linewidth=0.4, label=f"{instruction} {' '.join(str(text).split()):.34}",
@@ -510,10 +508,8 @@ def _weights(axes: Axes, histogram: Histogram) -> None:
     for bucket in histogram.buckets:
         high = 2 * bucket.low if bucket.high is None else bucket.high
         share = 100 * bucket.count / histogram.total
-        axes.bar(
-            bucket.low, share, high - bucket.low, align="edge", color=html.FAINT,
-            edgecolor="white",
-        )  # fmt: skip
+        width = high - bucket.low
+        axes.bar(bucket.low, share, width, align="edge", color=html.FAINT, edgecolor="white")
     axes.set_ylabel("% of calls")
 
 
@@ -592,8 +588,8 @@ def timeline(rows: pd.DataFrame) -> Figure:
     figure, axes = one_panel(max(6.0, min(14.0, 3.4 + 0.2 * last)), 1.2 + 0.17 * len(shown))
     for at, row in enumerate(shown.to_dict("records")):
         _life(axes, at, row)
-    for name, colour in ((what, colour) for _, _, what, _, colour in STRETCHES):
-        axes.barh(0, 0, color=colour, label=name)
+    for _, _, what, _, colour in STRETCHES:
+        axes.barh(0, 0, color=colour, label=what)
     starts = shown.index[shown["iteration"].diff().fillna(1).ne(0)]
     for at in starts[1:]:
         axes.axhline(at - 0.5, color=html.FAINT, linewidth=0.6)

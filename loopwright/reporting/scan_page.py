@@ -273,7 +273,6 @@ def _states(costs: CoreCosts) -> str:
 
 
 def _kind(fix: Fix) -> str:
-    """Return the kind of a fix, as a filter has it."""
     if fix.candidate is None:
         return fix.words
     kinds = {

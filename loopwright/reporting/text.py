@@ -126,12 +126,8 @@ _HEADS = {m.id: m.short for m in MODELS}
 
 def by_core(rows: pd.DataFrame) -> str:
     """Return the table of loopwright.compare as text."""
-    cores = rows["microarch"].unique()
-    tables = [
-        _core(hosts.marked(str(core)), mine)
-        for core in cores
-        for mine in [rows[rows["microarch"] == core]]
-    ]
+    by_core = rows.groupby("microarch", sort=False)
+    tables = [_core(hosts.marked(str(core)), mine) for core, mine in by_core]
     return "\n".join([*tables, *_main_loops(rows)])
 
 
@@ -156,33 +152,20 @@ def _core(core: str, rows: pd.DataFrame) -> str:
         for line in _unit(core, str(unit), rows[rows["unit"] == unit], present)
     ]  # fmt: skip
     drawn = "\n".join(parts)
-    notes_below = (
-        ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
-    )
-    notes_below += (
-        ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
-    )
-    measurement_notes = [n for n in rows.loc[rows["cycles"].notna(), "note"].unique() if n]
-    notes_below += [
-        line for note in measurement_notes for line in wrapped(f"* measured {note}: not used", "  ")
-    ]
-    return "\n".join(
-        [
-            drawn,
-            *notes_below,
-            *_caveats(rows),
-            *_origin(rows),
-            *_accuracy(rows, present),
-            *_alike(rows),
-            *_errors(rows),
-            "",
-        ]
-    )
+    notes = ["  +N: cycles to start a string instruction, ? not known"] * (" +" in drawn)
+    notes += ["  ! below what the core's loads and stores take: not used"] * ("!" in drawn)
+    for note in filter(None, answered["note"].unique()):
+        notes += wrapped(f"* measured {note}: not used", "  ")
+    notes += [*_caveats(answered), *_origin(answered), *_accuracy(rows, present)]
+    alike = rows.loc[rows["verdict"] == SAME, "variant"]
+    if len(alike):
+        notes += wrapped(f"no difference from the baseline: {', '.join(alike)}", "  ")
+    return "\n".join([drawn, *notes, *_errors(rows), ""])
 
 
 def _caveats(rows: pd.DataFrame) -> list[str]:
     """Return the parts that models leave out of their figures: each once, with its variants."""
-    with_caveat = rows[rows["cycles"].notna() & rows["caveat"].notna() & rows["caveat"].ne("")]
+    with_caveat = rows[rows["caveat"].notna() & rows["caveat"].ne("")]
     out: list[str] = []
     for (source, caveat), mine in with_caveat.groupby(["source", "caveat"], sort=False):
         out += wrapped(f"{source}, {', '.join(mine['variant'].unique())}: {caveat}", "  ")
@@ -213,7 +196,7 @@ def _body(rows: pd.DataFrame, present: list[str], *, errors: bool) -> list[list[
 
 def _origin(rows: pd.DataFrame) -> list[str]:
     """Return the origin of the measured column: machine and clock."""
-    mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
+    mine = rows[rows["source"] == MEASURED]
     pairs = mine[["machine", "clock"]].drop_duplicates().itertuples(index=False)
     return [line for m, c in pairs for line in wrapped(f"measured: {m}, clock {c}", "  ")]
 
@@ -231,14 +214,6 @@ def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
             text = f"{source}: MAPE {accuracy.mape:.0f} %{tau} over {accuracy.count} variants"
             out += wrapped(text, "  ")
     return out
-
-
-def _alike(rows: pd.DataFrame) -> list[str]:
-    """Return the variants whose measured difference from the baseline lies within its interval."""
-    names = rows.loc[rows["verdict"] == SAME, "variant"]
-    return (
-        wrapped(f"no difference from the baseline: {', '.join(names)}", "  ") if len(names) else []
-    )
 
 
 def _sides_cell(mine: pd.DataFrame, source: str, *, errors: bool) -> str:
@@ -304,10 +279,8 @@ def _summary(findings: list[Finding]) -> str:
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
     body = []
     for row in rows.to_dict("records"):
-        winner = (
-            f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else row["answer"]
-        )
-        body.append([str(row["routine"]), str(winner), str(row["confidence"])])
+        won = f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else row["answer"]
+        body.append([str(row["routine"]), str(won), str(row["confidence"])])
     return section("Recommendations") + table(["routine", "answer", "confidence"], body, left=3)
 
 
@@ -327,18 +300,9 @@ def _kernel(finding: Finding) -> str:
         if routine in finding.patches:
             out += wrapped(f"Patch: {finding.patches[routine]}", "  ")
         out.append("")
-    return "\n".join(
-        [
-            *out,
-            *(band_lines(finding.bands) if len(finding.bands) else ()),
-            *_checks(study.checks),
-            "",
-            by_core(finding.table),
-            *_assumed(finding.assumed),
-            *_alignment(finding.boundaries),
-            *_calls(study.measurements),
-        ]
-    )
+    out += band_lines(finding.bands) if len(finding.bands) else []
+    out += [*_checks(study.checks), "", by_core(finding.table), *_assumed(finding.assumed)]
+    return "\n".join([*out, *_alignment(finding.boundaries), *_calls(study.measurements)])
 
 
 def _checks(checks: pd.DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from quick import some
 
 from loopwright import kernels, paths, toolchain
-from loopwright.checking import body, check, coverage, emulated
+from loopwright.checking import body, check, emulated
 from loopwright.code import assemble
 from loopwright.linux import routines
 from loopwright.machine import harness, hosts
@@ -28,7 +28,7 @@ def changed(tmp_path, monkeypatch):
         text = variant.source.read_text()
         assert text.count(old) == 1
         variant.source.write_text(text.replace(old, new))
-        return coverage.of(coverage.forms(variant), kernels.contract_of(variant))
+        return emulated.prove(emulated.forms(variant), kernels.contract_of(variant))
 
     return proof
 
@@ -42,7 +42,7 @@ COVERED = ["x86_64/copy_user/overlapped", "x86_64/csum/adc1", "x86_64/put_event/
 )
 def test_every_branch_condition_and_entry_of_a_right_variant_is_reached(spec):
     variant = kernels.select(spec)[1][0]
-    found = coverage.of(coverage.forms(variant), kernels.contract_of(variant))
+    found = emulated.prove(emulated.forms(variant), kernels.contract_of(variant))
     assert found.failure == ""
     assert found.summary == "100 %"
     assert found.hit >= {e.insn for e in assemble.variant_code(variant).exceptions}
@@ -196,7 +196,7 @@ def test_arm64_state_is_held_too(changed, new, said):
 
 def test_access_of_a_users_memory_is_between_stac_and_clac():
     variant = kernels.select("x86_64/put_event/masked")[1][0]
-    [form, *_] = coverage.forms(variant)
+    [form, *_] = emulated.forms(variant)
     assert form.access.gated
     bare = form.code.text.replace(bytes.fromhex("0f01cb"), bytes.fromhex("0f1f00"))
     found = emulated.run(replace(form.code, text=bare), kernels.contract_of(variant), form.access)
@@ -221,25 +221,25 @@ def _with(form, **change):
 def test_the_cache_is_asked_by_all_that_decides(what, tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path))
     variant = kernels.select("x86_64/clear_user/plain")[1][0]
-    contract, [form] = kernels.contract_of(variant), coverage.forms(variant)
-    assert not coverage.of([form], contract).cached
-    assert coverage.of([form], contract).cached
-    assert not coverage.of([KEYS[what](form, contract)[0]], KEYS[what](form, contract)[1]).cached
+    contract, [form] = kernels.contract_of(variant), emulated.forms(variant)
+    assert not emulated.prove([form], contract).cached
+    assert emulated.prove([form], contract).cached
+    assert not emulated.prove([KEYS[what](form, contract)[0]], KEYS[what](form, contract)[1]).cached
 
 
 def test_the_cache_is_asked_by_who_chooses_the_cases(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path))
     variant = kernels.select("x86_64/clear_user/plain")[1][0]
-    contract, forms = kernels.contract_of(variant), coverage.forms(variant)
-    assert not coverage.of(forms, contract).cached
-    monkeypatch.setattr(coverage, "_version", lambda: "another")
-    assert not coverage.of(forms, contract).cached
+    contract, forms = kernels.contract_of(variant), emulated.forms(variant)
+    assert not emulated.prove(forms, contract).cached
+    monkeypatch.setattr(emulated, "_version", lambda: "another")
+    assert not emulated.prove(forms, contract).cached
 
 
 def _asked(code, contract, *, gated=False):
     with pytest.MonkeyPatch.context() as patch:
         nothing = {"passed": 0, "over_report_bytes": 0}
-        patch.setattr(coverage, "passed", lambda key, _: {**nothing, "asked": key})
+        patch.setattr(emulated, "kept_if_passed", lambda key, _: {**nothing, "asked": key})
         return check.verdict(code, contract, "one", gated=gated)["asked"]
 
 
@@ -281,7 +281,7 @@ def test_code_that_no_emulator_knows_is_not_proven():
     vector = bytes.fromhex("c5f9efc0")  # vpxor %xmm0,%xmm0,%xmm0
     moved = tuple(replace(e, insn=e.insn + 4, fixup=e.fixup + 4) for e in code.exceptions)
     other = replace(code, text=vector + code.text, exceptions=moved, size=code.size + 4)
-    found = coverage.of([coverage.Form("", other, Access())], kernels.contract_of(variant))
+    found = emulated.prove([emulated.Form("", other, Access())], kernels.contract_of(variant))
     assert "not proven" in found.summary
 
 
@@ -308,10 +308,10 @@ def test_same_code_has_the_same_entries_fixups_and_types():
 
 def test_what_is_not_reached_comes_with_the_reason_of_its_variant():
     variant = kernels.select("x86_64/put_event/write_begin")[1][0]
-    said = coverage.of(coverage.forms(variant), kernels.contract_of(variant)).summary
+    said = emulated.prove(emulated.forms(variant), kernels.contract_of(variant)).summary
     assert said.startswith("not proven: +0x")
-    assert coverage.argued(said, variant) == f"{said} ({variant.unreached})"
-    assert coverage.argued("100 %", variant) == "100 %"
+    assert emulated.argued(said, variant) == f"{said} ({variant.unreached})"
+    assert emulated.argued("100 %", variant) == "100 %"
 
 
 def test_a_count_cut_to_16_bits_is_seen_in_what_other_cpus_run(changed):

@@ -13,7 +13,6 @@ from loopwright.errors import InputError
 from loopwright.improving import equality, unrolling
 from loopwright.improving.bare import BEHIND, of_piece
 from loopwright.improving.listing import CARRY, FLAGS, code
-from loopwright.improving.loops import assemble
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS, Align
 from loopwright.improving.unrolling import APART, CopyIterations, EntriesApart, UnrollByDistance
 
@@ -95,7 +94,7 @@ def bare(text, free=()):
 
 def new_code(loop, listing):
     """Return a listing's code, and where what comes in within the loop goes in it."""
-    text, labels = assemble(loop, listing)
+    text, labels = loop.assembled(listing)
     start = labels[".Lstart"]
     return text[start : labels[BEHIND]], {name: labels[name] - start for name in loop.entries}
 

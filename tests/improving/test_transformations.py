@@ -7,7 +7,7 @@ import pytest
 from test_listing import assembled
 
 from loopwright import kernels
-from loopwright.checking import coverage, emulated
+from loopwright.checking import emulated
 from loopwright.improving import accesses, transformations, unrolling
 from loopwright.improving.accesses import FuseUpdate, PointersForIndex
 from loopwright.improving.improve import read
@@ -67,7 +67,7 @@ def failure(variant, listing, folder):
     """Return the first emulated call that breaks the contract."""
     code = assembled(listing, variant, folder)
     taken = frozenset(variant.alternatives)
-    access = coverage.access(code, taken, taken, switches_pan=False)
+    access = emulated.access(code, taken, taken, switches_pan=False)
     return emulated.run(code, listing.contract, access).failure
 
 
@@ -335,7 +335,7 @@ def test_an_unrolled_index_without_a_test_that_is_never_taken_is_covered(tmp_pat
     [made] = Unroll(4).apply(listing)
     assert "jg" not in {one.mnemonic for one in made.lines if one.kind == "code"}
     code = assembled(made, variant, tmp_path)
-    access = coverage.access(code, frozenset(), frozenset(), switches_pan=False)
+    access = emulated.access(code, frozenset(), frozenset(), switches_pan=False)
     found = emulated.run(code, made.contract, access)
     assert not found.failure
     assert not [what for _, what in found.missing if "branch" in what]

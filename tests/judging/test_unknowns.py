@@ -3,8 +3,8 @@
 import pytest
 
 from loopwright import kernels, microarchs
-from loopwright.judging import evidence, model_accuracy, verdicts
 from loopwright.judging import margins as margins_module
+from loopwright.judging import model_accuracy, verdicts
 from loopwright.judging.call_costs import Calls, code_offsets
 from loopwright.judging.margins import Margins, Unmeasured
 from loopwright.judging.model_accuracy import Rank
@@ -69,7 +69,7 @@ def margins(names, kernel="x86_64/clear_user", core="zen2", given=None, sizes=(6
     """Simulate calls of a few variants."""
     read = kernels.load(kernel)
     variants = [read.variants[name] for name in names]
-    points = evidence.simulated_points(kernels.contract_of(variants[0]), None)
+    points = verdicts.simulated_points(kernels.contract_of(variants[0]), None)
     some = tuple(point for point in points if point.size in sizes)
     return Margins(Calls(of_variants, given or {}), microarchs.load(core), variants, some)
 

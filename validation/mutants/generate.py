@@ -20,7 +20,7 @@ import surroundings
 from variants import Wrong, changed
 
 from loopwright import kernels
-from loopwright.checking import check, coverage
+from loopwright.checking import check, emulated
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
@@ -131,10 +131,10 @@ def held(variant: Variant) -> tuple[str, str]:
     """Return what becomes of a variant, and the reason; the emulated calls go first."""
     contract = contract_of(variant)
     try:
-        forms = coverage.forms(variant)
+        forms = emulated.forms(variant)
     except InputError as error:
         return BUILT, str(error)
-    proof = coverage.of(forms, contract)
+    proof = emulated.prove(forms, contract)
     if proof.failure:
         return FAILED, proof.failure
     record = check.verdict(assemble.user_code(variant), contract, variant.id)
