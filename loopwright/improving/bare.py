@@ -244,11 +244,11 @@ class _Around:
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
                 if not any(map(_loads_distance, routine[max(0, n - _NEAR) : n])):
-                    operand = " ".join(
-                        iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split()[1:]
+                    text = iced.Formatter(iced.FormatterSyntax.GAS).format(ins)
+                    operand = " ".join(text.split()[1:])
+                    raise InputError(
+                        f"{piece.id}: its routine jumps by {operand}, which may lead into the loop"
                     )
-                    reason = f"its routine jumps by {operand}, which may lead into the loop"
-                    raise InputError(f"{piece.id}: {reason}")
                 tables = True
             if ins.ip in own:
                 continue
@@ -327,14 +327,13 @@ class _Around:
             at = waiting.pop()
             if at in nodes or not section.address <= at < section.end:
                 continue
-            ins = next(
-                iter(iced.Decoder(64, section.bytes_of(at, min(at + 15, section.end)), ip=at))
-            )
+            text = section.bytes_of(at, min(at + 15, section.end))
+            ins = next(iter(iced.Decoder(64, text, ip=at)))
             if ins.is_invalid:
                 continue
             effects = x86_effects(section.bytes_of(at, at + ins.len))
             target, end = near_target(ins), int(ins.next_ip)
-            if effects.flow is Flow.NEXT and not _unknown(ins):
+            if effects.flow is Flow.NEXT and ins.mnemonic not in _UNKNOWN:
                 nodes[at] = effects, (end,), frozenset()
             elif effects.flow is Flow.BRANCH and target is not None:
                 nodes[at] = effects, (end, target), frozenset()
@@ -403,6 +402,5 @@ def _loads_distance(ins: iced.Instruction) -> bool:
     return bool(ins.mnemonic == iced.Mnemonic.MOVSXD and ins.memory_index_scale == 4)
 
 
-def _unknown(ins: iced.Instruction) -> bool:
-    """True for an instruction whose continuation is unknown, such as a system call."""
-    return ins.mnemonic in (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)
+# Instructions whose continuation is not known.
+_UNKNOWN = (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)

@@ -122,7 +122,8 @@ def answer(
         )
         if out is not None:
             files.made_folder(out)  # fails before the search rather than after it
-        base = _base(comparison, read(variant))
+        [baseline] = comparison.of_variants([variant]).values()
+        base = replace(costs.usable(comparison, baseline), listing=read(variant))
         hand = comparison.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
         )
@@ -132,12 +133,6 @@ def answer(
             journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
         result = search(comparison, base, TRANSFORMATIONS, settings, progress, journal)
         return _concluded(comparison, result, hand, out, measured=measured, progress=progress)
-
-
-def _base(comparison: CallComparison, start: Listing) -> Candidate:
-    """Return the variant itself as a candidate, with the listing that the search starts from."""
-    [baseline] = comparison.of_variants([comparison.variant]).values()
-    return replace(costs.usable(comparison, baseline), listing=start)
 
 
 def _variant(spec: str) -> Variant:
@@ -533,7 +528,9 @@ def write_variants(
         for name, path in paths.items():
             source = with_origin(path[-1].listing, variant).render()
             (folder / f"{name}.S").write_text(source)
-            text += "\n[[variant]]\n" + _table(_row(name, path, row, variant, origins[name]))
+            table = _row(name, path, row, variant, origins[name])
+            text += "\n[[variant]]\n"
+            text += "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
             written.append(out / isa / family / f"{name}.S")
         (folder / "kernel.toml").write_text(text)
     return [*written, out / isa / family / "kernel.toml"]
@@ -581,10 +578,6 @@ def _subject(listing: Listing, symbol: str) -> str:
     first = listing.steps[0] if listing.steps else ""
     subject = f"{first[:1].upper()}{first[1:]} in {function}"
     return subject if first and len(subject) <= _MOST_SUBJECT else f"Speed up {function}"
-
-
-def _table(row: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in row.items())
 
 
 def _value(value: Any) -> str:

@@ -506,7 +506,7 @@ class CarryChains:
             code(f"leaq {bytes_}({pointer}),{pointer}"),
             code(f"addq ${bytes_},%rcx"),
             code(f"jle {head}"),
-            *(line for total in sums for line in _folded(total, loop.total)),
+            *(code(f"{kind},{loop.total}") for x in sums for kind in (f"addq {x}", "adcq $0")),
             label(rest),
             code(f"subq ${bytes_},%rcx"),
         ]
@@ -523,10 +523,6 @@ class CarryChains:
             full("x86_64", name) for name in (*contract.may_change, *contract.returns.values())
         }
         return [r for r in _SCRATCH if whole(r) in allowed and whole(r) not in live]
-
-
-def _folded(part: str, total: str) -> list[Line]:
-    return [code(f"addq {part},{total}"), code(f"adcq $0,{total}")]
 
 
 @dataclass(frozen=True)

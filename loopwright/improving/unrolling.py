@@ -391,7 +391,8 @@ class UnrollByDistance(SinglePathTransformation):
         near = (self.factor - 1) * step  # distance that has to be left before the last iteration
         at_least = loop.relation in ("<=", ">=")  # the loop also continues at the end itself
         exact = loop.relation == "!="
-        moving = _sized(loop.moving.register, loop.wide)
+        register = loop.moving.register
+        moving = f"%{register}" if loop.wide else half(register)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
         rest = loop.head
         refuse = {"jle": "jl", "jbe": "jb"}
@@ -483,7 +484,8 @@ def _read(original: SinglePathLoop) -> _Loop | None:
     if comparison is None:
         return None
     moving, end, first, wide = comparison
-    if moving.at > test or (wide and _narrow(moving)):
+    clears = moving.written == half(moving.register)  # the upper half of the register
+    if moving.at > test or (wide and clears):
         return None
     if any(whole(r) in effects[n].writes for n in behind for r in (moving.written, end)):
         return None
@@ -521,11 +523,6 @@ def _compared(
     return None
 
 
-def _narrow(update: Update) -> bool:
-    """True if an update writes 32 bits, which clears the upper half."""
-    return update.written == half(update.register)
-
-
 def _only_addresses(loop: _Loop, update: Update) -> bool:
     """True if an update's register is used in addresses only, apart from the comparison."""
     if update.register not in _WIDE or update.written != f"%{update.register}":
@@ -539,10 +536,6 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
         if direct or register not in named(line.text) or n in loop.exits:
             return False
     return True
-
-
-def _sized(register: str, wide: bool) -> str:
-    return f"%{register}" if wide else half(register)
 
 
 def _added(update: Update, amount: int) -> str:

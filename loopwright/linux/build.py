@@ -108,9 +108,6 @@ def hold(tree: Tree) -> Iterator[Overlay]:
         yield Overlay(tree, folder, lock)
 
 
-_TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc"}
-
-
 @dataclass(frozen=True)
 class Build:
     """A build folder of an overlay for one ISA and configuration."""
@@ -121,9 +118,10 @@ class Build:
 
     def command(self, *targets: str, jobs: int = 1) -> list[str]:
         """Return the make command for targets, as typed in a shell."""
+        prefix = toolchain.find(self.isa).gcc.removesuffix("gcc")
         return [
             "make", "-s", f"-j{jobs}", "-C", str(self.overlay.source), f"O={self.folder}",
-            f"ARCH={ARCH[self.isa]}", f"CROSS_COMPILE={_prefix(self.isa)}", *targets,
+            f"ARCH={ARCH[self.isa]}", f"CROSS_COMPILE={prefix}", *targets,
         ]  # fmt: skip
 
     def make(self, *targets: str, jobs: int = 1) -> subprocess.CompletedProcess[str]:
@@ -136,9 +134,8 @@ class Build:
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a program at low priority; stdout and stderr are merged."""
-        kept = {
-            k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-        }
+        set_by_make = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+        kept = {k: v for k, v in os.environ.items() if k not in set_by_make}
         return subprocess.run(
             ["nice", "-n", "5", *command],
             stdout=subprocess.PIPE,
@@ -163,11 +160,9 @@ class BuildError(Exception):
 def require_tools(isa: str) -> None:
     """Raise InputError with the package of the first tool missing for a kernel build."""
     toolchain.find(isa)
-    for tool, package in _TOOLS.items():
+    for tool in ("make", "flex", "bison", "bc"):
         if not shutil.which(tool):
-            raise InputError(
-                f"{tool} is missing, which kernel builds need: `apt install {package}`"
-            )
+            raise InputError(f"{tool} is missing, which kernel builds need: `apt install {tool}`")
     if not any(Path(p, "libelf.h").is_file() for p in ("/usr/include", "/usr/local/include")):
         raise InputError("libelf is missing, which kernel builds need: `apt install libelf-dev`")
 
@@ -210,10 +205,6 @@ def _must(build: Build, command: Sequence[str]) -> None:
     if done.returncode:
         shutil.rmtree(build.folder, ignore_errors=True)
         raise BuildError(f"`{command[0]} {command[-1]}` failed", command, done.stdout)
-
-
-def _prefix(isa: str) -> str:
-    return toolchain.find(isa).gcc.removesuffix("gcc")
 
 
 _LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")
@@ -310,9 +301,8 @@ def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
                 else:
                     blocks[-1] |= _names(line)
             elif word == "source":
-                pending.append(
-                    (rest.split("#")[0].strip().strip("\"'"), frozenset().union(*blocks))
-                )
+                included = rest.split("#")[0].strip().strip("\"'")
+                pending.append((included, frozenset().union(*blocks)))
     return out
 
 

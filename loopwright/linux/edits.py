@@ -146,13 +146,9 @@ def _meaning(line: str) -> str:
     code = squeeze(line)
     if "%" not in code:
         return re.sub(r"^(\w+)(?= )", lambda m: _ALIASES.get(m[1], m[1]), code)
-    stripped = _SUFFIXED.sub(r"\1", code)
-    return stripped if _has_register_operand(code) else code
-
-
-def _has_register_operand(code: str) -> bool:
-    """True if an operand outside of brackets is a register, which implies the size."""
-    return bool(_IMPLIED.search(re.sub(r"\([^)]*\)", "", code)))
+    # An operand outside of brackets that is a register implies the size.
+    implied = _IMPLIED.search(re.sub(r"\([^)]*\)", "", code))
+    return _SUFFIXED.sub(r"\1", code) if implied else code
 
 
 # The header of EXPORT_SYMBOL differs between kernels: the tree's own line stays.
@@ -438,12 +434,8 @@ def _with_statement_fitted(
             f"{variant.id} changes {', '.join(needed)}, which {where} needs unchanged "
             f"behind its call of {name}"
         )
-    return _with_lost(content, end, lost, sorted(extra - kept, key=_by_number))
-
-
-def _by_number(register: str) -> tuple[int, str]:
-    digits = re.sub(r"\D", "", register)
-    return int(digits or 0), register
+    by_number = sorted(extra - kept, key=lambda name: (int(re.sub(r"\D", "", name) or 0), name))
+    return _with_lost(content, end, lost, by_number)
 
 
 def _calls(content: str, name: str) -> list[tuple[int, int]]:

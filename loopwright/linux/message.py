@@ -31,11 +31,15 @@ def prediction_table(
     base and ours are rows of compare; off_by is that of Judged.
     """
     lines = [
-        [*key, _error(off_by.get((key[0], key[1]))), *_both(*pair)]
-        for key, pair in _pairs(base, ours, measured=False).items()
+        [core, model, _off_by(off_by.get((core, model))), *_both(*pair)]
+        for (core, model), pair in _pairs(base, ours, measured=False).items()
     ]
     heads = ["core", "model", "off by", "now", "patched", "change"]
     return aligned(heads, lines, left=2) if lines else ""
+
+
+def _off_by(percent: float | None) -> str:
+    return "?" if percent is None else f"{percent:.0f} %"
 
 
 def _pairs(
@@ -66,10 +70,6 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
         if model != MEASURED and (core, model) not in known:
             out.setdefault(model, []).append(core)
     return out
-
-
-def _error(percent: float | None) -> str:
-    return "?" if percent is None else f"{percent:.0f} %"
 
 
 def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:

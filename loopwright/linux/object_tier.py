@@ -450,7 +450,8 @@ def _registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
     pieces = [(image.text[start : start + size], start)]
     pieces += [(a.replacement, a.replacement_address) for a in image.alternatives]
     rules = contract_of(variant)
-    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(image)}
+    linkage = {"x16", "x17", "x30"} if image.isa == "arm64" else {"rsp"}
+    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *linkage}
     allowed = {built_code.wide_name(register) for register in allowed} | {*rules.zeroed}
     for code, address in pieces:
         if vectors := built_code.vector_registers(image.isa, code, address):
@@ -466,7 +467,3 @@ def _registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
                 "where one leads to a caller; ret is let through"
             )
     return "no callee-saved register is lost, none of the vectors is used"
-
-
-def _linkage(image: Image) -> set[str]:
-    return {"x16", "x17", "x30"} if image.isa == "arm64" else {"rsp"}

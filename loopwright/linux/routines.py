@@ -105,7 +105,8 @@ def c_function(text: str, name: str) -> Span | None:
 
     Prototypes and calls are passed over; where there is no single definition, None.
     """
-    code = _blank_strings(blank_comments(text))
+    literal = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    code = re.sub(literal, lambda match: " " * len(match.group()), blank_comments(text))
     definitions = []
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
         closed = _closing(code, match.end() - 1)
@@ -113,11 +114,6 @@ def c_function(text: str, name: str) -> Span | None:
         if opened and (end := _closing(code, opened.end() - 1)):
             definitions.append(lines_of(text, _declaration(code, match.start()), end))
     return definitions[0] if len(definitions) == 1 else None
-
-
-def _blank_strings(code: str) -> str:
-    literal = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
-    return literal.sub(lambda match: " " * len(match.group()), code)
 
 
 def _closing(code: str, at: int) -> int | None:
