@@ -17,13 +17,22 @@ from loopwright.code.elf import Section
 from loopwright.code.instructions import decode
 from loopwright.code.pieces import Piece
 from loopwright.errors import InputError
-from loopwright.improving import costs, equality, smt
+from loopwright.improving import equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
-from loopwright.improving.costs import Cost, Known
 from loopwright.improving.equality import Proof
 from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
 from loopwright.improving.listing import Listing
-from loopwright.improving.search import Journal, Search, Settings, digest_of, search
+from loopwright.improving.search import (
+    Cost,
+    Journal,
+    Known,
+    Search,
+    Settings,
+    digest_of,
+    merged,
+    search,
+    selected_cores,
+)
 from loopwright.improving.transformations import LOOP_TRANSFORMATIONS
 from loopwright.improving.unrolling import APART
 from loopwright.judging import model_accuracy
@@ -144,7 +153,7 @@ class LoopComparison:
         """Return the candidate of each listing, or the error; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             assembled = list(pool.map(self._assembled, listings))
-        return costs.merged(
+        return merged(
             [listing.render() for listing in listings],
             assembled,
             known or {},
@@ -229,7 +238,7 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
     loops = _loops(asked)
     if asked.out is not None:
         files.made_folder(asked.out)  # refused now, not behind a search
-    cores = costs.cores(asked.microarch, loops[0][1].isa)
+    cores = selected_cores(asked.microarch, loops[0][1].isa)
     rows: list[tuple[Any, ...]] = []
     findings = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
     written: list[Path] = []

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from loopwright import files, paths
+from loopwright import files, microarchs, paths
 from loopwright.code import binding
 from loopwright.errors import InputError
-from loopwright.improving.costs import Cost
 from loopwright.improving.listing import Listing
 from loopwright.improving.transformable_loops import Transformation
 from loopwright.microarchs import Microarch
@@ -28,6 +27,24 @@ _WORSE = 0.02  # largest loss of a step that may prepare another step
 _TABLES = ("core.toml", "instructions.csv")
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Cycles of a candidate's calls on one core.
+
+    mean and worst are over the code offsets that a linker may choose; each is the mean over the
+    histogram, or without one the geometric mean over sizes. sizes has the mean over code offsets
+    and data alignments by size in bytes.
+    """
+
+    mean: float
+    worst: float
+    sizes: Mapping[int, float]
+
+
+Known = Mapping[str, Cost] | InputError
+"""Costs by core id, or the error."""
+
+
 class Journal:
     """Costs by text, or the error; a search with the same inputs reuses them.
 
@@ -37,7 +54,7 @@ class Journal:
     def __init__(self, path: Path, about: str) -> None:
         """Read the file; InputError for one of another search, or of another kind."""
         self._path = path
-        self._known: dict[str, Mapping[str, Cost] | InputError] = {}
+        self._known: dict[str, Known] = {}
         lines: Sequence[str] = ()
         if path.exists():
             *lines, _ = files.content(path, regular=True).decode(errors="replace").split("\n")
@@ -56,12 +73,12 @@ class Journal:
                 "folder, or remove the file to begin again"
             )
 
-    def known(self, texts: Iterable[str]) -> dict[str, Mapping[str, Cost] | InputError]:
+    def known(self, texts: Iterable[str]) -> dict[str, Known]:
         """Return the stored costs, or errors, of those texts that have any."""
         keys = {text: _digest(text) for text in texts}
         return {text: self._known[key] for text, key in keys.items() if key in self._known}
 
-    def add(self, costs: Mapping[str, Mapping[str, Cost] | InputError]) -> None:
+    def add(self, costs: Mapping[str, Known]) -> None:
         """Append the costs of new texts to the file."""
         rows = []
         for text, cost in costs.items():
@@ -75,13 +92,13 @@ class Journal:
             file.write("".join(rows).encode())
 
 
-def _row(costs: Mapping[str, Cost] | InputError) -> dict[str, Any]:
+def _row(costs: Known) -> dict[str, Any]:
     if isinstance(costs, InputError):
         return {"error": str(costs)}
     return {"costs": {core: [c.mean, c.worst, {**c.sizes}] for core, c in costs.items()}}
 
 
-def _found(row: Mapping[str, Any]) -> Mapping[str, Cost] | InputError:
+def _found(row: Mapping[str, Any]) -> Known:
     if "error" in row:
         return InputError(row["error"])
     return {
@@ -145,9 +162,46 @@ class Comparison(Protocol[C]):
         """The cores."""
 
     def candidates(
-        self, listings: Sequence[Listing], known: Mapping[str, Mapping[str, Cost] | InputError]
+        self, listings: Sequence[Listing], known: Mapping[str, Known]
     ) -> list[C | InputError]:
         """Return the candidate of each listing, or the error; known has costs by text."""
+
+
+M = TypeVar("M")
+
+
+def merged(
+    texts: Sequence[str],
+    assembled: Sequence[M | InputError],
+    known: Mapping[str, Known],
+    costed: Callable[[Sequence[M | InputError]], Sequence[C | InputError]],
+    with_costs: Callable[[M, Mapping[str, Cost]], C],
+) -> list[C | InputError]:
+    """Return candidates from assembled texts, with known costs or with newly simulated ones."""
+    new = [item for text, item in zip(texts, assembled, strict=True) if text not in known]
+    answers = iter(costed(new))
+    results: list[C | InputError] = []
+    for text, item in zip(texts, assembled, strict=True):
+        if (costs := known.get(text)) is None:
+            results.append(next(answers))
+        elif isinstance(costs, InputError):
+            results.append(costs)
+        else:
+            results.append(item if isinstance(item, InputError) else with_costs(item, costs))
+    return results
+
+
+def selected_cores(ids: str | None, isa: str) -> list[Microarch]:
+    """Return the cores of a comma-separated list, or without one the targets of an ISA."""
+    if ids:
+        chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
+    else:
+        chosen = microarchs.targets(isa)
+    if wrong := [core.id for core in chosen if core.isa != isa]:
+        raise InputError(f"{wrong[0]} does not run {isa} code; --microarch names cores of {isa}")
+    if not chosen:
+        raise InputError("--microarch names no core; give it as zen2,zen4")
+    return chosen
 
 
 @dataclass

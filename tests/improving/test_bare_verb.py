@@ -10,7 +10,7 @@ from test_bare import COPY, ROUTINE
 from loopwright import microarchs
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.improving import costs, equality, loops
+from loopwright.improving import equality, loops
 from loopwright.improving.loops import LoopsQuestion, answer_loops
 from loopwright.improving.search import Settings
 from loopwright.microarchs import Range
@@ -153,7 +153,7 @@ def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
 def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
     wide = Range("rename.width", "6", ("1", "6"), "a slow one", numeric=True)
     core = replace(microarchs.load("zen3"), ranges=(wide,))
-    monkeypatch.setattr(costs, "cores", lambda *_: [core])
+    monkeypatch.setattr(loops, "selected_cores", lambda *_: [core])
     monkeypatch.setattr(loops, "_SHOWN_GAIN", 0.45)  # it is 1.5, and 1.4 of one a cycle
     found = answer_loops(asked(asm=ROUTINE.format(COPY), parameters={"rename.width": "6"}))
     assert found.rows.records()[-1]["status"] == "proven"

@@ -9,10 +9,9 @@ from test_search import FEW, PLAIN, base, question  # noqa: F401
 from loopwright import microarchs
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.improving import costs, equality, loops
-from loopwright.improving.costs import Cost
+from loopwright.improving import equality, improve, loops
 from loopwright.improving.loops import LoopsQuestion, answer_loops
-from loopwright.improving.search import Journal, Settings, digest_of, search
+from loopwright.improving.search import Cost, Journal, Settings, digest_of, search
 
 SETTINGS = Settings(tried=24, depth=3)
 
@@ -32,13 +31,13 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(question, base, tmp_pa
     assert half.interrupted
     assert 0 < half.tried < whole.tried
     simulated = []
-    ask = costs.of_variants
+    ask = improve.of_variants
 
     def counted(asked):
         simulated.append({one.variant.name for one in asked})
         return ask(asked)
 
-    monkeypatch.setattr(costs, "of_variants", counted)
+    monkeypatch.setattr(improve, "of_variants", counted)
     again = search(question, base, FEW, SETTINGS, journal=Journal(path, "a"))
     assert steps(again) == steps(whole)
     assert again.tried == whole.tried

@@ -11,10 +11,9 @@ from loopwright import kernels
 from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving import costs, improve
-from loopwright.improving.costs import CallComparison, Cost
-from loopwright.improving.improve import main_loop, read
-from loopwright.improving.search import ALIKE, Search, Settings, search
+from loopwright.improving import improve
+from loopwright.improving.improve import CallComparison, main_loop, read, usable
+from loopwright.improving.search import ALIKE, Cost, Search, Settings, search, selected_cores
 from loopwright.improving.transformations import Align
 from loopwright.improving.unrolling import Unroll
 from loopwright.reporting import kernel_section
@@ -26,13 +25,13 @@ FEW = (Unroll(2), Unroll(8), Align(5))
 @pytest.fixture
 def question(tmp_path):
     _, [variant] = kernels.select(PLAIN)
-    return CallComparison(variant, costs.cores("zen2,zen4", "x86_64"), None, {}, tmp_path)
+    return CallComparison(variant, selected_cores("zen2,zen4", "x86_64"), None, {}, tmp_path)
 
 
 @pytest.fixture
 def base(question):
     [found] = question.candidates([read(question.variant)])
-    return costs.usable(question, found)
+    return usable(question, found)
 
 
 def test_a_search_finds_the_same_for_a_seed_and_says_how(question, base):
