@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 
 _Words = TypeVar("_Words", int, "NDArray[np.int64]")
 
+# The general-purpose registers of each ISA, in the order of their numbers.
+REGISTERS = {
+    "x86_64": (
+        "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)),
+    ),
+    "arm64": (*(f"x{n}" for n in range(31)), "sp"),
+}  # fmt: skip
+# Nops of one instruction, by their length (Intel SDM, NOP, table 4-12).
+X86_NOPS = tuple(
+    bytes.fromhex(code)
+    for code in (
+        "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
+        "0f1f840000000000", "660f1f840000000000",
+    )
+)  # fmt: skip
+
 
 class Flow(Enum):
     """Control flow of an instruction."""
@@ -53,6 +69,11 @@ class Instruction:
     def end(self) -> int:
         """The address after the instruction."""
         return self.address + len(self.code)
+
+    @property
+    def line(self) -> str:
+        """Its text with single spaces."""
+        return " ".join(self.text.split())
 
 
 @dataclass(frozen=True)
@@ -149,6 +170,27 @@ WRITES = {
     iced.OpAccess.READ_WRITE,
     iced.OpAccess.READ_COND_WRITE,
 }
+
+
+def register_number(isa: str, name: str) -> int:
+    """Return the number of a register, by the name of all of it or of its lower half."""
+    wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
+    for known in (name, wide):
+        if known in REGISTERS[isa]:
+            return REGISTERS[isa].index(known)
+    raise InputError(f"register {name!r} is not known to {isa}")
+
+
+def signed(value: int) -> int:
+    """Return a 64-bit word as a signed number."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def encode_x86(ins: iced.Instruction, address: int = 0) -> bytes:
+    """Return the bytes of an instruction; ValueError if it has no encoding."""
+    encoder = iced.Encoder(64)
+    encoder.encode(ins, address)
+    return bytes(encoder.take_buffer())
 
 
 def parse_hex(text: str) -> bytes:

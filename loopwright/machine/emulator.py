@@ -406,7 +406,7 @@ def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
 
 def _shown(code: Code, address: int) -> str:
     found = next((i for i in code.instructions if i.address == address), None)
-    return " ".join(found.text.split()) if found else f"the code at {address:#x}"
+    return found.line if found else f"the code at {address:#x}"
 
 
 class Decoded:

@@ -14,7 +14,7 @@ from unicorn.unicorn import Uc, UcError
 
 from loopwright import kernels, microarchs, toolchain
 from loopwright.code import assemble, instructions, pieces, snippet
-from loopwright.code.instructions import Code, Flow, Instruction
+from loopwright.code.instructions import Code, Flow, Instruction, register_number
 from loopwright.code.loops import Placement
 from loopwright.code.pieces import Piece, moved
 from loopwright.errors import InputError, unknown
@@ -131,8 +131,7 @@ class _Loop:
             try:
                 self._core.emu_start(self.base + ins.address, 0, count=1)
             except UcError as error:
-                text = " ".join(ins.text.split())
-                raise emulator.refusal(error, f"{self._piece.id}: {text}") from None
+                raise emulator.refusal(error, f"{self._piece.id}: {ins.line}") from None
             repeats += 1
         return min(repeats, _STRING_COUNT) if ins.string else 1
 
@@ -151,8 +150,7 @@ class _Loop:
         return ways[0]
 
     def _left(self, ins: Instruction) -> InputError:
-        text = " ".join(ins.text.split())
-        return InputError(f"{self._piece.id}: {text} leaves the loop, and its trace ends there")
+        return InputError(f"{self._piece.id}: {ins.line} leaves the loop, and its trace ends there")
 
     def _access(self, kind: str) -> Access | None:
         if kind not in self._accesses:
@@ -352,9 +350,6 @@ def _access(access: Access | None) -> tuple[Any, ...]:
 
 
 _ROLES = ("dst", "src", "count", "sum", "value")  # in the order of loading
-_X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-        *(f"r{n}" for n in range(8, 16)))  # fmt: skip
-_ARM64 = tuple(f"x{n}" for n in range(31))
 _NOPS = {"x86_64": b"\x90", "arm64": b"\x1f\x20\x03\xd5"}
 
 
@@ -380,17 +375,19 @@ def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset:
     at = -(-(offset + len(code.text) + 64) // 64) * 64 + 64 - offset
     counter = _counter(code.isa, contract)
     loads = [(name, 0) for name in contract.zeroed]
-    loads.sort(key=lambda load: _index(code.isa, load[0]))
+    loads.sort(key=lambda load: register_number(code.isa, load[0]))
     loads += [
         (name, values[name])
         for role in _ROLES
         if (name := contract.inputs.get(role, "")) and name in values
     ]
     if code.isa == "x86_64":
-        parts = [_x86_load(_index("x86_64", name), value) for name, value in loads]
+        parts = [_x86_load(register_number("x86_64", name), value) for name, value in loads]
     else:
         parts = [
-            part for name, value in loads for part in _arm64_load(_index("arm64", name), value)
+            part
+            for name, value in loads
+            for part in _arm64_load(register_number("arm64", name), value)
         ]
     calls_at = at + sum(map(len, parts))
     parts.append(_call_code(code.isa, code.entry - calls_at))
@@ -405,20 +402,10 @@ def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset:
     return Caller(body, tuple(positions[: len(parts)]), tuple(positions[len(parts) :]))
 
 
-def _index(isa: str, name: str) -> int:
-    """Return the number of a register, by its own name or that of its lower half."""
-    wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
-    names = _X86 if isa == "x86_64" else _ARM64
-    for candidate in (name, wide):
-        if candidate in names:
-            return names.index(candidate)
-    raise InputError(f"register {name!r} is not known to {isa}")
-
-
 def _counter(isa: str, contract: Contract) -> int:
     """Return the highest register that calls do not use."""
     used = {
-        _index(isa, name)
+        register_number(isa, name)
         for name in (
             *contract.inputs.values(),
             *contract.returns.values(),

@@ -4,21 +4,20 @@ harness/tracing/watch.c has the checks; the structures here are those of its hea
 """
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import unicorn
 from numpy.typing import NDArray
 from unicorn import arm64_const, x86_const
-from unicorn.unicorn import Uc
 
 from loopwright import paths
-from loopwright.code.instructions import Code
+from loopwright.code.instructions import REGISTERS, Code, register_number
 from loopwright.kernels.contracts import EFFECTS, Contract
 from loopwright.machine import emulator
-from loopwright.machine.emulator import PAGE
+from loopwright.machine.emulator import PAGE, register_of
 
 AREA = 1 << 18  # bytes of each accessible area, and the largest size of a call
 AREAS = 5  # of each side
@@ -44,8 +43,6 @@ _ROLES = (
 )  # fmt: skip
 ANYWHERE = (1 << 64) - 1  # the twist decides where two compared sides differ
 _MOST_GPRS, _MOST_FIXED = 32, 96
-_X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
-_ARM64 = (*(f"x{n}" for n in range(31)), "sp")
 _X86_FIXED = (
     "cs", "ds", "es", "fs", "gs", "ss", "fs_base", "gs_base", "mxcsr", "fpcw", "fpsw", "fptag",
     *(f"st{n}" for n in range(8)), *(f"xmm{n}" for n in range(16)),
@@ -189,7 +186,7 @@ class Watch:
         }
         for n in range(32 if code.isa == "arm64" else 16):
             name = f"q{n}" if code.isa == "arm64" else f"xmm{n}"
-            self._core.reg_write(_number(code.isa, name), (n + 1) * 0x0123_4567_89AB_CDEF_1357)
+            self._core.reg_write(register_of(code.isa, name), (n + 1) * 0x0123_4567_89AB_CDEF_1357)
         self._kept.append(setup)  # it holds the names in failure messages
         self._watch = self._library.watch_open(ctypes.byref(setup))
         self._text, self._entries = len(code.text), len(code.exceptions)
@@ -228,8 +225,7 @@ class Watch:
         gprs, flags = (ctypes.c_uint64 * _MOST_GPRS)(), ctypes.c_uint64()
         if not self._library.watch_probed(self._watch, gprs, ctypes.byref(flags)):
             return None
-        names = _X86 if self._isa == "x86_64" else _ARM64
-        return dict(zip(names, gprs, strict=False)), flags.value
+        return dict(zip(REGISTERS[self._isa], gprs, strict=False)), flags.value
 
     def _map(self, address: int, size: int) -> int:
         """Make memory accessible; return its address in this process."""
@@ -249,7 +245,7 @@ class Watch:
         access: Access,
     ) -> _Setup:
         x86 = code.isa == "x86_64"
-        names = _X86 if x86 else _ARM64
+        names = REGISTERS[code.isa]
         fixed = _X86_FIXED if x86 else _ARM64_FIXED
         setup = _Setup()
         assert self._core._uch is not None
@@ -270,7 +266,7 @@ class Watch:
         setup.gprs, setup.stack_pointer = len(names), names.index("rsp" if x86 else "sp")
         setup.link = len(names) if x86 else names.index("x30")
         for n, name in enumerate(names):
-            setup.gpr[n], setup.gpr_name[n] = _number(code.isa, name), name.encode()
+            setup.gpr[n], setup.gpr_name[n] = register_of(code.isa, name), name.encode()
         setup.flags = x86_const.UC_X86_REG_EFLAGS if x86 else arm64_const.UC_ARM64_REG_NZCV
         setup.counter = x86_const.UC_X86_REG_RIP if x86 else arm64_const.UC_ARM64_REG_PC
         setup.arithmetic, setup.compared = _ARITHMETIC[code.isa], _COMPARED[code.isa]
@@ -280,8 +276,8 @@ class Watch:
         setup.unprivileged = access.unprivileged
         setup.fixed = len(fixed)
         for n, name in enumerate(fixed):
-            setup.fixed_id[n], setup.fixed_name[n] = _number(code.isa, name), name.encode()
-        _take_contract(setup, contract, names)
+            setup.fixed_id[n], setup.fixed_name[n] = register_of(code.isa, name), name.encode()
+        _take_contract(setup, contract, code.isa)
         fields = _fields(contract)
         self._kept.append(fields)
         setup.fields, setup.nfields = ctypes.addressof(fields), len(contract.fields)
@@ -289,31 +285,26 @@ class Watch:
         return setup
 
 
-def _take_contract(setup: _Setup, contract: Contract, names: tuple[str, ...]) -> None:
+def _take_contract(setup: _Setup, contract: Contract, isa: str) -> None:
+    number = partial(register_number, isa)
     may_change = 0
     setup.effect = [*EFFECTS].index(contract.effect)
     setup.exact = contract.uncopied == "exact"
     setup.flags_may_change = "flags" in contract.may_change
     setup.faulting[:] = [side in contract.faulting for side in SIDES]
-    setup.zeroed = sum(1 << _index(names, name) for name in set(contract.zeroed))
+    setup.zeroed = sum(1 << number(name) for name in set(contract.zeroed))
     setup.overread = contract.overread
     setup.record[:] = [contract.dst_record, contract.src_record]
     for roles, operands in ((contract.inputs, setup.into), (contract.returns, setup.out)):
         for role, name in roles.items():
             bits = 32 if name[0] in "ew" or name.endswith("d") else 64
-            operands[_ROLES.index(role)] = _Operand(_index(names, name), bits)
-            may_change |= 1 << _index(names, name)
+            operands[_ROLES.index(role)] = _Operand(number(name), bits)
+            may_change |= 1 << number(name)
     for name in contract.may_change:
-        may_change |= 1 << _index(names, name) if name != "flags" else 0
-    if "x30" in names:
-        may_change |= 1 << names.index("x30")
+        may_change |= 1 << number(name) if name != "flags" else 0
+    if isa == "arm64":
+        may_change |= 1 << number("x30")
     setup.may_change = may_change
-
-
-def _index(names: tuple[str, ...], name: str) -> int:
-    """Return the number of a register, by the name of all of it or of its lower half."""
-    wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
-    return names.index(name if name in names else wide)
 
 
 def _fields(contract: Contract) -> ctypes.Array[_Field]:
@@ -362,13 +353,10 @@ class _Space:
 
     def __init__(self, isa: str, addresses: Iterable[int]) -> None:
         self.windows: list[int] = []  # virtual, by physical number; 0 where none is
-        if isa == "arm64":
-            self.core = Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
-            return
-        self.core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
-        self.core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)  # has stac, clac, adcx, adox
-        self.windows = [0, 0, *sorted({a // _WINDOW * _WINDOW for a in addresses})]
-        self._page()
+        self.core = emulator.core_of(isa)
+        if isa == "x86_64":
+            self.windows = [0, 0, *sorted({a // _WINDOW * _WINDOW for a in addresses})]
+            self._page()
 
     def physical(self, address: int) -> int:
         """Return the physical address of a virtual one."""
@@ -395,11 +383,6 @@ class _Space:
         self.core.reg_write(x86_const.UC_X86_REG_CR4, cr4 | 1 << 5)  # PAE
         self.core.reg_write(x86_const.UC_X86_REG_MSR, (0xC000_0080, 0x501))  # EFER: SCE, LME, LMA
         self.core.reg_write(x86_const.UC_X86_REG_CR0, 0x8000_0011)
-
-
-def _number(isa: str, name: str) -> int:
-    known: Mapping[str, int] = vars(x86_const if isa == "x86_64" else arm64_const)
-    return known[f"UC_{'X86' if isa == 'x86_64' else 'ARM64'}_REG_{name.upper()}"]
 
 
 @cache

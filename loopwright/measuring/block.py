@@ -232,11 +232,10 @@ def _refuse_branches_by_time(body: Sequence[Instruction]) -> None:
     """Raise InputError for branches beside a clock read: they may depend on it."""
     branches = [ins for ins in body if ins.flow is Flow.BRANCH]
     for ins in body:
-        text = " ".join(ins.text.split())
-        if branches and (_CHANGING.match(ins.mnemonic) or _CHANGING_REGISTER.match(text)):
+        if branches and (_CHANGING.match(ins.mnemonic) or _CHANGING_REGISTER.match(ins.line)):
             raise InputError(
-                f"it has {text}, whose result changes from run to run, and a branch "
-                f"({' '.join(branches[0].text.split())}): measure each way by itself"
+                f"it has {ins.line}, whose result changes from run to run, and a branch "
+                f"({branches[0].line}): measure each way by itself"
             )
 
 
@@ -254,11 +253,10 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
     for ins in body:
         if ins.flow is Flow.NEXT:
             continue
-        shown = " ".join(ins.text.split())
         if ins.flow not in (Flow.JUMP, Flow.BRANCH):
-            raise InputError(f"it leaves the block: {shown}")
+            raise InputError(f"it leaves the block: {ins.line}")
         if ins.target not in starts_at or ins.target < ins.end:
-            raise InputError(f"it branches out of the block, or back: {shown}")
+            raise InputError(f"it branches out of the block, or back: {ins.line}")
 
 
 def job(isa: str, name: str, block: Block, turn: int) -> str:

@@ -7,10 +7,10 @@ from functools import cache, cached_property
 import capstone
 import iced_x86 as iced
 
+from loopwright.code.instructions import READS, REGISTERS, WRITES, signed
 from loopwright.errors import InputError
 
-_OLD = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
-EVERY_X86 = (*_OLD, *(f"r{n}" for n in range(8, 16)))  # in the order of their numbers
+EVERY_X86 = REGISTERS["x86_64"]
 _ARM64_NAMES = {"fp": "x29", "lr": "x30"}
 
 
@@ -42,13 +42,15 @@ def full_name(register: "iced.Register_") -> str:
     return _full_names().get(iced.RegisterExt.full_register(register), "")
 
 
+def gnu_text(ins: iced.Instruction) -> str:
+    """Return an instruction in GNU syntax with single spaces."""
+    return " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(ins).split())
+
+
 def _used_x86(code: bytes) -> frozenset[str]:
     info = iced.InstructionInfoFactory()
-    found = set()
-    for ins in iced.Decoder(64, code):
-        for use in info.info(ins).used_registers():
-            found.add(full_name(use.register))
-    return frozenset(found - {""})
+    uses = (use for ins in iced.Decoder(64, code) for use in info.info(ins).used_registers())
+    return frozenset(full_name(use.register) for use in uses) - {""}
 
 
 def _used_arm64(code: bytes) -> frozenset[str]:
@@ -109,13 +111,7 @@ ADDRESS_POINTER = (
 STEP = 0x100108
 ALIGNED_STEP = 0x100100  # of blocks that access vectors
 _VECTOR = 16  # bytes
-_READS = {iced.OpAccess.READ, iced.OpAccess.COND_READ}
-_ACCESSES = _READS | {
-    iced.OpAccess.WRITE,
-    iced.OpAccess.COND_WRITE,
-    iced.OpAccess.READ_WRITE,
-    iced.OpAccess.READ_COND_WRITE,
-}
+_ONLY_READS = READS - WRITES
 
 
 def wide(isa: str, code: bytes) -> bool:
@@ -145,9 +141,9 @@ def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str
         used = info.info(ins)
         for memory in used.used_memory():
             size = iced.MemorySizeExt.size(memory.memory_size)
-            if memory.access in _ACCESSES and size:
+            if memory.access in READS | WRITES and size:
                 yield memory, size, written
-        changed = (r.register for r in used.used_registers() if r.access not in _READS)
+        changed = (r.register for r in used.used_registers() if r.access not in _ONLY_READS)
         written |= {full_name(register) for register in changed}
 
 
@@ -166,13 +162,6 @@ def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int
 
 Stretch = tuple[int, int]  # first byte of code, and the byte after the last
 
-_PATH_READS = {
-    iced.OpAccess.READ,
-    iced.OpAccess.COND_READ,
-    iced.OpAccess.READ_WRITE,
-    iced.OpAccess.READ_COND_WRITE,
-}
-_ONLY_READS = {iced.OpAccess.READ, iced.OpAccess.COND_READ}
 _STRAIGHT = {
     iced.FlowControl.NEXT,
     iced.FlowControl.CONDITIONAL_BRANCH,
@@ -223,7 +212,7 @@ class Step:
     @property
     def text(self) -> str:
         """The instruction in GNU syntax."""
-        return " ".join(iced.Formatter(iced.FormatterSyntax.GAS).format(self.ins).split())
+        return gnu_text(self.ins)
 
 
 @dataclass(frozen=True)
@@ -316,7 +305,7 @@ def _steps(code: bytes, stretches: Sequence[Stretch]) -> Iterator[Step]:
             several = used.used_registers()
             yield Step(
                 ins,
-                frozenset(_names(r for r in several if r.access in _PATH_READS)),
+                frozenset(_names(r for r in several if r.access in READS)),
                 frozenset(_names(r for r in several if r.access not in _ONLY_READS)),
                 tuple(used.used_memory()),
                 ins.next_ip == end if conditional else None,
@@ -351,11 +340,6 @@ def _refused(step: Step, size: int) -> str:
         elif nowhere and memory.displacement >= USER_SPACE:
             return "memory at an address of the kernel's"
     return ""
-
-
-def signed(value: int) -> int:
-    """Return a 64-bit word as a signed number."""
-    return value - (1 << 64) if value >> 63 else value
 
 
 _TRAP = 0xCC
@@ -645,11 +629,10 @@ def _replaced(path: Path, branch: int, setter: Step) -> End | None:
     at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
     code[at] = code[at] & 0xF0 | condition
     decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
-    shown = iced.Formatter(iced.FormatterSyntax.GAS).format(decoded)
     jump = "jne" if step.taken else "je"
     text = (
         f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
-        f"{' '.join(shown.split())} and {jump}"
+        f"{gnu_text(decoded)} and {jump}"
     )
     change = change_of(path, base) if base else 1
     return End(branch, bytes(code), name, change or 1, base, replaced=text)

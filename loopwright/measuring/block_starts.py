@@ -12,6 +12,7 @@ import unicorn
 from unicorn import x86_const
 from unicorn.unicorn import Uc, UcError
 
+from loopwright.code.instructions import WRITES
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
 from loopwright.measuring.block_path import (
@@ -475,8 +476,7 @@ def _by_memory(path: Path) -> Settled | None:
     A load that walks through memory reads another value after so many iterations; a second load
     whose address depends on the first, as in a table look-up, reads another value as well.
     """
-    reads = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
-    if any(used.access not in reads for step in path.steps for used in step.memory):
+    if any(used.access in WRITES for step in path.steps for used in step.memory):
         return None
     guess = Guess(path)
     values = guess.first().values

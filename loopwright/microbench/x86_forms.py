@@ -9,7 +9,7 @@ import iced_x86 as iced
 
 from loopwright.code import binding
 from loopwright.code.binding import Outline, outlines
-from loopwright.code.instructions import READS, WRITES
+from loopwright.code.instructions import READS, REGISTERS, WRITES, encode_x86
 from loopwright.microbench import x86_kit
 from loopwright.microbench.forms import (
     BASE,
@@ -21,7 +21,7 @@ from loopwright.microbench.forms import (
     Operand,
 )
 
-_GPR = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{n}" for n in range(8, 16)))
+_GPR = tuple(name.upper() for name in REGISTERS["x86_64"])
 _NAMES = {
     64: _GPR,
     32: ("EAX", "ECX", "EDX", "EBX", "ESP", "EBP", "ESI", "EDI", *(f"R{n}D" for n in range(8, 16))),
@@ -126,13 +126,6 @@ def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
     ins.memory_displacement = displacement & _WORD
     short = displacement in _SHORT and base >= 0
     ins.memory_displ_size = (1 if short else 8) if displacement else 0
-
-
-def encoded(ins: iced.Instruction) -> bytes:
-    """Return the bytes of an instruction; ValueError if it has no encoding."""
-    encoder = iced.Encoder(64)
-    encoder.encode(ins, 0)
-    return bytes(encoder.take_buffer())
 
 
 def operands_of(
@@ -323,7 +316,7 @@ def _form(
     at = dict(address or {})
 
     def encode(registers: Mapping[str, int]) -> bytes:
-        return encoded(instruction(code, parts, {**at, **registers}))
+        return encode_x86(instruction(code, parts, {**at, **registers}))
 
     registers = {str(n): 8 + n for n, part in enumerate(parts) if part.what == "register"}
     registers |= {BASE: 6, **at}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import iced_x86 as iced
 
+from loopwright.code.instructions import REGISTERS, X86_NOPS, encode_x86
 from loopwright.microbench import forms
 from loopwright.microbench.forms import Branch, Pool, Serial
 
@@ -132,27 +133,10 @@ MOVE = bytes.fromhex("89f3")  # mov ebx, esi
 COUNT = bytes.fromhex("49ffca")  # dec r10, the instruction that counts iterations
 _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
 _R = iced.Register
-_LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
-_R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
-
-
-_NOPS = tuple(
-    bytes.fromhex(code)
-    for code in (
-        "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
-        "0f1f840000000000", "660f1f840000000000",
-    )
-)  # fmt: skip
-
-
-def _encoded(ins: iced.Instruction) -> bytes:
-    encoder = iced.Encoder(64)
-    encoder.encode(ins, 0)
-    return bytes(encoder.take_buffer())
 
 
 def _gpr(number: int) -> "iced.Register_":
-    return _R64[number]
+    return getattr(_R, REGISTERS["x86_64"][number].upper())  # type: ignore[no-any-return]
 
 
 def _vector(number: int) -> "iced.Register_":
@@ -168,7 +152,7 @@ def pad(size: int) -> list[bytes]:
     """Return as few nops as fill so many bytes."""
     out = []
     while size:
-        out.append(_NOPS[min(size, len(_NOPS)) - 1])
+        out.append(X86_NOPS[min(size, len(X86_NOPS)) - 1])
         size -= len(out[-1])
     return out
 
@@ -187,15 +171,15 @@ def break_dependency(kind: str, number: int) -> bytes:
     """Return an instruction that breaks the dependency of a register, or the flags."""
     if kind == "flags":
         source = _gpr(POOLS["gpr"].constant[0])
-        return _encoded(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
+        return encode_x86(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
     if kind == "gpr" and number == _HIGH_HALF:
         # zero, so that the quotient of a division fits its register
-        return _encoded(iced.Instruction.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.EDX, 0))
+        return encode_x86(iced.Instruction.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.EDX, 0))
     if kind == "gpr":
         code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
-        return _encoded(iced.Instruction.create_reg_reg(code, _gpr(number), source))
+        return encode_x86(iced.Instruction.create_reg_reg(code, _gpr(number), source))
     code, source = iced.Code.VEX_VMOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
-    return _encoded(iced.Instruction.create_reg_reg(code, _vector(number), source))
+    return encode_x86(iced.Instruction.create_reg_reg(code, _vector(number), source))
 
 
 def transfer(source: str, target: str, read: int, write: int) -> bytes:
@@ -226,7 +210,7 @@ def transfer(source: str, target: str, read: int, write: int) -> bytes:
         ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
     else:
         raise ValueError(f"nothing carries {source} to {target}")
-    return _encoded(ins)
+    return encode_x86(ins)
 
 
 def slow_links(register: int) -> list[bytes]:
@@ -235,7 +219,7 @@ def slow_links(register: int) -> list[bytes]:
     root = create.create_reg_reg(code.VEX_VSQRTPD_XMM_XMMM128, one, one)
     others = (code.VEX_VDIVPD_XMM_XMM_XMMM128, code.VEX_VMULPD_XMM_XMM_XMMM128)
     return [
-        _encoded(i) for i in (root, *(create.create_reg_reg_reg(o, *[one] * 3) for o in others))
+        encode_x86(i) for i in (root, *(create.create_reg_reg_reg(o, *[one] * 3) for o in others))
     ]
 
 
@@ -243,14 +227,14 @@ def add_with_carry(register: int) -> bytes:
     """Return an addition to a register that reads and writes the carry."""
     source = _gpr(POOLS["gpr"].constant[0])
     code = iced.Code.ADC_R64_RM64
-    return _encoded(iced.Instruction.create_reg_reg(code, _gpr(register), source))
+    return encode_x86(iced.Instruction.create_reg_reg(code, _gpr(register), source))
 
 
 def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
     """Return a push of one register, and a pop into another."""
     create, code = iced.Instruction.create_reg, iced.Code
     push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
-    return _encoded(push), _encoded(pop)
+    return encode_x86(push), encode_x86(pop)
 
 
 def counting_loop(iterations: int) -> bytes:
@@ -261,13 +245,13 @@ def counting_loop(iterations: int) -> bytes:
 def adjust_stack(by: int) -> bytes:
     """Return an instruction that adds so many bytes to the stack pointer."""
     create = iced.Instruction.create_reg_i32
-    return _encoded(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
+    return encode_x86(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
 
 
 def make_dependent(register: int, on: int) -> list[bytes]:
     """Return instructions that make a register depend on another, and keep its value."""
     code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
-    return [_encoded(create(code, _gpr(register), _gpr(on)))] * 2
+    return [encode_x86(create(code, _gpr(register), _gpr(on)))] * 2
 
 
 def branches_by_bits(random: bool, branches: int) -> bytes:
@@ -287,11 +271,11 @@ def branches_by_bits(random: bool, branches: int) -> bytes:
         create.create_reg_i32(code.ADD_RM64_IMM32, state, forms.INCREMENT),
         create.create_mem_reg(code.MOV_RM64_R64, place, state),
     ]
-    made = b"".join(map(_encoded, out))
+    made = b"".join(map(encode_x86, out))
     over = bytes((0x72, len(nop()))) + nop()  # jb
     of = before if random else constant
     for bit in forms.branch_bits(random, branches):
-        made += _encoded(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
+        made += encode_x86(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
     return made
 
 
@@ -303,4 +287,4 @@ def string_instruction(name: str, count: int, source: int, destination: int) -> 
     for (register, place), base in zip(places, POOLS["gpr"].constant, strict=True):
         memory = iced.MemoryOperand(_gpr(base), displ=place, displ_size=8)
         out.append(create.create_reg_mem(iced.Code.LEA_R64_M, register, memory))
-    return b"".join(map(_encoded, out)) + bytes.fromhex(_REPEATS[name])
+    return b"".join(map(encode_x86, out)) + bytes.fromhex(_REPEATS[name])

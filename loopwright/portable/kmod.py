@@ -33,142 +33,157 @@ _WIDE = {"eax": "rax", "ebx": "rbx", "ecx": "rcx", "edx": "rdx", "esi": "rsi", "
 
 
 @dataclass(frozen=True)
-class ListedVariant:
-    """One variant of the module's list; need and lack are CPU features."""
+class ModuleVariant:
+    """A variant at one code offset in the module; number names its files and symbols.
+
+    object is the hash of its code in user space, source its text.
+    """
 
     number: str
-    id: str
-    object: str
-    offset: int
+    variant: Variant
+    isa: str
     contract: Contract
-    gate: str
-    need: tuple[str, ...]
-    lack: tuple[str, ...]
-    since: tuple[int, int]
-    requires: str
+    offset: int
+    object: str
+    source: str
+
+    @property
+    def since(self) -> tuple[int, int]:
+        """The first Linux version with everything that its text uses."""
+        versions = [r.since.split(".") for r in self.variant.requires]
+        return max(((int(v[0]), int(v[1])) for v in versions), default=(0, 0))
+
+    @property
+    def gate(self) -> str:
+        """Who opens user memory: the routine where it has stac and clac, else its caller."""
+        if self.isa != "x86_64" or not self.contract.faulting:
+            return "GATE_NONE"
+        own = "X86_FEATURE_SMAP" in self.variant.alternatives
+        return "GATE_ROUTINE" if own else "GATE_CALLER"
+
+    @property
+    def need(self) -> list[str]:
+        """The CPU features that it needs."""
+        return sorted({*self.variant.needs})
+
+    @property
+    def lack(self) -> list[str]:
+        """The CPU features that a CPU must lack to choose it."""
+        lack = {*self.variant.switched_off}
+        if _COPY in self.source:
+            # The code of copy_to_user() depends on the features of the CPU.
+            taken = {a.removeprefix("X86_FEATURE_").lower() for a in self.variant.alternatives}
+            lack |= set() if "fsrm" in taken else {"fsrm", "erms"} - taken
+        return sorted(lack)
+
+    @property
+    def never(self) -> list[str]:
+        """The features whose alternatives it leaves at the old instruction.
+
+        The kernel decides on those that guard user memory, and against speculation.
+        """
+        named = set(re.findall(r"\bX86_FEATURE_\w+", self.source))
+        kept = {*self.variant.alternatives, "X86_FEATURE_SMAP", "X86_FEATURE_LFENCE_RDTSC"}
+        return sorted(named - kept)
+
+    def guarded(self, body: str) -> str:
+        """Return text that a kernel older than its first version leaves out."""
+        if self.since == (0, 0):
+            return body
+        major, minor = self.since
+        condition = f"LINUX_VERSION_CODE >= KERNEL_VERSION({major}, {minor}, 0)"
+        return f"#include <linux/version.h>\n#if {condition}\n{body}#endif\n"
 
 
-def wide(isa: str, register: str) -> str:
+def _wide(isa: str, register: str) -> str:
     """Return the assembler's name of a contract's register in 64 bits."""
     if isa == "arm64":
         return "x" + register[1:]
     return "%" + _WIDE.get(register, register.removesuffix("d") if "r" in register else register)
 
 
-def _guarded(since: tuple[int, int], body: str) -> str:
-    if since == (0, 0):
-        return body
-    condition = f"LINUX_VERSION_CODE >= KERNEL_VERSION({since[0]}, {since[1]}, 0)"
-    return f"#include <linux/version.h>\n#if {condition}\n{body}#endif\n"
-
-
-def _never(features: Sequence[str]) -> str:
-    lines = [f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in features]
-    return "".join(lines)
-
-
-def _place(isa: str, offset: int, line: str) -> str:
-    """Return lines that put a function offset bytes after a 64-byte boundary, formatted by line.
+def _place(v: ModuleVariant, line: str) -> str:
+    """Return lines that put a function at its code offset, formatted by line.
 
     A kernel may pad functions before their start by their alignment; they are then placed as much
     earlier.
     """
 
-    fill = ", 0x90" if isa == "x86_64" else ""  # objtool rejects unreachable bytes
+    fill = ", 0x90" if v.isa == "x86_64" else ""  # objtool rejects unreachable bytes
 
     def place(skip: int) -> str:
         words = [".text", ".balign 64", *([f".skip {skip}{fill}"] if skip else [])]
         return "".join(line.replace("@", word) + "\n" for word in words)
 
     padded = "defined(CONFIG_CALL_PADDING) && CONFIG_FUNCTION_ALIGNMENT == 16"
-    return f"#if {padded}\n{place((offset - 16) % 64)}#else\n{place(offset)}#endif\n"
+    return f"#if {padded}\n{place((v.offset - 16) % 64)}#else\n{place(v.offset)}#endif\n"
 
 
-def assembly(
-    isa: str,
-    *,
-    include: str,
-    symbol: tuple[str, str],
-    offset: int,
-    never: Sequence[str],
-    since: tuple[int, int],
-    kstat: bool,
-) -> str:
-    """Return the file that builds a variant written in assembly, under its own name."""
-    del kstat
-    features = "#include <asm/cpufeatures.h>\n" if isa == "x86_64" else ""
-    body = (
-        "#include <linux/export.h>\n#include <linux/linkage.h>\n#include <asm/alternative.h>\n"
-        f"{features}{_never(never)}"
-        "#undef EXPORT_SYMBOL\n#define EXPORT_SYMBOL(symbol)\n"
-        f"#define {symbol[0]} {symbol[1]}\n\n"
-        + _place(isa, offset, "\t@")
-        + f'#include "{include}"\n'
-    )
-    return _HEAD + _guarded(since, body)
-
-
-def c(
-    isa: str,
-    *,
-    include: str,
-    symbol: tuple[str, str],
-    offset: int,
-    never: Sequence[str],
-    since: tuple[int, int],
-    kstat: bool,
-) -> str:
-    """Return the file that builds a variant written in C, under its own name."""
-    if isa != "x86_64":
+def _wrapper(v: ModuleVariant) -> str:
+    """Return the file that builds a variant under its own name."""
+    include = f"kernels/{v.variant.kernel}/{v.variant.source.name}"
+    renamed = f"#define {v.contract.symbol} loopwright_v{v.number}\n"
+    unexported = "#undef EXPORT_SYMBOL\n#define EXPORT_SYMBOL(symbol)\n"
+    if v.variant.source.suffix == ".S":
+        features = "#include <asm/cpufeatures.h>\n" if v.isa == "x86_64" else ""
+        never = "".join(f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in v.never)
+        body = (
+            "#include <linux/export.h>\n#include <linux/linkage.h>\n#include <asm/alternative.h>\n"
+            f"{features}{never}{unexported}{renamed}\n" + _place(v, "\t@")
+        )
+        return _HEAD + v.guarded(body + f'#include "{include}"\n')
+    if v.isa != "x86_64":
         raise InputError(f"{include}: the module builds C variants for x86_64 alone")
-    if never:
-        raise InputError(f"{include}: the module cannot turn {', '.join(never)} off in C")
+    if v.never:
+        raise InputError(f"{include}: the module cannot turn {', '.join(v.never)} off in C")
     body = (
         "/* Constants that are patched at boot then stand in the code, as in the kernel's own. */\n"
         "#undef MODULE\n"
-        f"#define {symbol[0]} {symbol[1]}\n"
+        f"{renamed}"
         "/* What the variant defines anew is out of its way under another name. */\n"
         "#include <linux/fs.h>\n#define epoll_put_uevent kernel_epoll_put_uevent\n"
         "#include <linux/eventpoll.h>\n"
         "#undef epoll_put_uevent\n"
         "#include <linux/bitops.h>\n#include <linux/export.h>\n#include <linux/uaccess.h>\n"
-        + ('#include "kstat.h"\n' if kstat else "")
-        + "#undef EXPORT_SYMBOL\n#define EXPORT_SYMBOL(symbol)\n"
-        '#pragma GCC diagnostic ignored "-Wmissing-prototypes"\n\n'
-        + _place(isa, offset, 'asm("\\t@\\n");')
-        + f'#include "{include}"\n'
+        + ('#include "kstat.h"\n' if "kstat" in v.source else "")
+        + unexported
+        + '#pragma GCC diagnostic ignored "-Wmissing-prototypes"\n\n'
+        + _place(v, 'asm("\\t@\\n");')
     )
-    return _HEAD + _guarded(since, body)
+    return _HEAD + v.guarded(body + f'#include "{include}"\n')
 
 
-def caller(number: str, registers: dict[str, str], *, gated: bool, since: tuple[int, int]) -> str:
+def _caller(v: ModuleVariant) -> str:
     """Return the file with the two callers of a variant."""
+    c = v.contract
+    results = [c.returns[role] for role in ("uncopied", "stored", "sum") if role in c.returns]
+    if not results or not set(c.inputs) <= {"dst", "src", "count", "sum"} or len(c.zeroed) > 1:
+        raise InputError(f"{v.variant.id}: the module has no caller for a contract like this")
     names = {
-        "TARGET": f"loopwright_v{number}",
-        "ONCE": f"loopwright_once_{number}",
-        "LOOP": f"loopwright_loop_{number}",
-        **registers,
-        **({"GATED": ""} if gated else {}),
+        "TARGET": f"loopwright_v{v.number}",
+        "ONCE": f"loopwright_once_{v.number}",
+        "LOOP": f"loopwright_loop_{v.number}",
+        **{f"IN_{role.upper()}": _wide(v.isa, register) for role, register in c.inputs.items()},
+        **({"ZEROED": _wide(v.isa, c.zeroed[0])} if c.zeroed else {}),
+        "OUT_RESULT": _wide(v.isa, results[0]),
+        **({"GATED": ""} if v.gate == "GATE_CALLER" else {}),
     }
     body = "".join(f"#define {k} {v}".rstrip() + "\n" for k, v in names.items())
-    return _HEAD + _guarded(since, body + '#include "caller.S"\n')
+    return _HEAD + v.guarded(body + '#include "caller.S"\n')
 
 
-def _condition(isa: str, entry: ListedVariant) -> str:
-    known = _FEATURES[isa]
-    unknown = [x for x in (*entry.need, *entry.lack) if x not in known]
-    if unknown:
-        raise InputError(f"{entry.id}: the module does not know how to look for {unknown[0]}")
-    terms = [known[x] for x in entry.need] + [f"!{known[x]}" for x in entry.lack]
-    return " && ".join(terms) or "true"
+def _condition(v: ModuleVariant) -> str:
+    """Return the C expression that is true on CPUs that can run a variant."""
+    known = _FEATURES[v.isa]
+    if unknown := [x for x in (*v.need, *v.lack) if x not in known]:
+        raise InputError(f"{v.variant.id}: the module does not know how to look for {unknown[0]}")
+    return " && ".join([*(known[x] for x in v.need), *(f"!{known[x]}" for x in v.lack)]) or "true"
 
 
-def _needs(entry: ListedVariant) -> str:
-    return ", ".join([*entry.need, *(f"no {x}" for x in entry.lack)])
-
-
-def _variant(isa: str, e: ListedVariant) -> str:
-    n, contract = e.number, e.contract
+def _definition(v: ModuleVariant) -> str:
+    """Return the definition of a variant's struct in list.c."""
+    n, contract = v.number, v.contract
+    needs = ", ".join([*v.need, *(f"no {x}" for x in v.lack)])
     fields = "".join(
         f"\t{{{f.dst}, {f.size}, {-1 if f.src is None else f.src}}},\n" for f in contract.fields
     )
@@ -182,12 +197,12 @@ def _variant(isa: str, e: ListedVariant) -> str:
         f"{{\n\tloopwright_once_{n}(call, times);\n}}\n"
         f"static void loop_{n}(struct call *call, unsigned long times)\n"
         f"{{\n\tloopwright_loop_{n}(call, times);\n}}\n"
-        f"static bool runs_{n}(void)\n{{\n\treturn {_condition(isa, e)};\n}}\n"
+        f"static bool runs_{n}(void)\n{{\n\treturn {_condition(v)};\n}}\n"
         f"static struct variant variant_{n} = {{\n"
-        f'\t.id = "{e.id}",\n\t.object = "kernel:{e.object}",\n\t.needs = "{_needs(e)}",\n'
+        f'\t.id = "{v.variant.id}",\n\t.object = "kernel:{v.object}",\n\t.needs = "{needs}",\n'
         f"\t.runs = runs_{n},\n\t.once = once_{n},\n\t.loop = loop_{n},\n"
-        f"\t.entry = loopwright_v{n},\n\t.offset = {e.offset},\n"
-        f"\t.effect = EFFECT_{contract.effect.upper()},\n\t.gate = {e.gate},\n"
+        f"\t.entry = loopwright_v{n},\n\t.offset = {v.offset},\n"
+        f"\t.effect = EFFECT_{contract.effect.upper()},\n\t.gate = {v.gate},\n"
         f"\t.counted = {str('count' in contract.inputs).lower()},\n"
         f"\t.faulting = {sides},\n\t.exact = {str(contract.uncopied == 'exact').lower()},\n"
         f"\t.guards = {str(bool(contract.guards)).lower()},\n"
@@ -195,43 +210,43 @@ def _variant(isa: str, e: ListedVariant) -> str:
     )
     if fields:
         body += f"\t.fields = fields_{n},\n\t.nfields = ARRAY_SIZE(fields_{n}),\n"
-    return _guarded(e.since, body + "};\n") + "\n"
+    return v.guarded(body + "};\n") + "\n"
 
 
-def _left_out(e: ListedVariant) -> str:
-    version = f"{e.since[0]}.{e.since[1]}"
-    line = f'\t{{"{e.id}", "{e.requires} is in Linux {version} and later"}},\n'
-    return _guarded(e.since, "#else\n" + line).replace("#include <linux/version.h>\n", "")
+def _left_out(v: ModuleVariant) -> str:
+    """Return the member of left_out for kernels that are too old for a variant."""
+    late = [r for r in v.variant.requires if tuple(map(int, r.since.split("."))) == v.since]
+    names, version = ", ".join(r.name for r in late), ".".join(map(str, v.since))
+    line = f'\t{{"{v.variant.id}", "{names} is in Linux {version} and later"}},\n'
+    return v.guarded("#else\n" + line).replace("#include <linux/version.h>\n", "")
 
 
-def listing(isa: str, entries: Sequence[ListedVariant], sources: str) -> str:
+def _listing(variants: Sequence[ModuleVariant]) -> str:
     """Return list.c: the variants built in, those the kernel is too old for, and a hash."""
     members = [
-        _guarded(e.since, f"\t&variant_{e.number},\n").replace("#include <linux/version.h>\n", "")
-        for e in entries
+        v.guarded(f"\t&variant_{v.number},\n").replace("#include <linux/version.h>\n", "")
+        for v in variants
     ]
-    late = {e.id: e for e in entries if e.since != (0, 0)}
+    late = {v.variant.id: v for v in variants if v.since != (0, 0)}
     return (
         _HEAD + '#include "kmod.h"\n\n#include <asm/cpufeature.h>\n#include <linux/bits.h>\n'
         "#include <linux/kernel.h>\n#include <linux/version.h>\n\n"
-        + "".join(_variant(isa, e) for e in entries)
+        + "".join(map(_definition, variants))
         + f"struct variant *const variants[] = {{\n{''.join(members)}}};\n"
         + "const unsigned int variants_count = ARRAY_SIZE(variants);\n\n"
         + f"const struct left_out left_out[] = {{\n{''.join(map(_left_out, late.values()))}"
         + "\t{},\n};\nconst unsigned int left_out_count = ARRAY_SIZE(left_out) - 1;\n"
-        + f'const char sources[] = "{sources}";\n'
+        + f'const char sources[] = "{_digest(variants)}";\n'
     )
 
 
-def kbuild(numbers: Sequence[str], shared: Sequence[str]) -> str:
-    """Return the Kbuild file: variants are compiled as leaf code, without instrumentation.
-
-    numbers are those of the variants, shared the names of the sources in common/.
-    """
-    objects = [f"{name}.o" for name in _CORE] + [f"common/{name}.o" for name in shared]
+def _kbuild(variants: Sequence[ModuleVariant]) -> str:
+    """Return the Kbuild file: variants are compiled as leaf code, without instrumentation."""
+    objects = [f"{name}.o" for name in _CORE]
+    objects += [f"common/{name}.o" for name in sorted(p.stem for p in SHARED.glob("*.c"))]
     lines = ["# Written by loopwright kmod.", "obj-m := loopwright.o", "ccflags-y := -I$(src)"]
     lines += ["asflags-y := -I$(src)"]
-    for number in numbers:
+    for number in (v.number for v in variants):
         objects += [f"v{number}.o", f"c{number}.o"]
         lines.append(f"CFLAGS_REMOVE_v{number}.o := $(CC_FLAGS_FTRACE)")
         lines += [
@@ -250,21 +265,9 @@ _MARK = ".loopwright-kmod"
 _COPY = "copy_to_user.h"
 
 
-@dataclass(frozen=True)
-class PlacedSource:
-    """One variant at one code offset; number names its files and symbols."""
-
-    number: str
-    variant: Variant
-    contract: Contract
-    offset: int
-    object: str
-    source: str
-
-
 def write(
     folder: Path, isa: str, specs: Sequence[str] = (), offsets: Sequence[int] = (0,)
-) -> list[PlacedSource]:
+) -> list[ModuleVariant]:
     """Write the module's sources to folder: all variants of an ISA, or those of specs.
 
     The baseline of a variant's routine is always included. offsets are those of each one's code
@@ -279,7 +282,7 @@ def write(
     return parts
 
 
-def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[PlacedSource]:
+def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[ModuleVariant]:
     invalid = [n for n in offsets if n not in OFFSETS]
     if invalid or not offsets:
         raise InputError(
@@ -307,9 +310,10 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
         raise InputError(f"there are no kernels of {isa}")
     pairs = [(v, offset) for v in chosen for offset in sorted(set(offsets))]
     return [
-        PlacedSource(
+        ModuleVariant(
             f"{number:03d}",
             v,
+            isa,
             kernels.contract_of(v),
             offset,
             assemble.user_code(v).sha256,
@@ -319,7 +323,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
     ]
 
 
-def _fill(folder: Path, isa: str, parts: Sequence[PlacedSource]) -> None:
+def _fill(folder: Path, isa: str, parts: Sequence[ModuleVariant]) -> None:
     (folder / SHARED.name).mkdir(parents=True)
     for source in sorted([*FOLDER.iterdir(), *(FOLDER / isa).iterdir()]):
         if source.is_file():
@@ -341,17 +345,14 @@ def _fill(folder: Path, isa: str, parts: Sequence[PlacedSource]) -> None:
     for part in parts:
         _copy_family(part.variant.source.parent, folder / "kernels" / part.variant.kernel, isa)
         suffix = part.variant.source.suffix
-        (folder / f"v{part.number}{suffix}").write_text(_wrapped(isa, part))
-        (folder / f"c{part.number}.S").write_text(_source_caller(isa, part))
-    entries = [_source_entry(isa, p) for p in parts]
-    (folder / "list.c").write_text(listing(isa, entries, _digest(parts)))
-    (folder / "Kbuild").write_text(
-        kbuild([p.number for p in parts], sorted(p.stem for p in SHARED.glob("*.c")))
-    )
+        (folder / f"v{part.number}{suffix}").write_text(_wrapper(part))
+        (folder / f"c{part.number}.S").write_text(_caller(part))
+    (folder / "list.c").write_text(_listing(parts))
+    (folder / "Kbuild").write_text(_kbuild(parts))
     (folder / _MARK).touch()
 
 
-def _digest(parts: Sequence[PlacedSource]) -> str:
+def _digest(parts: Sequence[ModuleVariant]) -> str:
     """Return a hash of the module's own sources and of the variants in it."""
     digest = hashlib.sha256(repr([(p.variant.id, p.object, p.offset) for p in parts]).encode())
     for folder in (FOLDER, SHARED):
@@ -369,80 +370,6 @@ def _copy_family(family: Path, into: Path, isa: str) -> None:
         if source.suffix in (".S", ".c", ".h"):
             own = FOLDER / isa / source.name
             shutil.copy2(own if own.is_file() else source, into / source.name)
-
-
-def _wrapped(isa: str, part: PlacedSource) -> str:
-    include = f"kernels/{part.variant.kernel}/{part.variant.source.name}"
-    body = assembly if part.variant.source.suffix == ".S" else c
-    return body(
-        isa,
-        include=include,
-        symbol=(part.contract.symbol, f"loopwright_v{part.number}"),
-        offset=part.offset,
-        never=_source_never(part),
-        since=since(part),
-        kstat="kstat" in part.source,
-    )
-
-
-def _source_never(part: PlacedSource) -> list[str]:
-    """Return the features whose alternatives the variant leaves at the old instruction.
-
-    The kernel decides on those that guard user memory, and against speculation.
-    """
-    named = set(re.findall(r"\bX86_FEATURE_\w+", part.source))
-    kept = {*part.variant.alternatives, "X86_FEATURE_SMAP", "X86_FEATURE_LFENCE_RDTSC"}
-    return sorted(named - kept)
-
-
-def since(part: PlacedSource) -> tuple[int, int]:
-    """Return the first Linux version with everything that the variant's text uses."""
-    versions = [r.since.split(".") for r in part.variant.requires]
-    return max(((int(v[0]), int(v[1])) for v in versions), default=(0, 0))
-
-
-def _gate(isa: str, part: PlacedSource) -> str:
-    """Return who opens user memory: the routine where it has stac and clac, else its caller."""
-    if isa != "x86_64" or not part.contract.faulting:
-        return "GATE_NONE"
-    own = "X86_FEATURE_SMAP" in part.variant.alternatives
-    return "GATE_ROUTINE" if own else "GATE_CALLER"
-
-
-def _source_caller(isa: str, part: PlacedSource) -> str:
-    c = part.contract
-    registers = {f"IN_{role.upper()}": wide(isa, reg) for role, reg in c.inputs.items()}
-    results = [c.returns[role] for role in ("uncopied", "stored", "sum") if role in c.returns]
-    if not results or not set(c.inputs) <= {"dst", "src", "count", "sum"} or len(c.zeroed) > 1:
-        raise InputError(f"{part.variant.id}: the module has no caller for a contract like this")
-    if c.zeroed:
-        registers["ZEROED"] = wide(isa, c.zeroed[0])
-    registers["OUT_RESULT"] = wide(isa, results[0])
-    gated = _gate(isa, part) == "GATE_CALLER"
-    return caller(part.number, registers, gated=gated, since=since(part))
-
-
-def _source_entry(isa: str, part: PlacedSource) -> ListedVariant:
-    c, v = part.contract, part.variant
-    need, lack = set(v.needs), set[str]()
-    if _COPY in part.source:
-        # The code of copy_to_user() depends on the features of the CPU.
-        taken = {a.removeprefix("X86_FEATURE_").lower() for a in v.alternatives}
-        lack = set() if "fsrm" in taken else {"fsrm", "erms"} - taken
-    lack |= {*v.switched_off}
-    requires = [r for r in v.requires if tuple(map(int, r.since.split("."))) == since(part)]
-    return ListedVariant(
-        number=part.number,
-        id=v.id,
-        object=part.object,
-        offset=part.offset,
-        contract=c,
-        gate=_gate(isa, part),
-        need=tuple(sorted(need)),
-        lack=tuple(sorted(lack)),
-        since=since(part),
-        requires=", ".join(r.name for r in requires),
-    )
 
 
 MODULE = "loopwright.ko"
@@ -473,7 +400,7 @@ def build(
     parts = write(folder, isa, specs, offsets)
     warnings = compiled(headers, isa, folder)
     major, minor = (int(n) for n in release.split(".")[:2])
-    late = tuple(dict.fromkeys(p.variant.id for p in parts if since(p) > (major, minor)))
+    late = tuple(dict.fromkeys(p.variant.id for p in parts if p.since > (major, minor)))
     ids = tuple(dict.fromkeys(p.variant.id for p in parts if p.variant.id not in late))
     return Built(folder / MODULE, isa, release, ids, late, warnings)
 
@@ -549,6 +476,3 @@ def _includes(headers: Path) -> None:
                 f"packages, and know each other by where they are installed; install both, or put "
                 f"the other one at {folder} (or a link to it)"
             )
-
-
-__all__ = ["OFFSETS", "Built", "build", "write"]

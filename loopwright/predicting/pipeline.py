@@ -102,7 +102,7 @@ def _said(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
     if limit.name == "dependencies":
         return _chain(limit, block)
     if limit.name == "failed store-to-load forwarding":
-        loads = [" ".join(block.instructions[n].text.split()) for n in limit.instructions]
+        loads = [block.instructions[n].line for n in limit.instructions]
         return f"{limit.name}: {' and '.join(loads)}"
     if limit.name == "op cache":
         return _op_cache(block, core)
@@ -138,7 +138,7 @@ def _ports(limit: Limit, cycles: float, core: Microarch) -> str:
 
 def _chain(limit: Limit, block: Block) -> str:
     kind = "loop-carried dependency" if block.notion == "loop" else "dependency from copy to copy"
-    texts = [" ".join(block.instructions[n].text.split()) for n in limit.instructions]
+    texts = [block.instructions[n].line for n in limit.instructions]
     left = len(texts) - _SHOWN
     shown = [*texts[:_SHOWN], *([f"{left} more"] if left > 0 else [])]
     return f"{kind}: {' -> '.join([*shown, 'itself' if len(texts) == 1 else 'back to the first'])}"

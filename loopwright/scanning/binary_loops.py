@@ -269,8 +269,8 @@ def _operand(ins: iced.Instruction, n: int) -> object:
 
 
 def _number(value: int) -> int | str:
-    signed = value - (1 << 64) if value >> 63 else value
-    return signed if -_ADDRESS < signed < _ADDRESS else "far"
+    number = instructions.signed(value)
+    return number if -_ADDRESS < number < _ADDRESS else "far"
 
 
 def _arm64(code: bytes) -> Iterator[int]:

@@ -8,6 +8,7 @@ from statistics import mean
 
 import iced_x86 as iced
 
+from loopwright.code.instructions import signed
 from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.costs import (
     HURT,
@@ -92,7 +93,7 @@ def _tried(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
     if len(plain) < len(old):
         yield "", plain
     if _has_displacement(ins):
-        small = _signed(ins) in _DISP8
+        small = signed(ins.memory_displacement) in _DISP8
         if small and (least := _encode(ins, displacement=1)):
             yield "{disp8}", least
         if small and ins.encoding != iced.EncodingKind.EVEX:
@@ -110,11 +111,6 @@ def _has_displacement(ins: iced.Instruction) -> bool:
     return memory and base not in (iced.Register.NONE, iced.Register.RIP, iced.Register.EIP)
 
 
-def _signed(ins: iced.Instruction) -> int:
-    value = ins.memory_displacement
-    return value - (1 << 64) if value >> 63 else value
-
-
 def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool = False) -> bytes:
     """Return an instruction's bytes, b"" if it has no such encoding.
 
@@ -124,8 +120,8 @@ def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool =
     encoder.prevent_vex2 = vex3
     copy = ins.copy()
     if _has_displacement(copy):
-        small = _signed(copy) in _DISP8
-        least = (1 if _signed(copy) else 0) if small else 8
+        distance = signed(copy.memory_displacement)
+        least = (1 if distance else 0) if distance in _DISP8 else 8
         copy.memory_displ_size = least if displacement is None else displacement
     try:
         encoder.encode(copy, ins.ip)
@@ -200,8 +196,7 @@ def _moved_branches(
 
 def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
     """Return a branch with its distance adjusted for the code moved after `at`."""
-    target = ins.near_branch_target
-    target = target - (1 << 64) if target >> 63 else target
+    target = signed(ins.near_branch_target)
     moved = longer * ((target > at) - (ins.ip > at))
     if not moved:
         return own

@@ -290,10 +290,8 @@ X86_ALWAYS = X86_FEATURES["always"]  # applied on every CPU
 
 _SHORT_JUMP = 0xEB
 
-# Nops of one instruction, by their length (Intel SDM, NOP, table 4-12).
-_X86_NOPS = [bytes.fromhex(h) for h in (
-    "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
-    "0f1f840000000000")]  # fmt: skip
+# The lengths of nops that Linux fills with.
+_NOPS = instructions.X86_NOPS[:8]
 
 
 def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
@@ -334,7 +332,7 @@ def _filled(text: bytes, length: int) -> bytes:
         text = b""
     left = length - len(text)
     while left > 0:
-        nop = _X86_NOPS[min(left, len(_X86_NOPS)) - 1]
+        nop = _NOPS[min(left, len(_NOPS)) - 1]
         text += nop
         left -= len(nop)
     return text
