@@ -14,9 +14,8 @@ from loopwright.errors import InputError
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.host import Host
-from loopwright.microbench.kept_answers import Recorded, Replay
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Oracle
+from loopwright.microbench.oracle import Oracle, Recorded, Replay
 from loopwright.microbench.simulated import Simulated
 
 _SHARE, _CYCLES = 0.05, 0.1  # relative and absolute tolerance

@@ -20,7 +20,7 @@ from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.calibrating.ports import Core, Ports, Uops
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free
-from loopwright.microbench.oracle import Known, Oracle
+from loopwright.microbench.oracle import Machine, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
@@ -416,7 +416,7 @@ def sources(title: str, folder: str) -> str:
     )
 
 
-def provenance(folder: Path, machine: Known, *, quick: bool) -> str:
+def provenance(folder: Path, machine: Machine, *, quick: bool) -> str:
     """Return the text of provenance.toml: the origin of a core, and checksums of its files."""
     facts = {
         "schema": SCHEMA,

@@ -19,8 +19,8 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring import results
 from loopwright.measuring.measure_blocks import BlockReading
-from loopwright.microbench import host, kept_answers
-from loopwright.microbench.oracle import Elsewhere, Timing
+from loopwright.microbench import host, oracle
+from loopwright.microbench.oracle import Machine, Timing
 
 CORE_COLUMNS = [
     "core",
@@ -89,7 +89,7 @@ def import_core(folder: Path) -> pd.DataFrame:
     return found
 
 
-def _machine_of(folder: Path) -> Elsewhere:
+def _machine_of(folder: Path) -> Machine:
     """Return the machine of a core whose files are unchanged."""
     provenance = _toml(folder / core_files.PROVENANCE)
     if provenance.get("schema") != core_files.SCHEMA:
@@ -114,7 +114,7 @@ def _machine_of(folder: Path) -> Elsewhere:
     try:
         text, table = ((folder / n).read_text() for n in core_files.CHECKED[:2])
         binding.Core(text, table, {})
-        return Elsewhere(
+        return Machine(
             str(core["isa"]),
             str(provenance["machine"]),
             str(provenance["fingerprint"]),
@@ -165,7 +165,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     found = {key: one for key, one in found.items() if not one.transient}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
-    before = kept_answers.read_answers(answers).known if answers.exists() else {}
+    before = oracle.read_answers(answers).known if answers.exists() else {}
     _write(answers, machine, before | found)
     row = {
         "file": str(path),
@@ -203,7 +203,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     )
 
 
-def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Elsewhere, str]:
+def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
     """Return the machine of a file, and the id of its core."""
     head = lines[0]
     if head.get(_HEAD) != _FORMAT:
@@ -218,7 +218,7 @@ def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Elsewhere, str]
         facts, found = hosts.of_banner(banner)
         fingerprint = str(banner["fingerprint"])
         name = hosts.slug(hosts.machine(facts))
-        machine = Elsewhere(
+        machine = Machine(
             facts.isa,
             f"{name[:40]}-{fingerprint[:6]}",
             f"kit {fingerprint}",
@@ -233,7 +233,7 @@ def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Elsewhere, str]
 
 
 def _readings(
-    path: Path, lines: list[dict[str, Any]], machine: Elsewhere
+    path: Path, lines: list[dict[str, Any]], machine: Machine
 ) -> Mapping[str, list[BlockReading]]:
     """Return the readings of each trial by its key."""
     out: dict[str, list[BlockReading]] = defaultdict(list)
@@ -279,9 +279,9 @@ def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _write(path: Path, machine: Elsewhere, answers: Mapping[str, Timing]) -> None:
+def _write(path: Path, machine: Machine, answers: Mapping[str, Timing]) -> None:
     """Write a whole file of answers, or nothing."""
     with files.replaced(path) as part, part.open("w") as out:
-        out.write(json.dumps(kept_answers.head(machine)) + "\n")
-        out.writelines(json.dumps(kept_answers.answer(k, t)) + "\n" for k, t in answers.items())
+        out.write(json.dumps(oracle.head(machine)) + "\n")
+        out.writelines(json.dumps(oracle.answer(k, t)) + "\n" for k, t in answers.items())
         out.write(json.dumps({"end": len(answers)}) + "\n")

@@ -24,7 +24,7 @@ from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory, closed
-from loopwright.microbench.oracle import COUNTER, Known, Trial
+from loopwright.microbench.oracle import COUNTER, Machine, Trial
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
@@ -140,7 +140,7 @@ def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -
     return out
 
 
-def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
+def predicted(machine: Machine, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
     """Return held-out loops with the predictions of a core; texts are those of _ends."""
     trials = [
         Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
@@ -345,7 +345,7 @@ def read(folder: Path) -> list[HeldOut]:
     return out
 
 
-def check(machine: Known, folder: Path) -> list[Judgement]:
+def check(machine: Machine, folder: Path) -> list[Judgement]:
     """Return the judgement of a core in a folder, predicted anew from its files.
 
     InputError if the files predict something other than held-out.csv states: a file was changed,

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 
 from loopwright import toolchain
 from loopwright.errors import InputError
@@ -18,7 +17,7 @@ from loopwright.measuring import block, measure_blocks
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import kits
-from loopwright.microbench.oracle import COUNTER, Timing, Trial
+from loopwright.microbench.oracle import COUNTER, Oracle, Timing, Trial
 
 _SAMPLES = 10  # the fewest that the harness makes a reading of
 _UNSTEADY = 8  # unsteady tries without a disturbance after which code has no stable speed
@@ -115,16 +114,18 @@ class _Worker:
         self._kept, self._given = None, 0
 
 
-class Host:
+class Host(Oracle):
     """This machine: trials run on up to two of its cores at a time."""
 
     def __init__(self) -> None:
         """Describe the machine."""
-        self.isa = toolchain.host_isa()
-        self.name = "host"
-        self.features = hosts.features()
-        self.host: Mapping[str, Any] = hosts.recognition_table(hosts.here())
-        self.fingerprint = f"host {hosts.machine()}"
+        super().__init__(
+            toolchain.host_isa(),
+            "host",
+            f"host {hosts.machine()}",
+            hosts.features(),
+            hosts.recognition_table(hosts.here()),
+        )
         cores = _cores()
         parts = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
         self._workers = [_Worker(self.isa, cpus) for cpus in parts]

@@ -10,13 +10,13 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loopwright import microarchs, paths
 from loopwright.code import binding, instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError, unknown
-from loopwright.microbench.oracle import Known, Run, Timing, Trial, by_notion
+from loopwright.microbench.oracle import Machine, Oracle, Run, Timing, Trial, by_notion
 from loopwright.predicting.core_figures import TABLE
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ REFUSED = 0.01  # share of tries that the harness gives up because of interrupts
 _DISTURBED = "disturbed: too few samples were accepted"
 
 
-class Simulated:
+class Simulated(Oracle):
     """A known core behind the interface of hardware.
 
     Noise depends on the seed, the trial and the number of its tries, so the order of trials does
@@ -124,10 +124,6 @@ class Simulated:
     ) -> None:
         """Take a core of models/ and parameters that replace its own, by dotted name."""
         known = microarchs.load(core)
-        self.isa = known.isa
-        self.name = f"simulated:{core}"
-        self.features = known.features
-        self.host: Mapping[str, Any] = {}
         self._noise, self._seed = noise, seed
         self._tries: Counter[str] = Counter()
         settings = {name: str(value) for name, value in (overrides or {}).items()}
@@ -139,13 +135,15 @@ class Simulated:
         try:
             toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
             self._core = binding.Core(toml, table, settings)
-            self._iterations = Iterations(self.isa, toml, table, settings)
+            self._iterations = Iterations(known.isa, toml, table, settings)
         except FileNotFoundError:
             raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
         except ValueError as error:
             raise InputError(f"simulated:{core}: {error}") from None
         text = repr((binding.version(), toml, table, sorted(settings.items()), noise, seed))
-        self.fingerprint = f"{self.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        name = f"simulated:{core}"
+        fingerprint = f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        super().__init__(known.isa, name, fingerprint, known.features, {})
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial; a trial without figures is refused for good."""
@@ -189,20 +187,18 @@ def answers(
     return out
 
 
-class CandidateCore:
+class CandidateCore(Oracle):
     """A core given by the texts of its files, simulated without noise."""
 
     def __init__(
         self,
-        machine: Known,
+        machine: Machine,
         toml: str,
         table: str,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """Take the texts of a core learned on a machine, and parameters that replace its own."""
-        self.isa, self.name, self.features = machine.isa, machine.name, machine.features
-        self.host = machine.host
-        self.fingerprint = machine.fingerprint
+        super().__init__(*machine.identity)
         given = dict(settings or {})
         self._core = binding.Core(toml, table, given)
         self._iterations = Iterations(self.isa, toml, table, given)

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -30,9 +29,8 @@ from loopwright.measuring import block, sweeps
 from loopwright.measuring.sweeps import Sweep
 from loopwright.microbench import host, kits, latency, throughput
 from loopwright.microbench.forms import Form
-from loopwright.microbench.kept_answers import Replay
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Oracle, Timing, Trial
+from loopwright.microbench.oracle import Oracle, Replay, Timing, Trial
 from loopwright.microbench.simulated import Simulated
 from loopwright.version import VERSION
 
@@ -196,7 +194,7 @@ def _compress(data: bytes, name: str) -> bytes:
     return gzip.compress(data, compresslevel=9, mtime=0)
 
 
-class DryRun:
+class DryRun(Oracle):
     """An oracle with the known answers of a machine, which records the missing ones.
 
     The trials of an experiment depend on earlier answers, and a kit holds all its trials in
@@ -208,9 +206,9 @@ class DryRun:
         self, known: Mapping[str, Timing], guess: Oracle, features: frozenset[str]
     ) -> None:
         """Store answers by the keys of their trials."""
-        self.isa, self.name = guess.isa, guess.name
-        self.features, self.host = features, guess.host
-        self.fingerprint = f"foreseen by {guess.fingerprint}"
+        super().__init__(
+            guess.isa, guess.name, f"foreseen by {guess.fingerprint}", features, guess.host
+        )
         self.missing: dict[str, Trial] = {}
         self._known, self._guess = known, guess
 
@@ -224,13 +222,11 @@ class DryRun:
         return [found[trial.key] for trial in trials]
 
 
-class _Silent:
+class _Silent(Oracle):
     """A machine that refuses every trial."""
 
     def __init__(self, isa: str) -> None:
-        self.isa, self.name, self.fingerprint = isa, "none", "none"
-        self.features: frozenset[str] = frozenset()
-        self.host: Mapping[str, Any] = {}
+        super().__init__(isa, "none", "none", frozenset(), {})
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         return [Timing(None, refused="not measured yet") for _ in trials]

@@ -18,9 +18,8 @@ from loopwright.calibrating.port_classes import Union, mixture
 from loopwright.calibrating.ports import bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import dispatch_width, x86_forms
-from loopwright.microbench.kept_answers import Recorded, Replay
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Trial
+from loopwright.microbench.oracle import Recorded, Replay, Trial
 from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.core_figures import forms as table
 

@@ -13,7 +13,7 @@ import loopwright as lw
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine.hosts import Facts, recognise
-from loopwright.microbench.kept_answers import read_answers
+from loopwright.microbench.oracle import read_answers
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from loopwright.measuring import block
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host
 from loopwright.microbench.host import Host
-from loopwright.microbench.kept_answers import Recorded
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Trial
+from loopwright.microbench.oracle import Recorded, Trial
 from loopwright.microbench.simulated import Simulated
 
 READ = BlockReading(
