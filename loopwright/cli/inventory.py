@@ -138,11 +138,10 @@ def doctor() -> None:
     shell_complete=options.complete_microarchs,
     help="Show another core in a second column.",
 )
-@click.option(
+@options.path(
     "--html",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write a self-contained page: ports, instructions, code offsets that hurt, cycles "
+    "FILE.html",
+    "Also write a self-contained page: ports, instructions, code offsets that hurt, cycles "
     "of calls by size, and every parameter with its source.",
 )
 @output.formats

@@ -422,12 +422,10 @@ def _line(step: list[Row]) -> Row:
 @options.microarch("Cores to optimize for (default: the target cores of the kernel's ISA).")
 @options.sizes
 @options.settings
-@click.option(
-    "-o",
+@options.path(
     "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the candidates as variants of their kernel; with LOOPWRIGHT_KERNELS=DIR, check, "
+    "DIR",
+    "Write the candidates as variants of their kernel; with LOOPWRIGHT_KERNELS=DIR, check, "
     "recommend and patch use them.",
 )
 @click.option("--no-measure", is_flag=True, help="Measure nothing on this machine.")
@@ -438,11 +436,10 @@ def _line(step: list[Row]) -> Row:
     metavar="N",
     help="Simulate at most N candidates (default: 400).",
 )
-@click.option(
+@options.path(
     "--state",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Keep simulated costs in DIR: an interrupted search continues from them, as does one "
+    "DIR",
+    "Keep simulated costs in DIR: an interrupted search continues from them, as does one "
     "with a larger --tried.",
 )
 @click.option(

@@ -17,11 +17,15 @@ STDIN = "-"  # given in the place of a kernel
 _MOST_TEXT = 50_000_000  # characters
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
-blocks = click.option(
-    "--blocks",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="Blocks of code: a CSV with columns id, hex and optionally offset.",
+
+def path(name: str, metavar: str, text: str, **more: Any) -> Callable[[F], F]:
+    """Return an option that names a file or a folder; name is the option, "--out" also -o."""
+    names = ("-o", name) if name == "--out" else (name,)
+    return click.option(*names, type=click.Path(path_type=Path), metavar=metavar, help=text, **more)
+
+
+blocks = path(
+    "--blocks", "FILE.csv", "Blocks of code: a CSV with columns id, hex and optionally offset."
 )
 sizes = click.option(
     "--sizes",
@@ -150,9 +154,7 @@ def tree(
 
 def out(text: str) -> Callable[[F], F]:
     """Return the option --out, a folder."""
-    return click.option(
-        "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help=text
-    )
+    return path("--out", "DIR", text, required=True)
 
 
 def parameters(settings: tuple[str, ...]) -> dict[str, str]:
@@ -197,12 +199,9 @@ def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[i
 
 def alignments(text: str) -> list[tuple[int, int]]:
     """Return the pairs of --align; InputError for other text."""
-    pairs = [part.split(":") for part in text.split(",") if part.strip()]
-    if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
-        raise InputError(
-            f"--align {text!r} is not a list of destination:source; give it as 0:0,1:0"
-        )
-    return [(int(d), int(s)) for d, s in pairs]
+    from loopwright.predicting.question import read_alignments
+
+    return read_alignments(text)
 
 
 def completer(names: Callable[[str], Iterable[str]]) -> Completer:

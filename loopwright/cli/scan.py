@@ -27,11 +27,10 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
     "Cores to predict for; host is this machine's (default: the target cores of the code's ISA "
     "and this machine's core)."
 )
-@click.option(
+@options.path(
     "--symbols",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Names of routines: a System.map, or a copy of /proc/kallsyms, of the same kernel.",
+    "FILE",
+    "Names of routines: a System.map, or a copy of /proc/kallsyms, of the same kernel.",
 )
 @click.option(
     "--features",
@@ -39,11 +38,10 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
     help="Scan the text of a kernel as patched at boot on a CPU with these features, by their "
     "names in /proc/cpuinfo (default: as linked).",
 )
-@click.option(
+@options.path(
     "--profile",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Rank by the share of all cycles that the best code offset would save. FILE is a "
+    "FILE",
+    "Rank by the share of all cycles that the best code offset would save. FILE is a "
     "perf.data, or the output of perf script, perf report --sort symbol,srcline or bpftrace.",
 )
 @click.option(
@@ -79,12 +77,10 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
 @options.dask(
     "Scan a folder on the workers of a Dask scheduler; local starts processes on this machine."
 )
-@click.option(
-    "-o",
+@options.path(
     "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR|FILE",
-    help="Folder for --patch; with a folder to scan, the table to write, FILE.csv or FILE.parquet.",
+    "DIR|FILE",
+    "Folder for --patch; with a folder to scan, the table to write, FILE.csv or FILE.parquet.",
 )
 @click.option(
     "--measure",
@@ -102,11 +98,10 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
     "--microarch.",
 )
 @click.option("--no-measure", is_flag=True, help="With --improve: measure nothing on this machine.")
-@click.option(
+@options.path(
     "--html",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write a self-contained page: a map of all loops, a table to filter, and the "
+    "FILE.html",
+    "Also write a self-contained page: a map of all loops, a table to filter, and the "
     "instructions, code offsets and timeline of each loop.",
 )
 @output.formats

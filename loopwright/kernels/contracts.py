@@ -146,6 +146,21 @@ class Contract:
     guards: tuple[str, ...] = ()
     over_report: int | None = None
 
+    def allowed(self, alignments: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the alignments of destination and source that it allows, each once.
+
+        A side that the routine lacks has alignment 0. InputError if none remains.
+        """
+        has_dst, has_src = ("dst" in self.inputs), ("src" in self.inputs)
+        pairs = dict.fromkeys((dst * has_dst, src * has_src) for dst, src in alignments)
+        allowed = [pair for pair in pairs if not any(side % self.align for side in pair)]
+        if not allowed:
+            raise InputError(
+                f"{self.symbol}: its addresses are multiples of {self.align}; give "
+                "alignments that are, as 0:0"
+            )
+        return allowed
+
     @property
     def counted(self) -> bool:
         """True if calls differ in their bytes or records: by a count, or by the byte found."""

@@ -1,5 +1,6 @@
 """Measurements of blocks of code in sealed processes, alone or beside predictions."""
 
+import math
 import random
 import time
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,9 @@ _AGREE = (0.02, 0.02)  # their largest difference: in cycles, and relative
 _QUIET = (0.02, 0.01)  # the largest range from p10 to p90 that needs no further turn
 _LEAST = 5e-4  # relative error of the calibration, from loops of known speed
 _ENDS = 2.0  # cycles by which the ends of two codes differ, because of their lengths
+_AS_GIVEN = (  # fields of a reading in the harness's output
+    "samples", "accepted", "slow", "slow_from", "slow_to", "two_speeds", "clock", "refused",
+)  # fmt: skip
 _MOST_ENDS = 8.0  # the largest one measured: 5 loads of 23 bytes, by turns early and late
 
 
@@ -60,22 +64,18 @@ class BlockReading:
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
         """Return the reading of a line of the harness's output."""
+        cycles, p10, p90 = (
+            math.nan if record[name] is None else record[name] for name in ("cycles", "p10", "p90")
+        )
         return cls(
-            cycles=float("nan") if record["cycles"] is None else record["cycles"],
-            p10=float("nan") if record["p10"] is None else record["p10"],
-            p90=float("nan") if record["p90"] is None else record["p90"],
-            samples=record["samples"],
-            accepted=record["accepted"],
-            slow=record["slow"],
-            slow_from=record["slow_from"],
-            slow_to=record["slow_to"],
+            cycles,
+            p10,
+            p90,
+            **{name: record[name] for name in _AS_GIVEN},
             copies=record["long"] - record["short"],
-            two_speeds=record["two_speeds"],
-            clock=record["clock"],
             misaligned=bool(record["misaligned"]),
             shared=bool(record["shared"]),
             disturbed=bool(record["disturbed"]) and bool(record["clock"]),
-            refused=record["refused"],
             unsteady=bool(record.get("unsteady")),  # older kits do not say it
         )
 
@@ -174,7 +174,6 @@ def _speeds(near: Sequence[BlockReading], accepted: Sequence[BlockReading]) -> s
 
 
 def _notes(readings: Sequence[BlockReading]) -> list[str]:
-    """Return the caveats of the figure."""
     notes = ["one process alone"] if len(readings) == 1 else []
     notes += ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
     if any(r.shared for r in readings):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
 from statistics import median
@@ -106,21 +106,8 @@ class Reading:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """Return the reading of a line of the harness's output."""
-        return cls(
-            record["cycles"],
-            record["p10"],
-            record["p90"],
-            tuple(record["samples"]),
-            record["accepted"],
-            record["slow"],
-            record["slow_from"],
-            record["slow_to"],
-            record["two_speeds"],
-            record["skew"],
-            record["clock"],
-            record["refused"],
-            record["milliseconds"],
-        )
+        values = {f.name: record[f.name] for f in fields(cls)}
+        return cls(**values | {"samples": tuple(record["samples"])})
 
     @property
     def error(self) -> float:
@@ -203,7 +190,10 @@ class Result:
             status="bimodal" if speeds else "ok",
             reason=speeds,
             milliseconds=duration,
-            raw=[_scaled(goal, turn) for turn in zip(*accepted, strict=False)],
+            raw=[
+                [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
+                for turn in zip(*accepted, strict=False)
+            ],
         )
 
     @property
@@ -225,20 +215,7 @@ class Result:
             "src_align": point.src_align,
             "skew_bytes": self.skew,
             "cache": self.goal.cache,
-            "cycles": self.cycles,
-            "p10": self.p10,
-            "p90": self.p90,
-            "uncertainty": self.uncertainty,
-            "samples": self.samples,
-            "dropped": self.dropped,
-            "dropped_from": self.dropped_from,
-            "dropped_to": self.dropped_to,
-            "processes": self.processes,
-            "clock": self.clock,
-            "status": self.status,
-            "reason": self.reason,
-            "milliseconds": self.milliseconds,
-            "raw": self.raw,
+            **{name: getattr(self, name) for name in (*_FIGURES, "milliseconds", "raw")},
         }
 
 
@@ -265,11 +242,6 @@ class _Joined:
         return cls(
             cycles, cycles - low / goal.divisor, cycles + high / goal.divisor, error / goal.divisor
         )
-
-
-def _scaled(goal: Goal, turn: Sequence[Reading]) -> list[list[float]]:
-    """Return the samples of a process, by point, in the goal's unit."""
-    return [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
 
 
 def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
@@ -368,29 +340,16 @@ def _compare(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> di
 
 PROCESSES = 3
 
-FIGURE_COLUMNS = [
+_FIGURES = (
     "cycles", "p10", "p90", "uncertainty", "samples", "dropped", "dropped_from", "dropped_to",
-    "processes", "clock", "status", "reason", "microarch", "machine",
-]  # fmt: skip
+    "processes", "clock", "status", "reason",
+)  # fmt: skip
+FIGURE_COLUMNS = [*_FIGURES, "microarch", "machine"]
 """The columns of a measured figure, of a variant or of a block."""
 RESULT_COLUMNS = [
-    "kernel",
-    "variant",
-    "quantity",
-    "unit",
-    "size_bytes",
-    "dst_align",
-    "src_align",
-    "skew_bytes",
-    "cache",
-    "offset",
-    *FIGURE_COLUMNS,
-    "self_test",
-    "milliseconds",
-    *RATIO_COLUMNS,
-    "note",
-    "raw",
-]
+    "kernel", "variant", "quantity", "unit", "size_bytes", "dst_align", "src_align", "skew_bytes",
+    "cache", "offset", *FIGURE_COLUMNS, "self_test", "milliseconds", *RATIO_COLUMNS, "note", "raw",
+]  # fmt: skip
 
 
 def result_row(

@@ -29,6 +29,7 @@ from loopwright.machine.hosts import FACT_FILES, Facts, recognise
 SCHEMA = 2
 _APPLICATION = 0x6C777274  # "lwrt": the application id of the SQLite file
 _PATIENCE = 30  # s to wait for another writer
+_OF_POINT = ("dst_align", "src_align", "skew", "offset", "clock")  # columns as in an answer
 
 _TABLES = f"""
 CREATE TABLE machine (
@@ -412,29 +413,22 @@ class Store:
         text = json.dumps(answer, sort_keys=True)
         what = (run.uid, record.process, record.kernel, record.variant, record.object, text)
         digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+        row = {
+            "digest": digest,
+            "run": run_id,
+            **{name: getattr(record, name) for name in ("process", "kernel", "variant", "object")},
+            "quantity": "call",
+            "size": answer["count"],
+            **{name: answer[name] for name in _OF_POINT},
+            "cycles": None if answer["refused"] else answer["cycles"],
+            "status": "refused" if answer["refused"] else "ok",
+            "reason": answer["refused"],
+            "answer": text,
+        }
         done = self._database.execute(
-            "INSERT INTO record (digest, run, process, kernel, variant, object, "
-            "quantity, size, dst_align, src_align, skew, offset, clock, cycles, status, reason, "
-            "answer) VALUES (?, ?, ?, ?, ?, ?, 'call', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            f"INSERT INTO record ({', '.join(row)}) VALUES (:{', :'.join(row)}) "
             "ON CONFLICT (digest) DO NOTHING",
-            (
-                digest,
-                run_id,
-                record.process,
-                record.kernel,
-                record.variant,
-                record.object,
-                answer["count"],
-                answer["dst_align"],
-                answer["src_align"],
-                answer["skew"],
-                answer["offset"],
-                answer["clock"],
-                None if answer["refused"] else answer["cycles"],
-                "refused" if answer["refused"] else "ok",
-                answer["refused"],
-                text,
-            ),
+            row,
         )
         return done.rowcount
 

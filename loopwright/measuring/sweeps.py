@@ -69,22 +69,14 @@ class Sweep:
     def allowed(self, contract: Contract) -> list[tuple[int, int, int]]:
         """Return the alignments that a contract allows, of destination and source, with skews.
 
-        A side that the routine lacks has alignment 0; alignments that its contract forbids are left
-        out: InputError if none remains. A requested skew moves the source, whose alignment
-        follows from it where none is requested.
+        InputError if none remains. A requested skew moves the source, whose alignment follows from
+        it where none is requested.
         """
         if self.skews and both_sides(contract):
             dsts = [d for d, _ in self.alignments or ALIGNMENTS]
             found = [(d, (d - k) % _LINE, k) for k in self.skews for d in dsts]
             return list(dict.fromkeys(found))
-        has_dst, has_src = ("dst" in contract.inputs), ("src" in contract.inputs)
-        pairs = [(d * has_dst, s * has_src) for d, s in self.alignments or ALIGNMENTS]
-        allowed = [p for p in dict.fromkeys(pairs) if not any(a % contract.align for a in p)]
-        if not allowed:
-            raise InputError(
-                f"{contract.symbol}: its addresses are multiples of {contract.align}; give "
-                "alignments that are, as 0:0"
-            )
+        allowed = contract.allowed(self.alignments or ALIGNMENTS)
         apart = _APART if contract.align <= _APART else 0
         return [(d, s, (d - s - apart) % _PAGE) for d, s in allowed]
 

@@ -1,4 +1,4 @@
-"""AArch64 kit: registers and known instructions of microbenchmarks."""
+"""AArch64 kit: registers and known instructions of microbenchmarks (forms.Kit describes them)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -67,28 +67,24 @@ _CARRY_SET = 2  # the condition
 
 
 def nop() -> bytes:
-    """Return a nop."""
     return _word(0xD503201F)
 
 
 def pad(size: int) -> list[bytes]:
-    """Return as few nops as fill so many bytes."""
     return [nop()] * (size // 4)
 
 
 def jump_over(over: int) -> bytes:
-    """Return a jump over so many bytes of nops."""
     return (0x14000001 + over // BYTES).to_bytes(4, "little") + b"".join(pad(over))
 
 
 def opposite(branch: Branch) -> bytes:
-    """Return the code of a branch's opposite: a bit inverts the condition, or cbz."""
+    # This bit inverts the condition, or cbz.
     turned = 1 if branch.name == "b.cond" else 1 << 24
     return _word(int.from_bytes(branch.code, "little") ^ turned)
 
 
 def slow_links(register: int) -> list[bytes]:
-    """Return one-uop instructions with a long latency from a vector register to itself."""
     root, product = 0x1E61C000, 0x1E600800  # fsqrt and fmul of doubles
     return [
         _word(root | _three(register, register, 0)),
@@ -97,28 +93,23 @@ def slow_links(register: int) -> list[bytes]:
 
 
 def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
-    """Return a push of one register, and a pop into another."""
     push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
     return _word(push | source), _word(pop | target)
 
 
 def counting_loop(iterations: int) -> bytes:
-    """Return an empty loop of so many iterations."""
     return _word(0xD280000A | iterations << 5) + COUNT + _word(0xB5FFFFEA)  # movz; cbnz to COUNT
 
 
 def adjust_stack(by: int) -> bytes:
-    """Return an instruction that adds so many bytes to the stack pointer."""
     return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
 
 
 def make_dependent(register: int, on: int) -> list[bytes]:
-    """Return instructions that make a register depend on another, and keep its value."""
     return [_word(0xCA000000 | _three(register, register, on))] * 2
 
 
 def break_dependency(kind: str, number: int) -> bytes:
-    """Return an instruction that breaks the dependency of a register, or the flags."""
     if kind == "flags":
         constant = POOLS["gpr"].constant[0]
         return _word(0xEA000000 | _three(_ZERO, constant, constant))
@@ -129,11 +120,6 @@ def break_dependency(kind: str, number: int) -> bytes:
 
 
 def transfer(source: str, target: str, read: int, write: int) -> bytes:
-    """Return an instruction with a result of one register kind and an operand of another.
-
-    read and write are register numbers; for flags they are ignored. An instruction that writes a
-    register from flags also reads that register.
-    """
     constant = {kind: pool.constant[0] for kind, pool in POOLS.items()}
     if (source, target) == ("gpr", "gpr"):  # eor
         return _word(0xCA000000 | _three(write, read, constant["gpr"]))
@@ -151,7 +137,6 @@ def transfer(source: str, target: str, read: int, write: int) -> bytes:
 
 
 def add_with_carry(register: int) -> bytes:
-    """Return an addition to a register that reads and writes the carry."""
     return _word(0xBA000000 | _three(register, register, POOLS["gpr"].constant[0]))
 
 
@@ -164,12 +149,6 @@ def _word(word: int) -> bytes:
 
 
 def branches_by_bits(random: bool, branches: int) -> bytes:
-    """Return so many forward branches, each over a nop, that go by bits.
-
-    The bits are those of a random generator with its state in memory, or of a register that nothing
-    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
-    previous one, so that no branch waits for them.
-    """
     before, state, factor, more = 1, 2, 3, 4
     constant = POOLS["gpr"].constant[0]
     place = forms.GENERATOR_PLACE // 8 << 10 | constant << 5 | state
@@ -186,6 +165,5 @@ def branches_by_bits(random: bool, branches: int) -> bytes:
 
 
 def string_instruction(name: str, count: int, source: int, destination: int) -> bytes:
-    """Return nothing: the ISA has no such instructions."""
     del name, count, source, destination
-    return b""
+    return b""  # the ISA has none

@@ -149,12 +149,13 @@ class Kit(Protocol):
         """Return so many forward branches, each over a nop, that go by bits.
 
         The bits are those of a random generator with its state in memory, or of a register that
-        nothing writes, set and clear in turn; all else is the same.
+        nothing writes, set and clear in turn; all else is the same. Those of an iteration are made
+        in the previous one, so that no branch waits for them.
         """
         ...
 
     def string_instruction(self, name: str, count: int, source: int, destination: int) -> bytes:
-        """Return a string instruction with its operands, at offsets from lines."""
+        """Return a string instruction with its operands, at offsets from lines; b"" without one."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""x86-64 kit: registers and known instructions of microbenchmarks.
+"""x86-64 kit: registers and known instructions of microbenchmarks (forms.Kit describes them).
 
 Vector instructions are those of AVX, which zero upper halves: see Form.beside.
 """
@@ -135,6 +135,13 @@ _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348a
 _R = iced.Register
 
 
+def _code(code: "iced.Code_", *registers: "iced.Register_") -> bytes:
+    """Return an instruction of one to three registers."""
+    create = iced.Instruction
+    creates = (create.create_reg, create.create_reg_reg, create.create_reg_reg_reg)
+    return encode_x86(creates[len(registers) - 1](code, *registers))
+
+
 def _gpr(number: int) -> "iced.Register_":
     return getattr(_R, REGISTERS["x86_64"][number].upper())  # type: ignore[no-any-return]
 
@@ -144,12 +151,10 @@ def _vector(number: int) -> "iced.Register_":
 
 
 def nop() -> bytes:
-    """Return a nop long enough for op caches."""
-    return bytes.fromhex("0f1f440000")
+    return bytes.fromhex("0f1f440000")  # long enough for op caches
 
 
 def pad(size: int) -> list[bytes]:
-    """Return as few nops as fill so many bytes."""
     out = []
     while size:
         out.append(X86_NOPS[min(size, len(X86_NOPS)) - 1])
@@ -158,109 +163,78 @@ def pad(size: int) -> list[bytes]:
 
 
 def jump_over(over: int) -> bytes:
-    """Return a jump over so many bytes of nops."""
     return bytes((0xEB, over)) + b"".join(pad(over))
 
 
 def opposite(branch: Branch) -> bytes:
-    """Return the code of a branch's opposite."""
     return bytes((branch.code[0], branch.code[1] ^ 1, *branch.code[2:]))
 
 
 def break_dependency(kind: str, number: int) -> bytes:
-    """Return an instruction that breaks the dependency of a register, or the flags."""
     if kind == "flags":
         source = _gpr(POOLS["gpr"].constant[0])
-        return encode_x86(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
+        return _code(iced.Code.TEST_RM64_R64, source, source)
     if kind == "gpr" and number == _HIGH_HALF:
         # zero, so that the quotient of a division fits its register
         return encode_x86(iced.Instruction.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.EDX, 0))
     if kind == "gpr":
-        code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
-        return encode_x86(iced.Instruction.create_reg_reg(code, _gpr(number), source))
-    code, source = iced.Code.VEX_VMOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
-    return encode_x86(iced.Instruction.create_reg_reg(code, _vector(number), source))
+        return _code(iced.Code.MOV_R64_RM64, _gpr(number), _gpr(POOLS["gpr"].constant[0]))
+    source = _vector(POOLS["vector"].constant[0])
+    return _code(iced.Code.VEX_VMOVAPS_XMM_XMMM128, _vector(number), source)
 
 
 def transfer(source: str, target: str, read: int, write: int) -> bytes:
-    """Return an instruction with a result of one register kind and an operand of another.
-
-    read and write are register numbers; for flags they are ignored. An instruction that writes a
-    register from flags also reads that register.
-    """
-    create = iced.Instruction.create_reg_reg
     code = iced.Code
     constant = _gpr(POOLS["gpr"].constant[1])
     if (source, target) == ("gpr", "gpr"):
         half = iced.RegisterExt.full_register32(_gpr(read))
-        ins = create(code.MOVSXD_R64_RM32, _gpr(write), half)
-    elif (source, target) == ("gpr", "vector"):
-        ins = create(code.VEX_VMOVQ_XMM_RM64, _vector(write), _gpr(read))
-    elif (source, target) == ("vector", "gpr"):
-        ins = create(code.VEX_VMOVQ_RM64_XMM, _gpr(write), _vector(read))
-    elif (source, target) == ("vector", "vector"):
+        return _code(code.MOVSXD_R64_RM32, _gpr(write), half)
+    if (source, target) == ("gpr", "vector"):
+        return _code(code.VEX_VMOVQ_XMM_RM64, _vector(write), _gpr(read))
+    if (source, target) == ("vector", "gpr"):
+        return _code(code.VEX_VMOVQ_RM64_XMM, _gpr(write), _vector(read))
+    if (source, target) == ("vector", "vector"):
         ones = _vector(POOLS["vector"].constant[0])
-        ins = iced.Instruction.create_reg_reg_reg(
-            code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
-        )
-    elif (source, target) == ("gpr", "flags"):
+        return _code(code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones)
+    if (source, target) == ("gpr", "flags"):
         # Redwood and Golden Cove take 1 to 3 cycles from test to readers of flags, and 1 from cmp.
-        ins = create(code.CMP_RM64_R64, _gpr(read), constant)
-    elif (source, target) == ("flags", "gpr"):
-        ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
-    else:
-        raise ValueError(f"nothing carries {source} to {target}")
-    return encode_x86(ins)
+        return _code(code.CMP_RM64_R64, _gpr(read), constant)
+    if (source, target) == ("flags", "gpr"):
+        return _code(code.CMOVB_R64_RM64, _gpr(write), constant)
+    raise ValueError(f"nothing carries {source} to {target}")
 
 
 def slow_links(register: int) -> list[bytes]:
-    """Return one-uop instructions with a long latency from a vector register to itself."""
-    code, create, one = iced.Code, iced.Instruction, _vector(register)
-    root = create.create_reg_reg(code.VEX_VSQRTPD_XMM_XMMM128, one, one)
+    code, one = iced.Code, _vector(register)
     others = (code.VEX_VDIVPD_XMM_XMM_XMMM128, code.VEX_VMULPD_XMM_XMM_XMMM128)
     return [
-        encode_x86(i) for i in (root, *(create.create_reg_reg_reg(o, *[one] * 3) for o in others))
+        _code(code.VEX_VSQRTPD_XMM_XMMM128, one, one),
+        *(_code(other, one, one, one) for other in others),
     ]
 
 
 def add_with_carry(register: int) -> bytes:
-    """Return an addition to a register that reads and writes the carry."""
-    source = _gpr(POOLS["gpr"].constant[0])
-    code = iced.Code.ADC_R64_RM64
-    return encode_x86(iced.Instruction.create_reg_reg(code, _gpr(register), source))
+    return _code(iced.Code.ADC_R64_RM64, _gpr(register), _gpr(POOLS["gpr"].constant[0]))
 
 
 def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
-    """Return a push of one register, and a pop into another."""
-    create, code = iced.Instruction.create_reg, iced.Code
-    push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
-    return encode_x86(push), encode_x86(pop)
+    return _code(iced.Code.PUSH_R64, _gpr(source)), _code(iced.Code.POP_R64, _gpr(target))
 
 
 def counting_loop(iterations: int) -> bytes:
-    """Return an empty loop of so many iterations."""
     return bytes.fromhex("41ba") + iterations.to_bytes(4, "little") + COUNT + bytes.fromhex("75fb")
 
 
 def adjust_stack(by: int) -> bytes:
-    """Return an instruction that adds so many bytes to the stack pointer."""
     create = iced.Instruction.create_reg_i32
     return encode_x86(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
 
 
 def make_dependent(register: int, on: int) -> list[bytes]:
-    """Return instructions that make a register depend on another, and keep its value."""
-    code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
-    return [encode_x86(create(code, _gpr(register), _gpr(on)))] * 2
+    return [_code(iced.Code.XOR_R64_RM64, _gpr(register), _gpr(on))] * 2
 
 
 def branches_by_bits(random: bool, branches: int) -> bytes:
-    """Return so many forward branches, each over a nop, that go by bits.
-
-    The bits are those of a random generator with its state in memory, or of a register that nothing
-    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
-    previous one, so that no branch waits for them.
-    """
     code, create = iced.Code, iced.Instruction
     before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
     place = iced.MemoryOperand(constant, displ=forms.GENERATOR_PLACE, displ_size=1)
@@ -280,7 +254,6 @@ def branches_by_bits(random: bool, branches: int) -> bytes:
 
 
 def string_instruction(name: str, count: int, source: int, destination: int) -> bytes:
-    """Return a string instruction with its operands, at offsets from lines."""
     create = iced.Instruction
     out = [create.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.ECX, count)]
     places = ((_R.RSI, source), (_R.RDI, destination))

@@ -309,16 +309,9 @@ class Calls:
     def points(self, contract: Contract) -> list[CountPoint]:
         """Return the calls of a routine that its contract allows; one of fixed size has one size.
 
-        A missing side has alignment 0. InputError if no alignment is left.
+        InputError if no alignment is left.
         """
-        sides = ["dst" in contract.inputs, "src" in contract.inputs]
-        pairs = [tuple(a * has for a, has in zip(p, sides, strict=True)) for p in self.alignments]
-        allowed = [p for p in dict.fromkeys(pairs) if not any(a % contract.align for a in p)]
-        if not allowed:
-            raise InputError(
-                f"{contract.symbol}: its addresses are multiples of {contract.align}; give "
-                "alignments that are, as 0:0"
-            )
+        allowed = contract.allowed(self.alignments)
         sizes = self.sizes if contract.counted else (1,)
         return [(size, dst, src) for size in sizes for dst, src in allowed]
 
@@ -363,7 +356,7 @@ def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
         return [(0, 0)]
     from loopwright.machine.emulator import PAGE
 
-    pairs = list(align) if not isinstance(align, str) else _pairs(align)
+    pairs = list(align) if not isinstance(align, str) else read_alignments(align)
     if not pairs:
         raise InputError("no alignment given; give destination:source, as 0:0,1:0")
     for dst, src in pairs:
@@ -372,9 +365,11 @@ def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
     return pairs
 
 
-def _pairs(text: str) -> list[tuple[int, int]]:
-    parts = [part.split(":") for part in text.split(",") if part.strip()]
-    if not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in parts):
+def read_alignments(text: str) -> list[tuple[int, int]]:
+    """Return the pairs of a text such as 0:0,1:0; InputError for other text."""
+    pairs = [pair.split(":") for pair in text.split(",") if pair.strip()]
+    parts = [[side.strip() for side in pair] for pair in pairs]
+    if not parts or not all(len(p) == 2 and all(map(str.isdecimal, p)) for p in parts):
         raise InputError(
             f"--align {text!r} is not a list of destination:source; give it as 0:0,1:0"
         )
