@@ -13,8 +13,8 @@ from pathlib import Path
 
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.paths import VERSION
 from loopwright.predicting.models import MODELS
-from loopwright.version import VERSION
 
 HERE = Path(__file__).resolve().parent
 

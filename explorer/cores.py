@@ -4,7 +4,7 @@ import json
 
 from loopwright import microarchs
 from loopwright.judging import model_accuracy
-from loopwright.version import VERSION
+from loopwright.paths import VERSION
 
 
 def main() -> None:

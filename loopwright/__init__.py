@@ -67,7 +67,7 @@ if not TYPE_CHECKING:  # or no misspelt name would be an error
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
-            from loopwright.version import VERSION
+            from loopwright.paths import VERSION
 
             return VERSION
         if name != "plots" and name not in _VERBS:

@@ -1,10 +1,12 @@
-"""Folders of a checkout or a wheel, and folders that loopwright writes to."""
+"""The installation: its version, its folders, and those that it writes to."""
 
 import os
+from importlib import metadata
 from pathlib import Path
 
 from loopwright.errors import InputError
 
+VERSION = metadata.version("loopwright")  # as models/pipeline/Cargo.toml declares it
 _PACKAGE = Path(__file__).resolve().parent
 INSTALLED = (_PACKAGE / "shipped").is_dir()
 # Holds kernels/, models/ and harness/: a wheel has them inside of the package.

@@ -34,11 +34,11 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots
 from loopwright.reporting.notebook import Choices, Page
-from loopwright.scanning import images, measured_loops
+from loopwright.scanning import images, suspects
 from loopwright.scanning.costs import cost
 from loopwright.scanning.fixes import NOT_NEEDED
-from loopwright.scanning.measured_loops import measure_loops
 from loopwright.scanning.scan import Question, ranked, scan_summary, scanned
+from loopwright.scanning.suspects import measure_loops
 from loopwright.toolchain import host_isa
 
 FILE = ""  # a kernel, module, object, library or program; left empty, the C library
@@ -240,9 +240,9 @@ Page(by_kind.agg(loops=("bytes", "size"), expected_bytes=("bytes", "sum")))
 
 # %%
 try:
-    tried = measured_loops.measure_suspects(found, SUSPECTS)
+    tried = suspects.measure_suspects(found, SUSPECTS)
     machine = f"{hosts.machine()}, core {HOST}"
-    parts = [machine, *measured_loops.measured_summary(tried), tried.drop(columns="microarch")]
+    parts = [machine, *suspects.measured_summary(tried), tried.drop(columns="microarch")]
 except InputError as error:
     tried = None
     parts = f"Skipped, the measurements: {error}."

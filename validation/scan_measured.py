@@ -35,7 +35,7 @@ from loopwright.microarchs import Microarch
 from loopwright.scanning import images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.costs import CoreCosts, cost, cycles_by_offset
-from loopwright.scanning.measured_loops import CONFIRMED, measure_loops
+from loopwright.scanning.suspects import CONFIRMED, measure_loops
 
 COLUMNS = [
     "binary", "address", "function", "hex", "path", "chosen", "own", "place", "cycles",

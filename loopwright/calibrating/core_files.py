@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from loopwright import files, version
+from loopwright import files, paths
 from loopwright.calibrating.core_model import CoreModel, Timed
 from loopwright.calibrating.evidence import SOURCE, UNKNOWN, Evidence, assumed, measured
 from loopwright.calibrating.front_end import AFTER, Parameters
@@ -420,7 +420,7 @@ def provenance(folder: Path, machine: Machine, *, quick: bool) -> str:
     """Return the text of provenance.toml: the origin of a core, and checksums of its files."""
     facts = {
         "schema": SCHEMA,
-        "loopwright": version.VERSION,
+        "loopwright": paths.VERSION,
         "machine": machine.name,
         "fingerprint": machine.fingerprint,
         "isa": machine.isa,

@@ -95,7 +95,7 @@ def _models() -> Rows:
 def _parameters() -> Rows:
     """Return the simulator's parameters, with the cores by value."""
     from loopwright import microarchs
-    from loopwright.predicting.models import parameters
+    from loopwright.code.binding import parameters
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
     rows = []

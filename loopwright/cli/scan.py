@@ -272,18 +272,18 @@ def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None)
 
 def _measured(found: "Scan", count: int) -> int:
     """Measure the first suspects; exit code 1 where none of them has a figure."""
-    from loopwright.scanning import measured_loops
+    from loopwright.scanning import suspects
 
     with output.progress("measuring") as step:
-        rows = measured_loops.measure_suspects(found, count, progress=step)
+        rows = suspects.measure_suspects(found, count, progress=step)
     output.emit(rows)
-    _say(measured_loops.measured_summary(rows))
+    _say(suspects.measured_summary(rows))
     return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
 
 
 def _improved(found: "Scan", count: int, *, measured: bool) -> int:
     """Search faster code for the first loops; exit code 1 where there is none."""
-    from loopwright.scanning.improved_loops import improve_suspects
+    from loopwright.scanning.suspects import improve_suspects
 
     with output.progress("improving") as step:
         improved = improve_suspects(found, count, measured=measured, progress=step)

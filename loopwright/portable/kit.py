@@ -32,7 +32,7 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Oracle, Replay, Timing, Trial
 from loopwright.microbench.simulated import Simulated
-from loopwright.version import VERSION
+from loopwright.paths import VERSION
 
 _COMPARED = 200  # throughputs by which cores are compared with a machine
 _NEAR = 0.05  # a smaller relative difference of throughputs is none

@@ -16,7 +16,7 @@ from loopwright.kernels import Contract, Variant
 from loopwright.kernels.contracts import EFFECTS
 from loopwright.machine import harness
 from loopwright.measuring import sweeps
-from loopwright.version import VERSION
+from loopwright.paths import VERSION
 
 _HEAD = "/* SPDX-License-Identifier: GPL-2.0-or-later */\n/* Written by loopwright kmod. */\n"
 _CORE = (

@@ -8,7 +8,6 @@ from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
 from loopwright.predicting.model import Answer, Block, Model
 from loopwright.predicting.osaca import Osaca
 from loopwright.predicting.pipeline import Pipeline
-from loopwright.predicting.pipeline import parameters as parameters
 from loopwright.predicting.uica import Uica
 
 # In the order in which models are shown everywhere.

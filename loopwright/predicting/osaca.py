@@ -9,8 +9,7 @@ import iced_x86 as iced
 from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.predicting.model import Answer, Block, unfit
-from loopwright.predicting.worker import Worker
+from loopwright.predicting.model import Answer, Block, Worker, unfit
 
 
 class Osaca:

@@ -182,7 +182,7 @@ class Pipeline:
     corrects = ""
 
     def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
-        """Store values for parameters of the cores, by dotted name (see parameters)."""
+        """Store values for parameters of the cores, by dotted name (binding.parameters)."""
         self.overrides = dict(overrides or {})
 
     def version(self) -> str:
@@ -338,15 +338,10 @@ class Pipeline:
         return _built(core.id, toml, table, tuple(sorted(values.items())))
 
 
-def parameters() -> list[str]:
-    """Return the dotted names of all parameters that an override may set."""
-    return binding.parameters()
-
-
 # Keyed by the content of the files, which may change while this process lives.
 @lru_cache(maxsize=256)  # verdicts vary all parameters of a core that have a range
 def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
-    known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
+    known = [*binding.parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
         if name not in known:
             raise unknown("parameter", name, known)

@@ -15,8 +15,7 @@ from typing import Any
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.predicting.model import Answer, Block, unfit
-from loopwright.predicting.worker import Worker
+from loopwright.predicting.model import Answer, Block, Worker, unfit
 
 _SECONDS = 60  # for one block
 _SHARE = 8  # least blocks of a further worker, so that its start-up pays

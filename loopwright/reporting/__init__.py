@@ -19,6 +19,7 @@ from loopwright.kernels import Kernel
 from loopwright.linux import trees
 from loopwright.linux.baseline import against
 from loopwright.machine import hosts
+from loopwright.paths import VERSION
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, kernel_section, text
 from loopwright.reporting.findings import (
@@ -49,7 +50,6 @@ from loopwright.reporting.html import (
 )
 from loopwright.reporting.text import SENTENCES
 from loopwright.rows import Rows, statements
-from loopwright.version import VERSION
 
 
 def report(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loopwright.errors import InputError
+from loopwright.paths import VERSION
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import findings
 from loopwright.reporting.html import Grid, Words, column, grid, made, script_data, uop
@@ -23,7 +24,6 @@ from loopwright.scanning.builds import CHANGES, Between, Pair
 from loopwright.scanning.costs import LINE, CoreCosts, best_offset, boundary, known
 from loopwright.scanning.fixes import Fix
 from loopwright.scanning.scan import Question, Scan
-from loopwright.version import VERSION
 
 
 def command(asked: Question, out: Path, other: Path | str | None = None) -> str:

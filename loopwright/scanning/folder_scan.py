@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.paths import VERSION
 from loopwright.rows import Rows
 from loopwright.scanning import images, scan
 from loopwright.scanning.costs import Progress
 from loopwright.scanning.scan import Question, answer
-from loopwright.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client, Future

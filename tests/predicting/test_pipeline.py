@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from loopwright import microarchs, paths
 from loopwright.cli import cli
 from loopwright.code import binding
+from loopwright.code.binding import parameters
 from loopwright.errors import InputError
 from loopwright.predicting.model import Block
-from loopwright.predicting.pipeline import Pipeline, parameters
+from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.predict import predict
 
 CLEAR = "48c707000000004883c708ffc975f2"  # 15 bytes: movq $0,(%rdi); add $8,%rdi; dec %ecx; jne

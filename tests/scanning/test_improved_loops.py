@@ -11,9 +11,9 @@ from scanned import built
 from loopwright import toolchain
 from loopwright.cli import run
 from loopwright.improving import equality
-from loopwright.scanning import improved_loops
-from loopwright.scanning.improved_loops import improve_suspects
+from loopwright.scanning import suspects
 from loopwright.scanning.scan import Question, scanned
+from loopwright.scanning.suspects import improve_suspects
 
 SOURCE = """\
 	.text
@@ -57,7 +57,7 @@ PROFILE = """\
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     monkeypatch.setattr(equality, "_RANDOM", 64)
-    monkeypatch.setattr(improved_loops, "_SEARCH", improved_loops.Settings(depth=1, tried=16))
+    monkeypatch.setattr(suspects, "_SEARCH", suspects.Settings(depth=1, tried=16))
 
 
 @pytest.fixture

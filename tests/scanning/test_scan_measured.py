@@ -10,7 +10,7 @@ from loopwright.cli import run
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.scanning.binary_loops import ScannedLoop
-from loopwright.scanning.measured_loops import OFFSET_COLUMNS, measure_loops
+from loopwright.scanning.suspects import OFFSET_COLUMNS, measure_loops
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 loops")
 
