@@ -77,7 +77,7 @@ def compare(
     own: options.Loops,
     microarch: str | None,
     offset: str | None,
-    no_measure: bool,
+    quick: bool,
     stored: bool,
 ) -> int:
     """Show predictions beside this machine's measurement.
@@ -95,7 +95,7 @@ def compare(
     from loopwright.reporting.text import by_core
 
     if any(x is not None for x in own.values()):
-        if spec is not None or no_measure or stored:
+        if spec is not None or quick or stored:
             raise InputError("--asm, --obj and --hex are without KERNEL, --no-measure and --stored")
         at = int(offset) if offset is not None and offset.isdecimal() else offset
         with output.progress("measuring") as step:
@@ -108,7 +108,7 @@ def compare(
     if microarch is not None or offset is not None:
         raise InputError("--microarch and --offset are for --asm, --obj and --hex")
     with output.progress("measuring") as step:
-        rows = lw.compare(spec, quick=no_measure, stored=stored, progress=step)
+        rows = lw.compare(spec, quick=quick, stored=stored, progress=step)
     output.emit(rows, lambda _: print(by_core(rows)))
     return output.verdict(bool(rows["cycles"].notna().any()), "no source")
 
@@ -117,7 +117,7 @@ def compare(
 @options.spec("KERNEL", name="kernel")
 @options.sizes
 @options.microarch("Cores to judge (default: the target cores of the kernel's ISA).")
-@options.settings
+@options.settings()
 @click.option(
     "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
 )
@@ -130,16 +130,7 @@ def compare(
 @options.no_measure
 @options.stored
 @output.formats
-def recommend(
-    kernel: str,
-    sizes: str | None,
-    microarch: str | None,
-    settings: tuple[str, ...],
-    against: str | None,
-    align: str | None,
-    no_measure: bool,
-    stored: bool,
-) -> None:
+def recommend(kernel: str, align: str | None, **asked: Any) -> None:
     """Name the variant to ship, or say why there is none.
 
     A winner is slower at no size on any core that is asked for or was measured.
@@ -154,18 +145,9 @@ def recommend(
     from loopwright.judging.recommend import concluded
     from loopwright.reporting import text
 
-    with output.progress("simulating" if no_measure else "measuring") as step:
-        found = concluded(
-            kernel,
-            sizes=sizes,
-            quick=no_measure,
-            microarch=microarch,
-            parameters=options.parameters(settings),
-            against=against,
-            alignments=options.weights(align) if align else call_costs.ALIGNMENTS,
-            stored=stored,
-            progress=step,
-        )
+    alignments = options.weights(align) if align else call_costs.ALIGNMENTS
+    with output.progress("simulating" if asked["quick"] else "measuring") as step:
+        found = concluded(kernel, **asked, alignments=alignments, progress=step)
 
     def show(rows: Rows) -> None:
         # The reason often begins with the answer's sentence, which is printed already.
@@ -221,7 +203,7 @@ def _log(line: str) -> None:
 @options.microarch(
     "Cores on which the variant has to win (default: the target cores of the kernel's ISA)."
 )
-@options.settings
+@options.settings()
 @options.no_measure
 @options.stored
 @click.option(
@@ -232,17 +214,7 @@ def _log(line: str) -> None:
     "kernels with it.",
 )
 @output.formats
-def patch(
-    spec: str,
-    tree: str,
-    out: Path,
-    sizes: str | None,
-    microarch: str | None,
-    settings: tuple[str, ...],
-    no_measure: bool,
-    stored: bool,
-    tier: str | None,
-) -> int:
+def patch(spec: str, tree: str, out: Path, tier: str | None, **asked: Any) -> int:
     """Make a Linux patch of a variant, or of each routine's winner.
 
     For a variant that is named and is not a winner, the patch is an RFC whose message begins with
@@ -257,18 +229,7 @@ def patch(
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
-    rows = lw.patch(
-        spec,
-        tree,
-        out,
-        sizes=sizes,
-        quick=no_measure,
-        stored=stored,
-        microarch=microarch,
-        parameters=options.parameters(settings),
-        tier=tier,
-        on_check=output.say_check,
-    )
+    rows = lw.patch(spec, tree, out, **asked, tier=tier, on_check=output.say_check)
 
     def show(made: Rows) -> None:
         for row in made.records():
@@ -287,7 +248,7 @@ def patch(
 @options.tree(required=True)
 @options.no_measure
 @output.formats
-def baseline(kernel: str, tree: str, no_measure: bool) -> int:
+def baseline(kernel: str, tree: str, quick: bool) -> int:
     """Compare functions of a Linux tree with a kernel's variants.
 
     Each is named tree:VERSION, and is assembled, predicted, checked and measured like a variant.
@@ -300,7 +261,7 @@ def baseline(kernel: str, tree: str, no_measure: bool) -> int:
     from loopwright.linux.baseline import run as compare_tree
     from loopwright.reporting.text import by_core
 
-    found = compare_tree(kernel, tree, quick=no_measure)
+    found = compare_tree(kernel, tree, quick=quick)
     output.emit(found.rows, lambda _: print(by_core(found.rows)))
     for note in found.notes:
         _log(f"note: {note}")
@@ -321,13 +282,7 @@ def baseline(kernel: str, tree: str, no_measure: bool) -> int:
 @options.tree("Linux tree to compare with and to patch (default with --patch: Debian's 6.12).")
 @output.formats
 def report(
-    kernel_ids: tuple[str, ...],
-    out: Path,
-    sizes: str | None,
-    microarch: str | None,
-    no_measure: bool,
-    with_patch: bool,
-    tree: str | None,
+    kernel_ids: tuple[str, ...], out: Path, with_patch: bool, tree: str | None, **asked: Any
 ) -> None:
     """Write a report on kernels: a page, text, tables, patches.
 
@@ -350,9 +305,7 @@ def report(
         findings = write(
             kernel_ids,
             out,
-            sizes=sizes,
-            quick=no_measure,
-            microarch=microarch,
+            **asked,
             patch=with_patch or tree is not None,
             tree=tree,
             log=_log,
@@ -421,7 +374,7 @@ def _line(step: list[Row]) -> Row:
 )
 @options.microarch("Cores to optimize for (default: the target cores of the kernel's ISA).")
 @options.sizes
-@options.settings
+@options.settings()
 @options.path(
     "--out",
     "DIR",
@@ -457,7 +410,7 @@ def improve(
     free: str | None,
     microarch: str | None,
     sizes: str | None,
-    settings: tuple[str, ...],
+    parameters: dict[str, str],
     out: Path | None,
     no_measure: bool,
     tried: int,
@@ -489,7 +442,6 @@ def improve(
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
-    parameters = options.parameters(settings)
     if spec is None:
         if sizes is not None:
             raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")

@@ -1,6 +1,7 @@
 """The verbs of machines: calibrate, kit, kmod, import, results."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,11 +33,9 @@ _QUICK = (
     shell_complete=options.complete_microarchs,
     help="List the differences between the measurements and a core of models/.",
 )
-@options.settings
+@options.settings()
 @output.formats
-def calibrate(
-    out: Path, machine: str, quick: bool, compare: str | None, settings: tuple[str, ...]
-) -> None:
+def calibrate(out: Path, parameters: dict[str, str], **asked: Any) -> None:
     """Learn a core from timing alone: width, latencies, ports.
 
     Covers forms of x86-64 and AArch64 that compute in registers, load or store, and branches.
@@ -54,10 +53,8 @@ def calibrate(
     with output.progress("calibrating", timed=False) as step:
         rows = learn(
             out,
-            machine=machine,
-            quick=quick,
-            compare=compare,
-            settings=options.parameters(settings),
+            **asked,
+            settings=parameters,
             step=lambda what: click.echo(f"learning: {what}", err=True),
             progress=step,
         )

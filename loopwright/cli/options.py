@@ -32,15 +32,8 @@ sizes = click.option(
     metavar="FILE[:MAP]",
     help="Weigh calls by this bpftrace histogram of sizes.",
 )
-settings = click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Set a parameter of the simulator, e.g. serial.stac_clac=20; it then counts as measured.",
-)
 no_measure = click.option(
-    "--no-measure", is_flag=True, help="Use models alone: no measurements, no stored runs."
+    "--no-measure", "quick", is_flag=True, help="Use models alone: no measurements, no stored runs."
 )
 stored = click.option(
     "--stored", is_flag=True, help="With --no-measure: also use the runs in the results store."
@@ -157,10 +150,19 @@ def out(text: str) -> Callable[[F], F]:
     return path("--out", "DIR", text, required=True)
 
 
-def parameters(settings: tuple[str, ...]) -> dict[str, str]:
-    """Return the parameters of --set; InputError for anything but NAME=VALUE."""
+def settings(
+    text: str = "Set a parameter of the simulator, e.g. serial.stac_clac=20; it then counts as "
+    "measured.",
+) -> Callable[[F], F]:
+    """Return the option --set, which the verb receives as parameters: values by name."""
+    return click.option(
+        "--set", "parameters", metavar="NAME=VALUE", multiple=True, callback=_parameters, help=text
+    )
+
+
+def _parameters(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, str]:
     out = {}
-    for setting in settings:
+    for setting in given:
         name, equals, value = setting.partition("=")
         if not (name and equals and value):
             raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")

@@ -47,13 +47,7 @@ _SIMULATOR = "pipeline"
     help="Whole calls: data alignment of destination and source, in bytes from a page start.",
 )
 @click.option("--offset", metavar="N|all", help="Code offset of the loop, in bytes mod 64.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Set a parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.",
-)
+@options.settings("Set a parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.")
 @click.option(
     "--timeline",
     "iterations",
@@ -75,7 +69,6 @@ _SIMULATOR = "pipeline"
 @output.formats
 def predict(
     own: options.Loops,
-    settings: tuple[str, ...],
     iterations: int | None,
     ports: bool,
     sources: bool,
@@ -118,9 +111,9 @@ def predict(
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
     models = (asked["model"] or "all").split(",")
-    if settings and "all" not in models and _SIMULATOR not in models:
+    if asked["parameters"] and "all" not in models and _SIMULATOR not in models:
         raise InputError(f"--set is of the simulator: ask model {_SIMULATOR}, too")
-    asked |= {**own, "parameters": options.parameters(settings)}
+    asked |= own
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
         view = prediction_views.show_timeline
@@ -213,17 +206,7 @@ def _access(row: Row, kind: str) -> str:
 )
 @options.isa("Instruction set of --asm or --hex.")
 @output.formats
-def trace(
-    spec: str | None,
-    own: options.Loops,
-    size: int | None,
-    align: str,
-    fault: str | None,
-    microarch: str | None,
-    offset: int | None,
-    iterations: int | None,
-    isa: str | None,
-) -> None:
+def trace(own: options.Loops, align: str, fault: str | None, **asked: Any) -> None:
     """Show each instruction that a call or a loop executes.
 
     Each line has the branch taken and the memory accesses.
@@ -245,18 +228,8 @@ def trace(
     side, _, reach = (fault or "").partition(":")
     if fault and not reach.isdecimal():
         raise InputError(f"--fault {fault!r} is not dst:N or src:N, e.g. dst:37")
-    asked = TraceQuestion(
-        spec,
-        size,
-        align=pairs[0],
-        fault=(side, int(reach)) if fault else None,
-        microarch=microarch,
-        offset=offset,
-        **own,
-        isa=isa,
-        iterations=iterations,
-    )
-    rows = answer_trace(asked)
+    accessible = (side, int(reach)) if fault else None
+    rows = answer_trace(TraceQuestion(**asked, **own, align=pairs[0], fault=accessible))
     hidden = ("kernel", "variant", "load_address", "store_address")
     output.emit(rows, show_trace, hide=hidden, on_terminal_alone=True)
 
