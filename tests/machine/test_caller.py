@@ -7,7 +7,7 @@ import pytest
 
 from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
-from loopwright.code.instructions import Code, Flow, decode
+from loopwright.code.instructions import Code, Flow, decode, register_number
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
 from loopwright.machine import emulator, trace
@@ -49,7 +49,7 @@ def _variant(name):
 
 
 def _mask(isa, names):
-    return sum(1 << trace._index(isa, name) for name in set(names) - {"flags"})
+    return sum(1 << register_number(isa, name) for name in set(names) - {"flags"})
 
 
 @pytest.mark.parametrize("name", _IDS)
@@ -68,7 +68,7 @@ def test_the_caller_is_the_one_that_the_harness_measures_with(name, offset, tmp_
         "MAY_CHANGE": f"{_mask(code.isa, changed)}ull",
         "ZEROED": f"{_mask(code.isa, contract.zeroed)}ull",
         "OFFSET": offset, "SIZE": len(code.text), "ENTRY": code.entry,
-        "IN": ",".join(str(trace._index(code.isa, n)) if n else "-1" for n in inputs),
+        "IN": ",".join(str(register_number(code.isa, n)) if n else "-1" for n in inputs),
         **{role.upper(): f"{value}ull" for role, value in values.items()},
     }  # fmt: skip
     source, program = tmp_path / "emit.c", tmp_path / "emit"
