@@ -1,11 +1,13 @@
 """Files and folders that appear whole or not at all."""
 
+import csv
 import errno
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from loopwright.errors import InputError
@@ -29,6 +31,18 @@ def content(path: Path, *, regular: bool = False) -> bytes:
         return finite(path, regular=regular).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def csv_rows(path: Path) -> Sequence[Mapping[str, str]]:
+    """Return the rows of a CSV without its comments, read again only where it has changed."""
+    return _csv_rows(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _csv_rows(path: Path, changed: int) -> Sequence[Mapping[str, str]]:
+    del changed  # when the file was: it may change while this process lives
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def finite(path: Path, *, regular: bool = False) -> Path:

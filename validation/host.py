@@ -30,8 +30,8 @@ from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
 from loopwright.judging.model_accuracy import Accuracy
 from loopwright.machine import harness, hosts
-from loopwright.measuring.measure_blocks import NOTIONS
 from loopwright.predicting import question
+from loopwright.predicting.question import NOTIONS
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 PUBLIC = "bhive_public.csv"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 from every_model import MODEL_IDS
 
-from loopwright.measuring.measure_blocks import NOTIONS
+from loopwright.predicting.question import NOTIONS
 
 
 def page(

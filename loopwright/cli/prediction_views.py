@@ -55,16 +55,11 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
     """Print a column for each model, then the reasons for missing figures."""
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    missing: dict[str, list[tuple[str, str, str]]] = {}
     subject = "variant" if "variant" in rows.columns else "id"
     for row in rows.records():
         key = {c: row[c] for c in shared}
         line = lines.setdefault(tuple(key.values()), key | dict.fromkeys(models, Figure("-")))
-        if row["cycles"] is None:
-            missing.setdefault(row["error"], []).append(
-                (row["microarch"], row["model"], row[subject])
-            )
-        else:
+        if row["cycles"] is not None:
             line[row["model"]] = _cycles(row, ranged=False)
     table = Rows.of(lines.values())
     if output.on_terminal():
@@ -75,26 +70,25 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
     _say_startup(line[m] for line in lines.values() for m in models)
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
         output.say(f"note: {model}: {note}")
-    _say_missing(missing, models, len(set(rows.column(subject))))
+    _say_missing(rows.records(), models, subject)
 
 
-def _say_missing(
-    missing: Mapping[str, Sequence[tuple[str, str, str]]], models: list[str], every: int
-) -> None:
+def _say_missing(rows: Sequence[Row], models: list[str], subject: str) -> None:
     """Print each reason for missing figures once, with its cores, models and subjects.
 
-    missing has (core, model, subject) by reason, models those that were asked; every is the number
-    of all subjects.
+    models are those that were asked; subject is the column of the subjects.
     """
-    for error, cells in missing.items():
+    every = len({row[subject] for row in rows})
+    missing = [row for row in rows if row["cycles"] is None]
+    for (error,), cells in _grouped(missing, "error").items():
         asked: dict[str, dict[str, None]] = {}
-        for core, model, _ in cells:
-            asked.setdefault(core, {})[model] = None
+        for row in cells:
+            asked.setdefault(row["microarch"], {})[row["model"]] = None
         who = (
             f"{'no figure' if [*mine] == models else ', '.join(mine)} on {core}"
             for core, mine in asked.items()
         )
-        names = dict.fromkeys(name for *_, name in cells)
+        names = dict.fromkeys(row[subject] for row in cells)
         subjects = "" if len(names) == every else f" ({', '.join(names)})"
         output.say(f"- {'; '.join(who)}{subjects}: {error}")
 
@@ -333,13 +327,7 @@ def _calls_for_people(rows: Sequence[Row]) -> None:
         common = [f"{name} {lines[0][c]}" for c, name in named.items() if c in alike]
         if common:
             output.say("; ".join(common), "dim")
-    missing: dict[str, list[tuple[str, str, str]]] = {}
-    for row in rows:
-        if row["cycles"] is None:
-            missing.setdefault(row["error"], []).append(
-                (row["microarch"], row["model"], row["variant"])
-            )
-    _say_missing(missing, asked, len({row["variant"] for row in rows}))
+    _say_missing(rows, asked, "variant")
     output.say_notes(row["note"] for row in rows)
 
 

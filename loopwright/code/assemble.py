@@ -155,21 +155,8 @@ def _assemble(
         if source.suffix == ".S":
             command.insert(1, "-D__ASSEMBLY__")
         _run(command, source)
-        _run(
-            [
-                tools.ld,
-                "-Ttext=0",
-                "-e",
-                symbol,
-                "--no-warn-rwx-segments",
-                "-z",
-                "noexecstack",
-                "-o",
-                str(elf),
-                str(obj),
-            ],
-            source,
-        )
+        options = ("-Ttext=0", "-e", symbol, "--no-warn-rwx-segments", "-z", "noexecstack")
+        _run([tools.ld, *options, "-o", str(elf), str(obj)], source)
         files = [source, *_included(included.read_text())]
         return _Assembled(_read(isa, elf, source, symbol), _contents(files))
 

@@ -214,6 +214,16 @@ def read(path: Path) -> list[Section]:
     return sections(files.content(path, regular=True), str(path))
 
 
+def isa_of(sections: Sequence[Section], name: object) -> str:
+    """Return the ISA of all of a file's sections; InputError if it has none, or several."""
+    if not sections:
+        raise InputError(f"{name} holds no code: none of its sections is executable")
+    isas = {section.isa for section in sections}
+    if len(isas) > 1:
+        raise InputError(f"{name} holds code of several ISAs: give objects of one")
+    return isas.pop()
+
+
 def sections(
     content: bytes, name: str, edits: Callable[[ELFFile], Edits] | None = None
 ) -> list[Section]:

@@ -170,11 +170,7 @@ def _meant(spec: str) -> list[tuple[Section, range]]:
     """Return the sections of FILE, or the range of its SYMBOL; InputError for neither."""
     path, wanted = _parsed(spec)
     sections = elf.read(path)
-    if not sections:
-        raise InputError(f"{path} holds no code: none of its sections is executable")
-    isas = {section.isa for section in sections}
-    if len(isas) > 1:
-        raise InputError(f"{path} holds code of several ISAs: give objects of one")
+    elf.isa_of(sections, path)
     if wanted:
         known = {s.name for section in sections for s in section.symbols}
         if not known:

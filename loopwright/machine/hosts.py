@@ -212,9 +212,8 @@ def recognise(facts: Facts) -> Recognition:
     report models that are not theirs, and kernels show few of the features of AMX. A machine with a
     core's model and a feature that the core lacks is not that core.
     """
-    tables = {
-        core.id: table for core in _cores(facts.isa) if (table := core.parameters.get("host"))
-    }
+    cores = microarchs.select("all", facts.isa)
+    tables = {core.id: table for core in cores if (table := core.parameters.get("host"))}
     model_text = _who(facts)
     visible = facts.features | {f"{name} {size}" for name, size, _ in _cache_sizes(facts)}
     for core, table in tables.items():
@@ -239,10 +238,6 @@ def recognition_table(facts: Facts) -> dict[str, Any]:
         "family": [facts.family],
         "models": [[facts.model, facts.model]],
     }
-
-
-def _cores(isa: str) -> list[microarchs.Microarch]:
-    return [core for core in map(microarchs.load, microarchs.ids()) if core.isa == isa]
 
 
 def _doubted(facts: Facts, core: str, who: str) -> Recognition:
@@ -461,7 +456,7 @@ def steal() -> int | None:
 def _clock(isa: str) -> dict[str, Any]:
     """Return the harness's clock here, its CPU, and the reason for no better clock."""
     try:
-        record = next(harness.run(isa, "job clock\nid clock\nend\n"))
+        record = next(harness.run(isa, harness.clock_job("clock")))
     except (InputError, KeyError) as error:
         return {"clock": None, "clock_refused": str(error), "pmu": False, "pmu_refused": ""}
     return {

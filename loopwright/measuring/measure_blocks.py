@@ -20,7 +20,7 @@ from loopwright.measuring.measure import Progress
 from loopwright.measuring.readings import FIGURE_COLUMNS
 from loopwright.predicting import question
 from loopwright.predicting.predict import predict
-from loopwright.predicting.question import Question
+from loopwright.predicting.question import EVERY, NOTIONS, Question
 
 TURNS = 3  # processes that have to agree, by default
 SHARED_LINES = "memory is shared by pages: lines have several addresses, which slows AMD"
@@ -281,10 +281,6 @@ def _turn(
         yield int(record["id"]), BlockReading.of(record)
 
 
-NOTIONS = ("loop", "unrolled")
-EVERY = "all"
-
-
 def measure_blocks(
     blocks: Path | str | pd.DataFrame | None = None,
     *,
@@ -333,7 +329,7 @@ def measure_blocks(
         raise unknown("notion", str(notion), (*NOTIONS, EVERY))
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
-    offsets = _offsets(offset)
+    offsets = question.code_offsets(offset)
     if asm is not None or obj is not None:
         block_rows = [
             question.BlockRow(piece.id, piece.code.hex(), piece.offset)
@@ -350,21 +346,6 @@ def measure_blocks(
     ]
     rows = measure_in_turns(isa, wanted, processes, progress)
     return pd.DataFrame(rows, columns=TURN_COLUMNS)
-
-
-def _offsets(offset: int | str | Iterable[int] | None) -> Sequence[int | None]:
-    """Return code offsets; None is the row's own."""
-    if offset is None:
-        return [None]
-    if offset == EVERY:
-        return list(question.OFFSETS)
-    several = [offset] if isinstance(offset, int | str) else list(offset)
-    for number in several:
-        if number not in question.OFFSETS:
-            raise InputError(
-                f"offset {number} is not in 0..63; give a number of bytes mod 64, or all"
-            )
-    return [int(number) for number in several]
 
 
 COMPARED_COLUMNS = [

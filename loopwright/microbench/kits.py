@@ -1,10 +1,9 @@
 """Forms and kit of each ISA, and the use of each form in libraries."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.microbench import arm64_forms, arm64_kit, x86_forms, x86_kit
 from loopwright.microbench.forms import Form, Kit
 
@@ -28,9 +27,7 @@ _TABLE = paths.HOME / "models" / "form_usage.csv"  # of x86-64, by models/derive
 @cache
 def per_million() -> Mapping[str, float]:
     """Return instructions per million by form; forms below 1 per million are missing."""
-    with _TABLE.open(newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return {row["form"]: float(row["per_million"]) for row in rows}
+    return {row["form"]: float(row["per_million"]) for row in files.csv_rows(_TABLE)}
 
 
 def usage_weights(forms: Sequence[Form], least: float) -> list[float]:

@@ -199,29 +199,13 @@ _ADDRESSES: Sequence[Mapping[str, int]] = (
     {BASE: CODE_BASE, DISPLACEMENT: 5},
 )
 _OLD = {
-    iced.CpuidFeature.FPU,
-    iced.CpuidFeature.FPU287,
-    iced.CpuidFeature.FPU387,
-    iced.CpuidFeature.FPU387SL_ONLY,
-    iced.CpuidFeature.MMX,
-    iced.CpuidFeature.RTM,
-    iced.CpuidFeature.HLE_OR_RTM,
-    iced.CpuidFeature.FSGSBASE,
-    iced.CpuidFeature.CET_SS,
-    iced.CpuidFeature.CET_IBT,
-    iced.CpuidFeature.MONITORX,
-    iced.CpuidFeature.MONITOR,
-    iced.CpuidFeature.RDPRU,
-    iced.CpuidFeature.RDPID,
-    iced.CpuidFeature.RDRAND,
-    iced.CpuidFeature.RDSEED,
-    iced.CpuidFeature.RDTSCP,
-    iced.CpuidFeature.TSC,
-    iced.CpuidFeature.RDPMC,
-    iced.CpuidFeature.SMX,
-    iced.CpuidFeature.XSAVE,
-    iced.CpuidFeature.PAUSE,
-}
+    getattr(iced.CpuidFeature, name)
+    for name in (
+        "FPU", "FPU287", "FPU387", "FPU387SL_ONLY", "MMX", "RTM", "HLE_OR_RTM", "FSGSBASE",
+        "CET_SS", "CET_IBT", "MONITORX", "MONITOR", "RDPRU", "RDPID", "RDRAND", "RDSEED", "RDTSCP",
+        "TSC", "RDPMC", "SMX", "XSAVE", "PAUSE",
+    )
+}  # fmt: skip
 # What computes in registers that it does not name.
 _IMPLIED = {
     iced.Mnemonic.CBW, iced.Mnemonic.CWDE, iced.Mnemonic.CDQE,

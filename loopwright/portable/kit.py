@@ -239,7 +239,7 @@ def first_round(isa: str, choose: Chosen) -> Round:
     """
     found: Round = {}
     every = choose(kits.forms(isa, None)[0])
-    cores = [Simulated(core, noise=0) for core in _cores(isa)]
+    cores = [Simulated(core.id, noise=0) for core in microarchs.select("all", isa)]
     for core in cores:
         forms = choose(kits.forms(isa, core.features)[0])
         _foresee(DryRun({}, core, core.features), forms, found, measure_basis)
@@ -291,19 +291,14 @@ def _in_order(found: Round) -> Round:
     return dict(sorted(found.items(), key=lambda item: order.index(item[1][0])))
 
 
-def _cores(isa: str) -> list[str]:
-    """Return the cores of an ISA that the simulator has figures for."""
-    return [core for core in microarchs.ids() if microarchs.load(core).isa == isa]
-
-
 def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
     """Return the known core whose throughputs are most similar to the measured ones."""
     every = throughput.measure(Laboratory(answers), forms)
     answered = [form for form in forms if not every[form.name].refused]
     some = answered[:: max(1, len(answered) // _COMPARED)]
     best: tuple[float, Oracle] | None = None
-    for core in _cores(answers.isa):
-        machine = Simulated(core, noise=0)
+    for core in microarchs.select("all", answers.isa):
+        machine = Simulated(core.id, noise=0)
         rates = throughput.measure(Laboratory(machine), some)
         errors = [
             abs(rates[f.name].cycles / every[f.name].cycles - 1)

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.code import binding
 from loopwright.code.instructions import Flow
 from loopwright.microarchs import Microarch
@@ -15,25 +16,23 @@ from loopwright.predicting.model import Block
 TABLE = "instructions.csv"
 
 
-def forms(core: str) -> Mapping[str, dict[str, str]]:
+def forms(core: str) -> Mapping[str, Mapping[str, str]]:
     """Return the row of each form ("imul r64,r64") in a core's table; {} without a table.
 
     models/pipeline/README.md describes the columns.
     """
     path = paths.models_root() / core / TABLE
-    return _read(core, path.stat().st_mtime_ns) if path.is_file() else {}
+    return _by_form(path, path.stat().st_mtime_ns) if path.is_file() else {}
 
 
 @cache
-def _read(core: str, changed: int) -> Mapping[str, dict[str, str]]:
+def _by_form(path: Path, changed: int) -> Mapping[str, Mapping[str, str]]:
     del changed  # when the file was: it may change while this process lives
-    with (paths.models_root() / core / TABLE).open(newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return {
-            f"{row['mnemonic']} {operands}".strip(): row
-            for row in rows
-            for operands in row["operands"].split(";")
-        }
+    return {
+        f"{row['mnemonic']} {operands}".strip(): row
+        for row in files.csv_rows(path)
+        for operands in row["operands"].split(";")
+    }
 
 
 # Kinds of uops: the parameter with their ports, or by ISA a form that is one such uop.
@@ -72,7 +71,9 @@ def port_uses(core: Microarch) -> list[Use]:
     uses = []
     for kind, source in _KINDS.items():
         figure = core.value(source) if isinstance(source, str) else known.get(source[core.isa])
-        text = figure["ports"].rpartition("*")[2] if isinstance(figure, dict) else str(figure or "")
+        text = (
+            figure["ports"].rpartition("*")[2] if isinstance(figure, Mapping) else str(figure or "")
+        )
         ports = "".join(name for name in port_names(core) if name in text)
         if ports:
             uses.append(Use(kind, ports))
@@ -101,8 +102,11 @@ def front_end_in_doubt(core: Microarch) -> bool:
 
 def doubtful_forms(core: Microarch) -> frozenset[str]:
     """Return the names of the forms of a core whose figures are in doubt."""
+    path = paths.models_root() / core.id / DOUBTFUL_TABLE
     return frozenset(
-        f"{row[1]} {operands}".rstrip() for row in _rows(core) for operands in row[2].split(";")
+        f"{row['mnemonic']} {operands}".rstrip()
+        for row in (files.csv_rows(path) if path.is_file() else ())
+        for operands in row["operands"].split(";")
     )
 
 
@@ -130,18 +134,6 @@ def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
     head = next(n for n, line in enumerate(lines) if not line.startswith("#"))
     # The simulator uses the first row of a form.
     return "".join([*lines[: head + 1], out.getvalue(), *lines[head + 1 :]])
-
-
-def _rows(core: Microarch) -> Sequence[Sequence[str]]:
-    path = paths.models_root() / core.id / DOUBTFUL_TABLE
-    return _doubts_read(core.id, path.stat().st_mtime_ns) if path.is_file() else ()
-
-
-@cache
-def _doubts_read(core: str, changed: int) -> Sequence[Sequence[str]]:
-    del changed  # when the file was: it may change while this process lives
-    with (paths.models_root() / core / DOUBTFUL_TABLE).open(newline="") as file:
-        return list(csv.reader(file))[1:]
 
 
 Ends = tuple[str, str]

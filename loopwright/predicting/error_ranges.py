@@ -3,14 +3,13 @@
 A core that was learned from timing has a file of its own, from rows not used for learning.
 """
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.predicting.model import Block
 
 FILE = "ranges.csv"
@@ -95,10 +94,9 @@ def _of_core(core: str) -> Mapping[Class, Span]:
 @cache
 def _read(path: Path, changed: int) -> Mapping[Class, Span]:
     del changed  # when the file was: it may change while this process lives
-    with path.open(newline="") as file:
-        return {
-            Class(row["core"], row["kind"], row["memory"]): Span(
-                float(row["least"]), float(row["most"])
-            )
-            for row in csv.DictReader(file)
-        }
+    return {
+        Class(row["core"], row["kind"], row["memory"]): Span(
+            float(row["least"]), float(row["most"])
+        )
+        for row in files.csv_rows(path)
+    }

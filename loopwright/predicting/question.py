@@ -217,11 +217,9 @@ def read_blocks(given: "Path | str | pd.DataFrame | None") -> Iterator[BlockRow]
         )
     for n, row in enumerate(found.records()):
         offset = str(row.get("offset") or 0).removesuffix(".0")
-        if not offset.isdecimal() or int(offset) not in OFFSETS:
-            raise InputError(f"row {n} of the DataFrame: offset {offset!r} is not in 0..63")
         code = row["hex"].hex() if isinstance(row["hex"], bytes) else str(row["hex"] or "")
-        path = _stretches(str(row.get("path") or ""), f"row {n} of the DataFrame")
-        yield BlockRow(str(row["id"]), code, int(offset), path)
+        path = str(row.get("path") or "")
+        yield _block_row(f"row {n} of the DataFrame", str(row["id"]), code, offset, path)
 
 
 def read_csv(path: Path) -> Iterator[BlockRow]:
@@ -242,25 +240,38 @@ def read_csv(path: Path) -> Iterator[BlockRow]:
             columns = [at.get(name, len(at)) for name in BlockRow._fields]
             for row in filter(None, rows):
                 row += [""] * (len(at) + 1 - len(row))
-                key, code, given, path_of = (row[n] for n in columns)
-                given = given.strip() or "0"
-                if not given.isdecimal() or int(given) not in OFFSETS:
-                    raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
-                yield BlockRow(
-                    key, code, int(given), _stretches(path_of, f"{path}:{rows.line_num}")
-                )
+                yield _block_row(f"{path}:{rows.line_num}", *(row[n] for n in columns))
         except UnicodeDecodeError:
             raise InputError(f"{path} is no UTF-8 text") from None
         except csv.Error as error:
             raise InputError(f"{path}:{rows.line_num}: {error}") from None
 
 
-def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
-    """Parse a path, such as "0-18 24-40"."""
-    ends = [stretch.split("-") for stretch in text.split()]
+def _block_row(where: str, name: str, code: str, offset: str, path: str) -> BlockRow:
+    """Return a row of these texts; path is such as "0-18 24-40"."""
+    offset = offset.strip() or "0"
+    if not offset.isdecimal() or int(offset) not in OFFSETS:
+        raise InputError(f"{where}: offset {offset!r} is not in 0..63")
+    ends = [stretch.split("-") for stretch in path.split()]
     if not all(len(pair) == 2 and all(n.isdecimal() for n in pair) for pair in ends):
-        raise InputError(f"{where}: path {text!r} is none; it is like 0-18 24-40, in bytes")
-    return tuple((int(start), int(end)) for start, end in ends)
+        raise InputError(f"{where}: path {path!r} is none; it is like 0-18 24-40, in bytes")
+    stretches = tuple((int(start), int(end)) for start, end in ends)
+    return BlockRow(name, code, int(offset), stretches)
+
+
+def code_offsets(asked: int | str | Iterable[int] | None) -> Sequence[int | None]:
+    """Return the code offsets asked for, None for the code's own; InputError outside 0..63."""
+    if asked is None:
+        return [None]
+    if asked == EVERY:
+        return list(OFFSETS)
+    several = [asked] if isinstance(asked, int | str) else list(asked)
+    for offset in several:
+        if not str(offset).isdecimal() or int(offset) not in OFFSETS:
+            raise InputError(
+                f"offset {offset!r} is not in 0..63; give a number of bytes mod 64, or all"
+            )
+    return [int(offset) for offset in several]
 
 
 CountPoint = tuple[int, int, int]
@@ -444,15 +455,7 @@ class Question:
     @property
     def offsets(self) -> Sequence[int | None]:
         """The code offsets asked for, None for the code's own; InputError outside 0..63."""
-        if self.offset is None:
-            return [None]
-        if self.offset == EVERY:
-            return list(OFFSETS)
-        if str(self.offset).isdecimal() and int(self.offset) in OFFSETS:
-            return [int(self.offset)]
-        raise InputError(
-            f"offset {self.offset!r} is not in 0..63; give a number of bytes mod 64, or all"
-        )
+        return code_offsets(self.offset)
 
     def rows(self) -> list[BlockRow]:
         """Return the blocks of a CSV, a DataFrame or hex."""

@@ -254,14 +254,10 @@ def read_image(
         sections = [_arm64_text(alternatives.patched(content))]
     else:
         sections = elf.sections(content, str(path), alternatives.edits)
-    if not sections:
-        raise InputError(f"{path} holds no code: none of its sections is executable")
-    isas = {section.isa for section in sections}
-    if len(isas) > 1:
-        raise InputError(f"{path} holds code of several ISAs: give objects of one")
+    isa = elf.isa_of(sections, path)
     alternatives.check(str(path))
     named, source = _named(sections, content, symbols)
-    return Image(path, isas.pop(), tuple(named), content, source, alternatives)
+    return Image(path, isa, tuple(named), content, source, alternatives)
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
