@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import iced_x86 as iced
 
@@ -405,50 +405,22 @@ def _arm64_bytes(ins: "capstone.CsInsn") -> int:
     return sum(8 if n in ("xzr", "lr", "fp") else _ARM64_REGISTER_BYTES.get(n[0], 0) for n in names)
 
 
-class FlowStep(NamedTuple):
-    """One instruction: its address, the address after it, and its control flow."""
+def repeated_strings(isa: str, code: bytes, address: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the first and the next address of each repeated string instruction of code.
 
-    address: int
-    end: int
-    flow: Flow
-    target: int | None = None
-    string: bool = False
-
-
-def steps(isa: str, code: bytes, address: int) -> list[FlowStep]:
-    """Return the instructions of code up to the first byte that begins none."""
-    return _x86(code, address) if isa == "x86_64" else _arm64(code, address)
-
-
-def _x86(code: bytes, address: int) -> list[FlowStep]:
-    out = []
+    The second value is the address of the first byte that begins no instruction; any word of
+    AArch64 counts as one.
+    """
+    if isa == "arm64":
+        return [], address + len(code) // 4 * 4
+    found, end = [], address
     for ins in iced.Decoder(64, code, ip=address):
         if ins.is_invalid:
             break
-        flow = X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
-        target = near_target(ins) if flow is not Flow.NEXT else None
-        out.append(FlowStep(ins.ip, ins.next_ip, flow, target, repeats(ins)))
-    return out
-
-
-def _arm64(code: bytes, address: int) -> list[FlowStep]:
-    """Return the instructions, branches decoded by their fixed bits (Arm ARM, C4.1.65)."""
-    out = []
-    for at in range(0, len(code) - 3, 4):
-        word = int.from_bytes(code[at : at + 4], "little")
-        here, flow, target = address + at, Flow.NEXT, None
-        if word & 0x7C000000 == 0x14000000:
-            flow = Flow.CALL if word >> 31 else Flow.JUMP
-            target = here + 4 * signed_field(word, 0, 26)
-        elif word & 0xFE000000 == 0x54000000 or word & 0x7E000000 == 0x34000000:
-            flow, target = Flow.BRANCH, here + 4 * signed_field(word, 5, 19)
-        elif word & 0x7E000000 == 0x36000000:
-            flow, target = Flow.BRANCH, here + 4 * signed_field(word, 5, 14)
-        elif word & 0xFE000000 == 0xD6000000:
-            kind = word >> 21 & 7
-            flow = {1: Flow.CALL, 2: Flow.RETURN, 4: Flow.RETURN}.get(kind, Flow.INDIRECT)
-        out.append(FlowStep(here, here + 4, flow, target))
-    return out
+        if repeats(ins):
+            found.append((ins.ip, ins.next_ip))
+        end = ins.next_ip
+    return found, end
 
 
 # Branches (Arm ARM, C4.1): mask and value of the encoding, lowest bit and width of the distance.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loopwright.code import elf, loops
 from loopwright.code.elf import Section
-from loopwright.code.instructions import Flow, Instruction, decode, no_code, steps
+from loopwright.code.instructions import Flow, Instruction, decode, no_code, repeated_strings
 from loopwright.errors import InputError, unknown
 
 _PADDING = b"\0\xcc"
@@ -54,9 +54,8 @@ def of_loops(section: Section, within: range) -> Iterator[Piece]:
         if loop.refused != "repeats" and section.address + loop.path[0][0] in within
     ]
     for start, stop in _stretches(section, within):
-        routine = steps(section.isa, section.bytes_of(start, stop), start)
-        found += [_piece(section, s.address, s.end, string=True) for s in routine if s.string]
-        reached = routine[-1].end if routine else start
+        strings, reached = repeated_strings(section.isa, section.bytes_of(start, stop), start)
+        found += [_piece(section, *bounds, string=True) for bounds in strings]
         if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
             message = str(no_code(section.isa, rest, 0))
             found.append(Piece("", section.isa, "unrolled", reached, error=message))

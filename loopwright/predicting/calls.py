@@ -263,26 +263,6 @@ def refusal(core: Microarch, overrides: Mapping[str, str]) -> str:
     return ""
 
 
-def of_variant(
-    variant: Variant,
-    core: Microarch,
-    points: Sequence[CountPoint],
-    overrides: Mapping[str, str],
-    offset: int | None = None,
-) -> list[CallCost]:
-    """Return the cycles of calls of a variant on a core.
-
-    InputError with the reason where a call cannot be predicted.
-    """
-    [answers] = of_variants([CallQuestion(variant, core, points, overrides, offset)])
-    costs = []
-    for cost in answers:
-        if isinstance(cost, InputError):
-            raise cost
-        costs.append(cost)
-    return costs
-
-
 def of_variants(
     questions: Sequence[CallQuestion], progress: Progress | None = None
 ) -> list[list[CallCost | InputError]]:

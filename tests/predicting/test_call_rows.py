@@ -134,12 +134,17 @@ def test_code_that_a_core_lacks_is_refused():
     assert rows["error"][1] == ""
 
 
+def _costs(variant, core, points, overrides, offset=None):
+    [found] = calls.of_variants([CallQuestion(variant, core, points, overrides, offset)])
+    return found
+
+
 def test_what_is_known_is_neither_traced_nor_simulated_again(monkeypatch):
     core, variant = microarchs.load("skylake"), _variant("x86_64/copy_user/movsq")
-    first = calls.of_variant(variant, core, [(64, 0, 0), (65, 0, 0)], {})
+    first = _costs(variant, core, [(64, 0, 0), (65, 0, 0)], {})
     monkeypatch.setattr(Pipeline, "calls", lambda *_: pytest.fail("simulated again"))
     monkeypatch.setattr(calls, "Tracer", lambda *_: pytest.fail("traced again"))
-    assert calls.of_variant(variant, core, [(65, 0, 0)], {}) == first[1:]
+    assert _costs(variant, core, [(65, 0, 0)], {}) == first[1:]
 
 
 def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
@@ -150,13 +155,13 @@ def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
         Pipeline, "calls", lambda self, *given: asked.append(given) or real(self, *given)
     )
     points = [(64, 0, 0)]
-    calls.of_variant(variant, core, points, {})
-    calls.of_variant(variant, core, points, {"front_end.mode": "ideal"})
-    calls.of_variant(variant, microarchs.load("haswell"), points, {})
-    calls.of_variant(variant, core, points, {}, offset=5)
-    calls.of_variant(_variant("x86_64/copy_user/loop32"), core, points, {})
+    _costs(variant, core, points, {})
+    _costs(variant, core, points, {"front_end.mode": "ideal"})
+    _costs(variant, microarchs.load("haswell"), points, {})
+    _costs(variant, core, points, {}, offset=5)
+    _costs(_variant("x86_64/copy_user/loop32"), core, points, {})
     monkeypatch.setattr(calls, "_made_by", lambda: "another simulator")
-    calls.of_variant(variant, core, points, {})
+    _costs(variant, core, points, {})
     assert len(asked) == 6
 
 
@@ -179,10 +184,10 @@ def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
         assert [(a.size, a.dst) for a in answers[:2]] == [(64, 0), (256, 1)]
     assert seen[-1] == (6, 6)
     with pytest.raises(InputError, match="below 0"):
-        calls.of_variant(variant, cores[0], points, {})
-    calls.of_variant(variant, cores[0], points[1::-1], {"front_end.mode": "ideal"})
+        _costs(variant, cores[0], points, {})
+    _costs(variant, cores[0], points[1::-1], {"front_end.mode": "ideal"})
     assert len(traced) == 1
-    calls.of_variant(variant, cores[0], points[:1], {}, offset=5)
+    _costs(variant, cores[0], points[:1], {}, offset=5)
     assert len(traced) == 2
 
 
@@ -193,9 +198,9 @@ def test_traces_that_are_kept_have_a_limit_and_change_no_answer(monkeypatch):
     real = calls.Tracer
     monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
     points = [(64, 0, 0), (65, 0, 0)]
-    alone = [calls.of_variant(variant, core, [place], {})[0] for place in points]
-    assert alone == calls.of_variant(variant, core, points, {})
-    moved = calls.of_variant(variant, core, points, {"front_end.mode": "ideal"})
+    alone = [_costs(variant, core, [place], {})[0] for place in points]
+    assert alone == _costs(variant, core, points, {})
+    moved = _costs(variant, core, points, {"front_end.mode": "ideal"})
     assert len(traced) == 3
     assert [(m.size, m.dst) for m in moved] == [(64, 0), (65, 0)]
 
