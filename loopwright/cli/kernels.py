@@ -442,6 +442,13 @@ def improve(
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
+    common: dict[str, Any] = {
+        "microarch": microarch,
+        "parameters": parameters,
+        "measured": not no_measure,
+        "out": out,
+        "state": state,
+    }
     if spec is None:
         if sizes is not None:
             raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")
@@ -449,13 +456,9 @@ def improve(
             asm=own["hex"] if own["asm"] is None else own["asm"],
             obj=own["obj"],
             isa=isa,
-            microarch=microarch,
             free=tuple(name.strip() for name in (free or "").split(",") if name.strip()),
-            parameters=parameters,
-            measured=not no_measure,
-            out=out,
             settings=Settings(depth=4, tried=tried, seed=seed),
-            state=state,
+            **common,
         )
         with output.progress("searching") as step:
             answered = answer_loops(asked, step)
@@ -465,14 +468,10 @@ def improve(
         with output.progress("searching") as step:
             answered = answer(
                 spec,
-                microarch=microarch,
                 sizes=sizes,
-                out=out,
-                parameters=parameters,
-                measured=not no_measure,
                 settings=Settings(tried=tried, seed=seed),
                 progress=step,
-                state=state,
+                **common,
             )
     output.emit(answered.rows, show_improved)
     if not output.row_format():

@@ -298,9 +298,13 @@ def _string_sizes(ins: iced.Instruction) -> list[tuple[iced.OpAccess_, int]]:
 
 
 ZEROED_BYTES = 64  # by dc zva, where DCZID_EL0 has its usual value; by clzero always
-_ARM64_RETURNS = {"ret", "retaa", "retab", "eret"}
-_ARM64_CALLS = {"bl", "blr"}
-_ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
+_ARM64_FLOWS = {
+    **dict.fromkeys(("ret", "retaa", "retab", "eret"), Flow.RETURN),
+    **dict.fromkeys(("bl", "blr"), Flow.CALL),
+    **dict.fromkeys(("br", "braa", "brab"), Flow.INDIRECT),
+    **dict.fromkeys(("cbz", "cbnz", "tbz", "tbnz"), Flow.BRANCH),
+    "b": Flow.JUMP,
+}
 
 
 def unknown(isa: str, code: bytes) -> str:
@@ -338,25 +342,11 @@ def _arm64_instruction(ins: "capstone.CsInsn") -> Instruction:
 
     name = ins.mnemonic
     target = None
-    flow = Flow.NEXT
-    if name in _ARM64_RETURNS:
-        flow = Flow.RETURN
-    elif name in _ARM64_CALLS:
-        flow = Flow.CALL
-    elif name in _ARM64_INDIRECT:
-        flow = Flow.INDIRECT
-    elif ins.id in (
-        arm64_const.ARM64_INS_CBZ,
-        arm64_const.ARM64_INS_CBNZ,
-        arm64_const.ARM64_INS_TBZ,
-        arm64_const.ARM64_INS_TBNZ,
-    ):
-        flow = Flow.BRANCH
-    elif name.startswith("b.") or name == "b":
-        flow = Flow.BRANCH if name.startswith("b.") else Flow.JUMP
+    flow = _ARM64_FLOWS.get(name, Flow.BRANCH if name.startswith("b.") else Flow.NEXT)
     if name in ("b", "bl") or flow is Flow.BRANCH:
         target = next(o.imm for o in reversed(ins.operands) if o.type == arm64_const.ARM64_OP_IMM)
     moved = _arm64_bytes(ins)
+    zeroes = name == "dc" and ins.op_str.startswith(("zva", "gzva"))
     load, store = name.startswith(("ld", "prf")), name.startswith("st")
     return Instruction(
         address=ins.address,
@@ -366,16 +356,12 @@ def _arm64_instruction(ins: "capstone.CsInsn") -> Instruction:
         flow=flow,
         target=target,
         read_bytes=moved if load and not name.startswith("prf") else 0,
-        written_bytes=ZEROED_BYTES if _zeroes(ins) else moved if store else 0,
+        written_bytes=ZEROED_BYTES if zeroes else moved if store else 0,
         string=False,
     )
 
 
 _ARM64_REGISTER_BYTES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16, "v": 16}
-
-
-def _zeroes(ins: "capstone.CsInsn") -> bool:
-    return bool(ins.mnemonic == "dc" and ins.op_str.startswith(("zva", "gzva")))
 
 
 _VECTOR = re.compile(r"v\d+\.(\d*)([bhsd])")

@@ -186,7 +186,13 @@ def of_code(
             return _settled(block, isa, stretches)
         body = instructions.decode(isa, code)
         closed = body[-1].target == 0 and body[-1].flow is Flow.BRANCH
-        block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
+        block = replace(
+            block,
+            notion=notion or ("loop" if closed else "unrolled"),
+            x87=any(_X87.search(ins.text) for ins in body),
+            wide=block_path.wide(isa, code),
+            misaligned=block_path.misaligned(isa, code),
+        )
         looping = block.notion == "loop" and body[-1].target == 0
         inside = body[:-1] if looping else body
         _refuse_branches_by_time(inside if looping and counts(isa, body) else body)
@@ -199,16 +205,6 @@ def of_code(
         return replace(block, code=loop.code, counter=loop.counter)
     except InputError as error:
         return replace(block, refused=str(error))
-
-
-def _described(block: Block, isa: str) -> Block:
-    """Return the block with the properties of its straight code that the harness needs."""
-    return replace(
-        block,
-        x87=any(_X87.search(ins.text) for ins in instructions.decode(isa, block.code)),
-        wide=block_path.wide(isa, block.code),
-        misaligned=block_path.misaligned(isa, block.code),
-    )
 
 
 def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:

@@ -48,13 +48,13 @@ class Laboratory:
         wanted = [(notion, look, tuple(kernel)) for kernel in kernels]
         missing = list(dict.fromkeys(k for k in wanted if k not in self._figures))
         plans = [
-            _straight(kernel, look)
+            _Plan((Trial(b"".join(kernel), "unrolled", look=look),), 1)
             if notion == "unrolled"
             else _plan(self.isa, kernel, notion, look)
             for _, _, kernel in missing
         ]
         trials = [trial for plan in plans if not isinstance(plan, str) for trial in plan.trials]
-        timings = dict(zip((t.key for t in trials), self._measure(trials), strict=True))
+        timings = dict(zip((t.key for t in trials), self.trials(trials), strict=True))
         for kernel, plan in zip(missing, plans, strict=True):
             self._figures[kernel] = (
                 Figure(float("nan"), 0.0, plan) if isinstance(plan, str) else _slope(plan, timings)
@@ -92,7 +92,7 @@ class Laboratory:
 
     def figures(self, trials: Sequence[Trial]) -> list[Figure]:
         """Return a figure for each trial as it is, in order."""
-        found = self._measure(trials)
+        found = self.trials(trials)
         return [
             Figure(float("nan"), 0.0, one.refused)
             if one.cycles is None
@@ -101,11 +101,10 @@ class Laboratory:
         ]
 
     def trials(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Return a timing for each trial as it is, in order."""
-        return self._measure(trials)
+        """Return a timing for each trial as it is, in order.
 
-    def _measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Measure trials, and repeat those refused for a temporary reason."""
+        Those refused for a temporary reason are repeated.
+        """
         found = self.machine.measure(trials)
         for _ in range(_TRIES - 1):
             again = [n for n, timing in enumerate(found) if timing.transient]
@@ -130,11 +129,6 @@ class _Plan:
 
     trials: tuple[Trial, ...]
     copies: int
-
-
-def _straight(kernel: tuple[bytes, ...], look: int) -> _Plan:
-    """Return the plan for straight code."""
-    return _Plan((Trial(b"".join(kernel), "unrolled", look=look),), 1)
 
 
 def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan | str:

@@ -57,7 +57,10 @@ class Iterations:
         return [found[n] for n in range(len(trials))]
 
     def _timings(self, core: "Core", trials: Sequence[tuple[Trial, Run]]) -> Iterator[Timing]:
-        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
+        asked = [
+            (one.code, one.offset, b"".join(_steps(self._isa, one.code, run)))
+            for one, run in trials
+        ]
         for (_, run), row in zip(trials, core.calls(asked), strict=True):
             cycles = row.get("mispredicted")
             if isinstance(cycles, float):
@@ -66,12 +69,8 @@ class Iterations:
                 yield Timing(None, refused=str(row["error"]))
 
 
-def _steps(isa: str, code: bytes, run: Run) -> bytes:
-    """Return the steps of all iterations."""
-    return b"".join(_executed(isa, code, run))
-
-
-def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
+def _steps(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
+    """Yield the steps of all iterations."""
     body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
         left = iter(ways)

@@ -247,7 +247,7 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     For a compiled loop they are those that options of the compiler can request.
     """
     now = shifted_offsets(loop.into, aligned)
-    step = _step(loop)
+    step = 4 if loop.isa == "arm64" else 1
 
     def adding(
         bytes_: Collection[int],
@@ -259,7 +259,8 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     ) -> Candidate:
         """Return a change that adds one of several numbers of bytes, all equally likely."""
         expected, most = mean(bytes_), max(bytes_)
-        text = f"{words}{_cost(expected, most)}"
+        at_most = "" if expected == most else " at most"
+        text = f"{words}, +{most} B{at_most}"
         return Candidate(kind, tuple(offsets), expected, most, text, alignment, pad)
 
     for alignment in (larger for larger in ALIGNMENTS if larger > step):
@@ -293,14 +294,6 @@ def by_hand(loop: ScannedLoop) -> bool:
     """True if the loop's instructions may be changed: it is not from a compiler."""
     file, _, _ = loop.line.rpartition(":")
     return not file or file.endswith((".S", ".s"))
-
-
-def _step(loop: ScannedLoop) -> int:
-    return 4 if loop.isa == "arm64" else 1
-
-
-def _cost(expected: float, most: int) -> str:
-    return f", +{most} B" if expected == most else f", +{most} B at most"
 
 
 MOST_LOSS = 1.01  # largest ratio of cycles after a fix to those before, on any core
