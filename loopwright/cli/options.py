@@ -203,7 +203,9 @@ def alignments(text: str) -> list[tuple[int, int]]:
     """Return the pairs of --align; InputError for other text."""
     from loopwright.predicting.question import read_alignments
 
-    return read_alignments(text)
+    if pairs := read_alignments(text):
+        return pairs
+    raise InputError("no alignment given; give destination:source, as 0:0,1:0")
 
 
 def completer(names: Callable[[str], Iterable[str]]) -> Completer:

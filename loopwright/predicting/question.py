@@ -380,7 +380,7 @@ def read_alignments(text: str) -> list[tuple[int, int]]:
     """Return the pairs of a text such as 0:0,1:0; InputError for other text."""
     pairs = [pair.split(":") for pair in text.split(",") if pair.strip()]
     parts = [[side.strip() for side in pair] for pair in pairs]
-    if not parts or not all(len(p) == 2 and all(map(str.isdecimal, p)) for p in parts):
+    if not all(len(p) == 2 and all(map(str.isdecimal, p)) for p in parts):
         raise InputError(
             f"--align {text!r} is not a list of destination:source; give it as 0:0,1:0"
         )

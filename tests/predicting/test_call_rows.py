@@ -136,6 +136,9 @@ def test_code_that_a_core_lacks_is_refused():
 
 def _costs(variant, core, points, overrides, offset=None):
     [found] = calls.of_variants([CallQuestion(variant, core, points, overrides, offset)])
+    for cost in found:
+        if isinstance(cost, InputError):
+            raise cost
     return found
 
 
