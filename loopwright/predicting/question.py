@@ -265,7 +265,7 @@ def code_offsets(asked: int | str | Iterable[int] | None) -> Sequence[int | None
         return [None]
     if asked == EVERY:
         return list(OFFSETS)
-    several = [asked] if isinstance(asked, int | str) else list(asked)
+    several = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else [*asked]
     for offset in several:
         if not str(offset).isdecimal() or int(offset) not in OFFSETS:
             raise InputError(
