@@ -160,10 +160,8 @@ class Formulas(ABC, Generic[I]):
                     taken = self.z3.simplify(self.condition(state, ins))
                     branches = []
                     for destination, holds in ((target, taken), (ins.next_ip, self.z3.Not(taken))):
-                        if possible((*state.given, holds)):
-                            branches.append(
-                                (destination, replace(state, given=(*state.given, holds)), steps)
-                            )
+                        if possible(given := (*state.given, holds)):
+                            branches.append((destination, replace(state, given=given), steps))
                     if not branches:
                         break
                     pending += branches[1:]
@@ -236,12 +234,9 @@ class X86Formulas(Formulas[iced.Instruction]):
             return self._register(state, ins.op_register(n)), state
         if kind == iced.OpKind.MEMORY:
             return self._load(state, ins, iced.MemorySizeExt.size(ins.memory_size))
-        register = ins.op_register(0) if ins.op_kind(0) == iced.OpKind.REGISTER else None
-        size = (
-            iced.RegisterExt.size(register)
-            if register is not None
-            else iced.MemorySizeExt.size(ins.memory_size)
-        )
+        size = iced.MemorySizeExt.size(ins.memory_size)
+        if ins.op_kind(0) == iced.OpKind.REGISTER:
+            size = iced.RegisterExt.size(ins.op_register(0))
         return self.z3.BitVecVal(ins.immediate(n), 8 * size), state
 
     def _register(self, state: State, register: "iced.Register_") -> Any:
@@ -288,12 +283,8 @@ class X86Formulas(Formulas[iced.Instruction]):
         z3, name = self.z3, _NAMED[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
             return state
-        if (
-            ins.encoding not in _ENCODED
-            or ins.has_lock_prefix
-            or ins.has_rep_prefix
-            or ins.has_repne_prefix
-        ):
+        prefixed = ins.has_lock_prefix or ins.has_rep_prefix or ins.has_repne_prefix
+        if prefixed or ins.encoding not in _ENCODED:
             raise InputError(f"{ins} is not known")
         if name == "LEA":
             wide = self._address(state, ins)
@@ -309,9 +300,8 @@ class X86Formulas(Formulas[iced.Instruction]):
         if name in _WIDENING and ins.op_count == 2:
             return self._widened(state, ins, signed=_WIDENING[name])
         if name.startswith("SET"):
-            return self._written(
-                state, ins, 0, z3.If(self.condition(state, ins), z3.BitVecVal(1, 8), 0)
-            )
+            one = z3.If(self.condition(state, ins), z3.BitVecVal(1, 8), 0)
+            return self._written(state, ins, 0, one)
         if name.startswith("CMOV"):
             (old, _), (value, state) = self._read(state, ins, 0), self._read(state, ins, 1)
             return self._written(state, ins, 0, z3.If(self.condition(state, ins), value, old))

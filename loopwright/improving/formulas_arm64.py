@@ -184,6 +184,10 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         value = self.z3.ZeroExt(missing, value) if missing else value
         return replace(state, values={**state.values, whole: self.z3.simplify(value)})
 
+    def _result(self, state: State, ins: Arm64Instruction, value: Any) -> State:
+        """Return the state with an instruction's first operand written."""
+        return self._written(state, ins.name(ins.detail.operands[0].reg), value)
+
     def _flagged(self, state: State, result: Any, carry: Any, over: Any) -> State:
         flags = {"N": result < 0, "Z": result == 0, "C": carry, "V": over}
         return replace(state, values={**state.values, **flags})
@@ -212,12 +216,10 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
                 return self._shifted(state, ins)
             if widened := _WIDENED.match(name):
                 low = _SIZES[widened[2]]
-                value = self.z3.Extract(
-                    low - 1, 0, self._register(state, ins.name(operands[1].reg))
-                )
-                missing = self._size(ins) - low
+                source = self._register(state, ins.name(operands[1].reg))
                 wide = self.z3.SignExt if widened[1] == "s" else self.z3.ZeroExt
-                return self._written(state, ins.name(operands[0].reg), wide(missing, value))
+                value = wide(self._size(ins) - low, self.z3.Extract(low - 1, 0, source))
+                return self._result(state, ins, value)
             if name in ("mul", "madd", "msub"):
                 return self._multiplied(state, ins)
             if name in _CHOICES:
@@ -237,9 +239,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             carry = z3.ULT(result, a) if name in _ADDED else z3.UGE(a, b)
             signs = (a ^ result) & (b ^ result) if name in _ADDED else (a ^ b) & (a ^ result)
             state = self._flagged(state, result, carry, signs < 0)
-        return (
-            self._written(state, ins.name(ins.detail.operands[0].reg), result) if first else state
-        )
+        return self._result(state, ins, result) if first else state
 
     def _combined(self, state: State, ins: Arm64Instruction) -> State:
         z3, name = self.z3, ins.mnemonic
@@ -252,9 +252,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             result = {"or": a | b, "eo": a ^ b}.get(name[:2], a & b)
         if _LOGIC[name]:
             state = self._flagged(state, result, z3.BoolVal(False), z3.BoolVal(False))
-        return (
-            self._written(state, ins.name(ins.detail.operands[0].reg), result) if first else state
-        )
+        return self._result(state, ins, result) if first else state
 
     def _moved(self, state: State, ins: Arm64Instruction) -> State:
         z3, operands = self.z3, ins.detail.operands
@@ -274,14 +272,14 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         result = {
             "lsl": a << by, "lsr": z3.LShR(a, by), "asr": a >> by, "ror": z3.RotateRight(a, by)
         }[ins.mnemonic]  # fmt: skip
-        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+        return self._result(state, ins, result)
 
     def _multiplied(self, state: State, ins: Arm64Instruction) -> State:
         result = self._value(state, ins, 1) * self._value(state, ins, 2)
         if ins.mnemonic != "mul":
             addend = self._value(state, ins, 3)
             result = addend + result if ins.mnemonic == "madd" else addend - result
-        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+        return self._result(state, ins, result)
 
     def _chosen(self, state: State, ins: Arm64Instruction) -> State:
         z3, name, size = self.z3, ins.mnemonic, self._size(ins)
@@ -296,16 +294,14 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             b = a if short else self._value(state, ins, 2)
             changed = {"inc": b + 1, "inv": ~b, "neg": -b}.get(name[-3:], b)
             result = z3.If(holds, changed, a) if short else z3.If(holds, a, changed)
-        return self._written(state, ins.name(ins.detail.operands[0].reg), result)
+        return self._result(state, ins, result)
 
     def _accessed(self, state: State, ins: Arm64Instruction) -> State:
         """Return the state after a load or store of a register or a pair, with write-back."""
         z3, operands = self.z3, ins.detail.operands
         single = _SINGLE.match(ins.mnemonic)
         memory = next((operand for operand in operands if operand.type == arm.ARM64_OP_MEM), None)
-        registers = [
-            ins.name(operand.reg) for operand in operands if operand.type == arm.ARM64_OP_REG
-        ]
+        registers = [ins.name(each.reg) for each in operands if each.type == arm.ARM64_OP_REG]
         wanted = 1 if single else 2
         if memory is None or len(registers) != wanted or any(operand.vas for operand in operands):
             raise InputError(f"{ins} is not known")
@@ -346,11 +342,8 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         effects, operands = ins.effects, ins.detail.operands
         if MEMORY in effects.reads | effects.writes or _UNKNOWN.match(ins.mnemonic):
             raise InputError(f"{ins} is not known")
-        named = [
-            self._name(ins, n)
-            for n, operand in enumerate(operands)
-            if operand.type == arm.ARM64_OP_REG
-        ]
+        kinds = enumerate(each.type for each in operands)
+        named = [self._name(ins, n) for n, kind in kinds if kind == arm.ARM64_OP_REG]
         registers = {*named, *effects.reads, *effects.writes} - {FLAGS, "xzr", "wzr"}
         kept = named[:1] if _keeps(ins) else []
         if not operands or not registers <= set(ARM64_NAMES):

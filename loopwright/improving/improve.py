@@ -6,8 +6,7 @@ import math
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +22,13 @@ from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.improving.listing import Line, Listing, lift, parse
 from loopwright.improving.search import (
+    Comparison,
     Cost,
     Journal,
-    Known,
+    Progress,
     Search,
     Settings,
     digest_of,
-    merged,
     search,
     selected_cores,
 )
@@ -59,8 +58,6 @@ _SLOWER = 0.02  # a loss at one size that is reported
 _NEAR = 0.03  # a smaller relative difference of cycles is none
 _MEASURED_SIZES = (64, 256, 1024, 4096)
 
-Progress = Callable[[int, int | None, str], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -82,8 +79,11 @@ class Candidate:
         return self.code.sha256
 
 
+_Assembled = tuple[Listing, Variant, Code]
+
+
 @dataclass(frozen=True)
-class CallComparison:
+class CallComparison(Comparison[_Assembled, Candidate]):
     """The comparison of candidates: cores, sizes, parameters, and the variant that they replace."""
 
     variant: Variant
@@ -97,25 +97,11 @@ class CallComparison:
         contract = kernels.contract_of(self.variant)
         return call_costs.judged_points(contract, self.histogram)
 
-    def candidates(
-        self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
-    ) -> list[Candidate | InputError]:
-        """Return the candidate of each listing, or the error; known has costs by text."""
-        with ThreadPoolExecutor(toolchain.cpus()) as pool:
-            assembled = list(pool.map(self._assembled, listings))
-        return merged(
-            [listing.render() for listing in listings],
-            assembled,
-            known or {},
-            self._costed,
-            lambda code, costs: Candidate(*code, costs),
-        )
-
     def of_variants(self, variants: Iterable[Variant]) -> dict[str, Candidate | InputError]:
         """Return the given variants of kernel.toml with their costs, or the error, by name."""
         contract = kernels.contract_of(self.variant)
         empty = Listing((), contract)
-        assembled: list[tuple[Listing, Variant, Code] | InputError] = []
+        assembled: list[_Assembled | InputError] = []
         names = []
         for variant in variants:
             names.append(variant.name)
@@ -125,20 +111,18 @@ class CallComparison:
                 assembled.append(error)
         return dict(zip(names, self._costed(assembled), strict=True))
 
-    def _assembled(self, listing: Listing) -> tuple[Listing, Variant, Code] | InputError:
-        """Return a listing with its variant and code, or the error; the source is kept."""
+    def _assembled(self, listing: Listing) -> _Assembled:
+        """Return a listing with its variant and code; the source is kept."""
         text = listing.render()
         source = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.S"
         source.write_text(text)
         variant = replace(self.variant, name=source.stem, source=source, edits=(), loop="")
-        try:
-            return listing, variant, assemble.variant_code(variant)
-        except InputError as error:
-            return error
+        return listing, variant, assemble.variant_code(variant)
 
-    def _costed(
-        self, assembled: Sequence[tuple[Listing, Variant, Code] | InputError]
-    ) -> list[Candidate | InputError]:
+    def _with_costs(self, assembled: _Assembled, costs: Mapping[str, Cost]) -> Candidate:
+        return Candidate(*assembled, costs)
+
+    def _costed(self, assembled: Sequence[_Assembled | InputError]) -> list[Candidate | InputError]:
         questions: list[tuple[int, Microarch, CallQuestion]] = []
         record = kernels.contract_of(self.variant).count_bytes
         points = tuple((p.size // record, p.dst, p.src) for p in self.points)

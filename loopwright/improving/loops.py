@@ -4,8 +4,7 @@ import difflib
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +22,13 @@ from loopwright.improving.equality import Proof
 from loopwright.improving.improve import COLUMNS, SHOWN, Outcome, unmeasured, within
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import (
+    Comparison,
     Cost,
     Journal,
-    Known,
+    Progress,
     Search,
     Settings,
     digest_of,
-    merged,
     search,
     selected_cores,
 )
@@ -49,8 +48,6 @@ _MOST_LOOPS = 40
 _SHOWN_GAIN = 0.1  # the least gain worth showing, before the simulator's error
 _NOTHING = 0.01  # a smaller measured gain counts as no gain
 _SLOWER = 0.02  # a larger measured loss counts as a loss
-
-Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ class Least(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LoopComparison:
+class LoopComparison(Comparison[_Made, LoopCandidate]):
     """The comparison of candidates for a loop: cycles on each core, at the loop's own position."""
 
     bare: Bare
@@ -147,39 +144,25 @@ class LoopComparison:
             raise InputError(f"{bare.id} has no cost: {base}")
         return base
 
-    def candidates(
-        self, listings: Sequence[Listing], known: Mapping[str, Known] | None = None
-    ) -> list[LoopCandidate | InputError]:
-        """Return the candidate of each listing, or the error; known has costs by text."""
-        with ThreadPoolExecutor(toolchain.cpus()) as pool:
-            assembled = list(pool.map(self._assembled, listings))
-        return merged(
-            [listing.render() for listing in listings],
-            assembled,
-            known or {},
-            self._costed,
-            lambda code, costs_by_core: LoopCandidate(**vars(code), costs=costs_by_core),
-        )
-
     def answer(self, candidate: LoopCandidate, core: Microarch) -> Answer:
         """Return the simulator's answer for a candidate's main loop, with its bottleneck."""
         [model] = models.select(models.SIMULATOR, self.parameters)
         [answer] = model.predict([_block(self.bare, candidate)], core)
         return answer
 
-    def _assembled(self, listing: Listing) -> _Made | InputError:
-        try:
-            text, labels = self.bare.assembled(listing)
-        except InputError as error:
-            return error
+    def _assembled(self, listing: Listing) -> _Made:
+        text, labels = self.bare.assembled(listing)
         start, end, head = labels[START], labels[BEHIND], labels[listing.head]
         whole = text[start:end]
         body = decode(self.bare.isa, text[head : labels.get(APART, end)], head)
         back = next((i for i in reversed(body) if i.target == head), None)
         if back is None:
-            return InputError("its main loop has no branch back")
+            raise InputError("its main loop has no branch back")
         entries = {name: labels[name] - start for name in self.bare.entries}
         return _Made(listing, whole, text[head : back.end], head % 64, entries)
+
+    def _with_costs(self, assembled: _Made, costs: Mapping[str, Cost]) -> LoopCandidate:
+        return LoopCandidate(**vars(assembled), costs=costs)
 
     def _costed(self, assembled: Sequence[_Made | InputError]) -> list[LoopCandidate | InputError]:
         usable = [code for code in assembled if not isinstance(code, InputError)]
@@ -193,9 +176,7 @@ class LoopComparison:
                 core: (a.cycles or 0.0) / code.listing.iterations for core, a in of_cores.items()
             }
             costs_of = {core: Cost(each, each, {}) for core, each in cycles.items()}
-            results.append(
-                InputError(wrong[0]) if wrong else LoopCandidate(**vars(code), costs=costs_of)
-            )
+            results.append(InputError(wrong[0]) if wrong else self._with_costs(code, costs_of))
         answered = iter(results)
         return [code if isinstance(code, InputError) else next(answered) for code in assembled]
 

@@ -4,12 +4,15 @@ import hashlib
 import json
 import math
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from loopwright import files, microarchs, paths
+from loopwright import files, microarchs, paths, toolchain
 from loopwright.code import binding
 from loopwright.errors import InputError
 from loopwright.improving.listing import Listing
@@ -154,41 +157,53 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
-class Comparison(Protocol[C]):
-    """The comparison of candidates on several cores."""
-
-    @property
-    def cores(self) -> Sequence[Microarch]:
-        """The cores."""
-
-    def candidates(
-        self, listings: Sequence[Listing], known: Mapping[str, Known]
-    ) -> list[C | InputError]:
-        """Return the candidate of each listing, or the error; known has costs by text."""
-
-
 M = TypeVar("M")
 
 
-def merged(
-    texts: Sequence[str],
-    assembled: Sequence[M | InputError],
-    known: Mapping[str, Known],
-    costed: Callable[[Sequence[M | InputError]], Sequence[C | InputError]],
-    with_costs: Callable[[M, Mapping[str, Cost]], C],
-) -> list[C | InputError]:
-    """Return candidates from assembled texts, with known costs or with newly simulated ones."""
-    new = [item for text, item in zip(texts, assembled, strict=True) if text not in known]
-    answers = iter(costed(new))
-    results: list[C | InputError] = []
-    for text, item in zip(texts, assembled, strict=True):
-        if (costs := known.get(text)) is None:
-            results.append(next(answers))
-        elif isinstance(costs, InputError):
-            results.append(costs)
-        else:
-            results.append(item if isinstance(item, InputError) else with_costs(item, costs))
-    return results
+class Comparison(ABC, Generic[M, C]):
+    """The comparison of candidates on several cores; M is a candidate without its costs."""
+
+    cores: Sequence[Microarch]
+
+    @abstractmethod
+    def _assembled(self, listing: Listing) -> M:
+        """Return the assembled code of a listing; InputError if there is none."""
+
+    @abstractmethod
+    def _costed(self, assembled: Sequence[M | InputError]) -> Sequence[C | InputError]:
+        """Return assembled code as candidates, with newly simulated costs."""
+
+    @abstractmethod
+    def _with_costs(self, assembled: M, costs: Mapping[str, Cost]) -> C:
+        """Return assembled code as a candidate with known costs."""
+
+    def _tried(self, listing: Listing) -> M | InputError:
+        try:
+            return self._assembled(listing)
+        except InputError as error:
+            return error
+
+    def candidates(
+        self, listings: Sequence[Listing], known: Mapping[str, Known] = MappingProxyType({})
+    ) -> list[C | InputError]:
+        """Return the candidate of each listing, or the error; known has costs by text."""
+        with ThreadPoolExecutor(toolchain.cpus()) as pool:
+            assembled = list(pool.map(self._tried, listings))
+        of_each = [known.get(listing.render()) for listing in listings]
+        pairs = list(zip(assembled, of_each, strict=True))
+        answers = iter(self._costed([item for item, costs in pairs if costs is None]))
+        results: list[C | InputError] = []
+        for item, costs in pairs:
+            if costs is None:
+                results.append(next(answers))
+            elif isinstance(costs, InputError):
+                results.append(costs)
+            else:
+                known_costs = (
+                    item if isinstance(item, InputError) else self._with_costs(item, costs)
+                )
+                results.append(known_costs)
+        return results
 
 
 def selected_cores(ids: str | None, isa: str) -> list[Microarch]:
@@ -290,11 +305,11 @@ def _representatives(ordered: Sequence[C], gains: Callable[[C], Mapping[str, flo
     return [min(group, key=lambda c: c.bytes) for group in groups]
 
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int | None, str], None]
 
 
 def search(
-    comparison: Comparison[C],
+    comparison: Comparison[Any, C],
     base: C,
     transformations: Sequence[Transformation],
     settings: Settings,
@@ -357,7 +372,7 @@ _BATCH = 8
 
 
 def _simulated(
-    comparison: Comparison[C],
+    comparison: Comparison[Any, C],
     proposals: Sequence[_Proposal[C]],
     result: Search[C],
     settings: Settings,

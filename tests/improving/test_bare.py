@@ -407,14 +407,20 @@ f:	cbz x9,{entry}
 """
 
 
-def arm64(name, entry=".L2"):
+def arm64(name, entry=".L2", free=()):
     """Return a loop of AArch64, entered by code before it at a label."""
     body = ARM64[name][0].replace("; ", "\n\t")
     if entry == ".L3":
         body = body.replace("cmp x1", ".L3:\tcmp x1")
     text = ARM64_ROUTINE.format(entry=entry, body=body)
     [(section, piece)] = snippet.loops_of(text, "arm64")
-    return of_piece(section, piece)
+    return of_piece(section, piece, free)
+
+
+def test_flags_are_free_on_aarch64_where_the_user_says_so():
+    kept, freed = arm64("copy"), arm64("copy", free=["flags"])
+    assert all(FLAGS in live for live in kept.listing.leaving.values())
+    assert not any(FLAGS in live for live in freed.listing.leaving.values())
 
 
 @pytest.mark.parametrize("name", ARM64)
