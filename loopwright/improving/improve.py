@@ -361,7 +361,7 @@ def _concluded(
     findings += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     findings += [f"refused by the contract checker: {reason}" for reason in refused]
     findings += list(_bounds(comparison, proven[0] if proven else result.base))
-    findings.append(result.count("without a figure on some core"))
+    findings.append(result.in_words("without a figure on some core"))
     findings += [
         f"without a figure: {reason} ({count} times)" for reason, count in result.dropped.items()
     ]

@@ -431,7 +431,7 @@ class Improved:
             gain = f"{result.gains(best)[core.id]:.2f} times as fast"
             what = "nothing better found" if best is result.base else gain
             out.append(f"{bare.id}: {core.id}: {what}; bound by {self.bound(best, core)}")
-        return [*out, f"{bare.id}: {result.count('without a figure')}"]
+        return [*out, f"{bare.id}: {result.in_words('without a figure')}"]
 
     def bound(self, candidate: LoopCandidate, core: Microarch) -> str:
         """Return a candidate's bottleneck on a core, in words."""

@@ -177,7 +177,7 @@ class Comparison(ABC, Generic[M, C]):
     def _with_costs(self, assembled: M, costs: Mapping[str, Cost]) -> C:
         """Return assembled code as a candidate with known costs."""
 
-    def _tried(self, listing: Listing) -> M | InputError:
+    def _assembled_or_error(self, listing: Listing) -> M | InputError:
         try:
             return self._assembled(listing)
         except InputError as error:
@@ -188,7 +188,7 @@ class Comparison(ABC, Generic[M, C]):
     ) -> list[C | InputError]:
         """Return the candidate of each listing, or the error; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
-            assembled = list(pool.map(self._tried, listings))
+            assembled = list(pool.map(self._assembled_or_error, listings))
         of_each = [known.get(listing.render()) for listing in listings]
         pairs = list(zip(assembled, of_each, strict=True))
         answers = iter(self._costed([item for item, costs in pairs if costs is None]))
@@ -269,7 +269,7 @@ class Search(Generic[C]):
         """Return, by core, the speedup over the base: cycles are the mean over offsets."""
         return {core: self.base.costs[core].mean / c.mean for core, c in candidate.costs.items()}
 
-    def count(self, without: str) -> str:
+    def in_words(self, without: str) -> str:
         """Return the number of simulated candidates in words; without is said of dropped ones."""
         dropped = sum(self.dropped.values())
         words = [f"{self.tried} candidates simulated"]

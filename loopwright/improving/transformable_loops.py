@@ -101,7 +101,7 @@ class Counted(Loop):
 
 
 def steps_ahead(updates: Mapping[str, Update], copy: int, at: int) -> dict[str, int]:
-    """Return by register what was added to it before a statement of the given further iteration."""
+    """Return the constant added to each register before a statement of a copy of the iteration."""
     return {r: u.step * (copy + (u.at < at)) for r, u in updates.items()}
 
 

@@ -169,8 +169,8 @@ def _decides(study: Study, case: Case) -> str:
     sentences: list[str] = []
     for core in study.targets:
         simulated, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
-        rests_on_it = verdict and verdict.simulated and core.id not in case.lacking
-        if rests_on_it and simulated and simulated.unknown:
+        by_calls = verdict and verdict.simulated and core.id not in case.lacking
+        if by_calls and simulated and simulated.unknown:
             sentences += map(unmeasured.described, unmeasured.break_evens(simulated)[:1])
     return ". ".join(sentences)
 

@@ -10,8 +10,8 @@ from loopwright import microarchs, toolchain
 from loopwright.code import pieces
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
-from loopwright.improving.loops import Improved, LoopsQuestion, Progress, improve_loop
-from loopwright.improving.search import Settings
+from loopwright.improving.loops import Improved, LoopsQuestion, improve_loop
+from loopwright.improving.search import Progress, Settings
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure, measure_blocks
 from loopwright.measuring.block import Block
