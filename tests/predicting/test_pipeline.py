@@ -64,6 +64,29 @@ def test_a_loop_that_straddles_a_line_is_half_as_fast_on_zen_2_alone():
     assert snb[51] == pytest.approx(1.28, rel=0.02)
 
 
+def test_zen_2_makes_two_accesses_of_32_bytes_a_cycle_stores_among_them():
+    # Four loads and two stores by three registers, three additions, dec and jne.
+    narrow, wide = (
+        predict(
+            asm=f"1: vmovaps (%rsi),%{r}mm0; vmovaps (%rdx),%{r}mm1; vmovaps %{r}mm0,(%rdi);"
+            f"vmovaps 32(%rsi),%{r}mm2; vmovaps 32(%rdx),%{r}mm3; vmovaps %{r}mm2,32(%rdi);"
+            "add $64,%rsi; add $64,%rdx; add $64,%rdi; dec %ecx; jne 1b",
+            microarch="zen2",
+        )["cycles"].item()
+        for r in "xy"
+    )
+    assert narrow < wide == pytest.approx(3.0)
+
+
+def test_chains_of_vectors_overlap_as_far_as_their_scheduler_goes_on_zen_2():
+    chain = "1: vmovaps (%rsi),%xmm0;" + "vaddps %xmm1,%xmm0,%xmm0;" * 40 + "dec %ecx; jne 1b"
+    small, large = (
+        predict(asm=chain, microarch="zen2", parameters=parameters)["cycles"].item()
+        for parameters in ({}, {"scheduler.pool_entries": "100"})
+    )
+    assert small > 1.5 * large
+
+
 def test_an_ideal_front_end_takes_the_difference_away():
     ideal = predict(hex=CLEAR, microarch="zen2", offset=59, parameters={"front_end": "ideal"})
     assert ideal["cycles"].item() == pytest.approx(_row(CLEAR, "zen2", offset=0)["cycles"])
