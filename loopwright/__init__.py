@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwright.calibrating.calibrate import calibrate
-    from loopwright.calibrating.core_sheet import core
-    from loopwright.calibrating.imports import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
     from loopwright.improving.improve import improve
@@ -30,10 +28,12 @@ if TYPE_CHECKING:
     from loopwright.measuring.measure import measure
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.measuring.results import import_results, results, withdraw
+    from loopwright.portable.imports import import_calibration
     from loopwright.portable.kit import kit
     from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
     from loopwright.reporting import plots as plots
+    from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 _VERBS = {
     "baseline": "linux.baseline", "calibrate": "calibrating.calibrate", "check": "checking.check",
     "compare": "judging.study", "compare_builds": "scanning.builds",
-    "compare_loops": "measuring.measure_blocks", "core": "calibrating.core_sheet",
+    "compare_loops": "measuring.measure_blocks", "core": "reporting.core_sheet",
     "doctor": "inventory", "estimate": "judging.unmeasured",
-    "import_calibration": "calibrating.imports", "import_results": "measuring.results",
+    "import_calibration": "portable.imports", "import_results": "measuring.results",
     "improve": "improving.improve", "kit": "portable.kit", "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks", "patch": "linux.patch",
     "ports": "predicting.explain", "predict": "predicting.predict",

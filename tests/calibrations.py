@@ -59,7 +59,7 @@ CORES = {
         "memory.complex_address_cycles": "2", "macro_fusion.nop_bytes": "12",
         "string.hold_bytes": "8",
     }),
-    "goldencove": (PLAIN, {
+    "goldencove": ([*PLAIN, "addss", "mulss"], {
         "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",
     }),
     "neoverse-n1": (ARM64, {}),

@@ -9,7 +9,6 @@ import pandas as pd
 from loopwright import files
 from loopwright.calibrating import core_files, doubtful_forms, passes, port_classes, self_check
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.time_left import TimeLeft
 from loopwright.errors import InputError
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
@@ -17,6 +16,7 @@ from loopwright.microbench.host import Host
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Oracle, Recorded, Replay
 from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.time_left import TimeLeft
 
 _SHARE, _CYCLES = 0.05, 0.1  # relative and absolute tolerance
 
@@ -113,6 +113,8 @@ def calibrate(
     if recorded:
         recorded.close()
     rows = list(_rows(learned, core_folder))
+    if any(name.startswith("avx512") for name in oracle.features):
+        rows.append(("not learned", "AVX-512", 0.0, "code that has it gets no prediction"))
     judged = self_check.judged(held_out)
     for judgement in judged:
         rows.append(

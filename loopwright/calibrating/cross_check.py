@@ -25,7 +25,7 @@ from itertools import product
 from loopwright.calibrating import fit, port_classes
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.evidence import measured
-from loopwright.calibrating.fit import Hypothesis
+from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -228,6 +228,12 @@ def _why(names: Sequence[str], measured: Figure, predicted: Figure) -> str:
 
 Rule = Mapping[str, str]  # parameters of ports, without the name of their table
 
+IN_TURN: Rules = {
+    "ports.slots": "t", "ports.slots_of_two": "01", "ports.neighbours": 2,
+    "ports.counts_late": True, "ports.imbalance": 5,
+    "ports.branches_balanced": True,
+}  # fmt: skip
+"""How some cores give uops ports in turn, by the uops for the same ports before them."""
 ASSIGNMENTS: tuple[Rule, ...] = (
     {"assign": "at_issue"},
     {"assign": "least_loaded"},
@@ -236,6 +242,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
         for position, tie in product(("slots", "computing"), ("high", "low"))
     ),
 )
+_BY_SLOTS = 2  # the number of the first rule by dispatch slots
 _RULE_MIXTURES, _RULE_SEED = 240, 77
 _LEAST_MIXTURES = 20  # mixtures at least to choose a rule by
 _MOST_INSTANCES = 4  # instances of a form in a mixture
@@ -253,18 +260,18 @@ def choose_assignment(
     figures = laboratory.time(kernels)
     answered = sum(bool(figure) for figure in figures)
     parts = [part for kernel in kernels for part in kernel]
-    tried = [
-        Hypothesis(learned, {f"ports.{name}": value for name, value in rule.items()})
-        for rule in ASSIGNMENTS
-    ]
+    plain: list[Rules] = [{f"ports.{k}": v for k, v in rule.items()} for rule in ASSIGNMENTS]
+    tried = [Hypothesis(learned, rules) for rules in (*plain, {**plain[_BY_SLOTS], **IN_TURN})]
     found = fit.fit(laboratory, parts, lambda core: core.time(kernels), tried, figures)
     if answered < _LEAST_MIXTURES or found is None:
         return learned
     errors = [found.error_of(n) for n in range(len(ASSIGNMENTS))]
     pairs = zip(ASSIGNMENTS, errors, strict=True)
     shown = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
+    shown += f", in turn {100 * found.error_of(len(ASSIGNMENTS)):.2f} %"
     why = measured(f"mean error of {answered} mixtures: {shown}")
-    return replace(learned, assigned=(ASSIGNMENTS[found.best], why))
+    best = ASSIGNMENTS[found.best] if found.best < len(ASSIGNMENTS) else ASSIGNMENTS[_BY_SLOTS]
+    return replace(learned, assigned=(best, why))
 
 
 def _plain_form(learned: CoreModel, form: Form) -> bool:

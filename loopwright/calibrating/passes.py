@@ -26,6 +26,7 @@ from loopwright.calibrating import (
     port_choice,
     port_classes,
     port_usage,
+    rename_rules,
     serialising,
     shared_schedulers,
     strings,
@@ -306,10 +307,15 @@ PASSES: Sequence[Pass] = (
         "rules",
     ),
     _pass(
+        rename_rules.choose_rename_rules,
+        "uops width assigned front_end",
+        "rules",
+        "rules of rename",
+    ),
+    _pass(
         port_choice.choose_port_choice,
         "uops branches throughputs windows rules assigned front_end",
         "rules",
-        "rules of rename",
     ),
     _pass(
         latency_fit.refine_latencies,

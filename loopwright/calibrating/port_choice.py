@@ -11,8 +11,10 @@ conflict; on some cores loads alternate between ports.
 
 Neighbours. Microbenchmarks: loops of nops and instructions, half of which share two ports. On some
 cores, earlier slots of the group without a uop for these ports move a uop to the next choice, and
-the counts of waiting uops may be a cycle old. The branches that close the loops show whether taken
-branches have only one of the branch ports.
+the counts of waiting uops may be a cycle old. On others each uop before it in the cycle for the
+same ports does so, counts lack the uops of the previous cycle, and branches that are not taken
+get the port with the fewest uops. The branches that close the loops show whether taken branches
+have only one of the branch ports.
 """
 
 import random
@@ -21,6 +23,7 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.cross_check import IN_TURN
 from loopwright.calibrating.dispatch_rules import (
     LEFT,
     RARE,
@@ -38,6 +41,7 @@ GROUPS = "rename.whole_groups"
 PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
 LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
 NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
+IMBALANCE = "ports.imbalance"
 _SEED = 71
 _CHAINS, _CHASES, _MIXTURES = 300, 120, 400  # loops
 _LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and independent ones
@@ -47,6 +51,7 @@ _SHARED, _NOPS = 0.45, 0.15  # shares of a mixture
 _WORD = 8  # bytes: loads of one word could have a bank conflict
 _LATER = (0, 1, 2)  # cycles
 _SLOTS, _AGES = range(4), range(3)
+_IMBALANCES = (5, 6, 4)  # the first one wins ties
 
 
 def choose_port_choice(
@@ -81,7 +86,8 @@ def choose_port_choice(
         ]
         learned = _chosen(laboratory, learned, mixtures, [{}, *ports], LEFT)
     known = [_without_zeros({AGE: age, NEIGHBOURS: slots}) for age, slots in product(_AGES, _SLOTS)]
-    return _chosen(laboratory, learned, mixtures, sorted(known, key=len))
+    in_turn: list[Rules] = [{**IN_TURN, IMBALANCE: imbalance} for imbalance in _IMBALANCES]
+    return _chosen(laboratory, learned, mixtures, [*sorted(known, key=len), *in_turn])
 
 
 def _without_zeros(rules: Mapping[str, int]) -> Rules:

@@ -154,9 +154,9 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
     LOOPWRIGHT_MODELS=cores loopwright core host --html host.html
     """
     from loopwright import microarchs
-    from loopwright.calibrating import core_sheet
     from loopwright.machine import hosts
     from loopwright.predicting import core_figures
+    from loopwright.reporting import core_sheet
 
     if microarch == hosts.HOST and microarch not in microarchs.ids():  # as calibrate names a core
         [known] = hosts.cores(microarch)

@@ -116,7 +116,7 @@ def import_(files: tuple[Path, ...]) -> int:
     loopwright import loopwright-x86_64-20261121-120000.jsonl
     loopwright import cores/host
     """
-    from loopwright.calibrating.imports import holds_calibration, holds_core
+    from loopwright.portable.imports import holds_calibration, holds_core
 
     for holds, what, bring in (
         (holds_core, "core", _import_core),
@@ -155,7 +155,7 @@ def _import_calibration(path: Path) -> None:
 
 def _import_core(path: Path) -> None:
     """Import the folder of a learned core and print how to use it."""
-    from loopwright.calibrating.imports import import_core
+    from loopwright.portable.imports import import_core
 
     rows = import_core(path)
     output.emit(rows, then=f"use it: LOOPWRIGHT_MODELS={rows.attrs['models']}")

@@ -66,6 +66,8 @@ class Kit(Protocol):
     FORWARDS: Mapping[str, tuple[str, str]]
     ADDITIONS: Sequence[str]  # forms that add a register, or a constant, to memory, by its bits
     UPDATES: Mapping[str, str]  # forms that add a cycle to a value in memory
+    EXTENSION: str  # name of the zero extension of a byte register; "" where there is none
+    SUMMING: Sequence[str]  # names of an addition and a product of floats
     ADDED: str  # name of the form that adds any constant; "" where rename never adds
     RENAMED: Sequence[str]  # additions of a constant below 128, which rename performs on some cores
     IDIOMS: frozenset[str]  # mnemonics that may be zero idioms where operands are one register

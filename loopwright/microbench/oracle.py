@@ -118,12 +118,12 @@ class Recorded(Oracle):
         self,
         machine: Oracle,
         path: Path,
-        progress: Callable[[int, float], None] | None = None,
+        progress: Callable[[int, float, int], None] | None = None,
     ) -> None:
         """Read the file's answers; InputError if they are another machine's.
 
-        progress is called with the number of trials the machine has answered since, and the seconds
-        of the last batch.
+        progress is called with the number of trials the machine has answered since, and of the last
+        batch the seconds and the number of disturbed trials.
         """
         super().__init__(*machine.identity)
         self._machine = machine
@@ -158,7 +158,7 @@ class Recorded(Oracle):
             self._keep(part, timings)
             self.asked = before + start + len(part)
             if self._progress:
-                self._progress(self.asked, seconds)
+                self._progress(self.asked, seconds, sum(one.transient for one in timings))
         out = [self._known[t.key] for t in trials]
         for trial in missing:
             if self._known[trial.key].transient:

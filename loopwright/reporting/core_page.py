@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 
 from loopwright import kernels, microarchs
-from loopwright.calibrating import core_sheet
-from loopwright.calibrating.core_sheet import LATENCY, PARAMETER, PORTS, STRINGS, THROUGHPUT, UOPS
 from loopwright.microarchs import Microarch
 from loopwright.paths import VERSION
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
-from loopwright.reporting import cycle_curves, findings, plots
+from loopwright.reporting import core_sheet, cycle_curves, findings, plots
+from loopwright.reporting.core_sheet import LATENCY, PARAMETER, PORTS, STRINGS, THROUGHPUT, UOPS
 from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, made, text
 from loopwright.reporting.kernel_section import OFFSET_COSTS, Drawing, drawing
 

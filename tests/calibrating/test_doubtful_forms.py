@@ -11,11 +11,11 @@ import loopwright as lw
 from loopwright import microarchs
 from loopwright.calibrating import doubtful_forms, self_check
 from loopwright.calibrating.doubtful_forms import _Tried
-from loopwright.calibrating.imports import import_core
 from loopwright.calibrating.ports import Uops
 from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
+from loopwright.portable.imports import import_core
 from loopwright.predicting import core_figures
 
 CORE = "simulated-zen4"

@@ -160,7 +160,7 @@ def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():
 def test_progress_counts_what_the_machine_has_answered(tmp_path):
     steps = []
     quiet = Simulated("skylake", noise=0.0)
-    machine = Recorded(quiet, tmp_path / "a.jsonl", lambda asked, _: steps.append(asked))
+    machine = Recorded(quiet, tmp_path / "a.jsonl", lambda asked, *_: steps.append(asked))
     trials = [Trial(bytes.fromhex("4801c8") * n, "unrolled") for n in range(1, 251)]
     machine.measure(trials[:50])
     machine.measure(trials)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopwright.calibrating import time_left
-from loopwright.calibrating.time_left import STEPS, TimeLeft
+from loopwright.microbench import time_left
+from loopwright.microbench.time_left import STEPS, TimeLeft
 
 FORMS = 1500
 BATCH = 200
@@ -21,13 +21,13 @@ class Clock:
         monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_OTHER)
 
 
-def answered(clock, step, until, pace):
+def answered(clock, step, until, pace, disturbed=0):
     """Return the time left once a step has so many answers; pace has the seconds of the nth one."""
     left = TimeLeft(FORMS)
     left.step(step)
     for asked in range(BATCH, until, BATCH):
         clock.now += BATCH * pace(asked)
-        left.answered(asked, BATCH * pace(asked))
+        left.answered(asked, BATCH * pace(asked), disturbed)
     return left
 
 
@@ -50,7 +50,7 @@ def test_the_time_left_is_right_within_a_third(monkeypatch, needed, changes, fir
             clock.load = 2 * pace / QUIET
             clock.now += some * pace
             asked += some
-            left.answered(asked, some * pace)
+            left.answered(asked, some * pace, 0)
             if asked >= changes and clock.now - changed > 70:
                 said.append((clock.now, left.seconds()))
         clock.now += fit * FORMS * pace / QUIET
@@ -66,6 +66,12 @@ def test_a_steady_pace_has_one_time_left(monkeypatch):
     least, most = left.seconds()
     assert least == pytest.approx(most)
     assert " to " not in str(left)
+
+
+@pytest.mark.parametrize(("disturbed", "named"), [(0, False), (BATCH // 2, True)])
+def test_other_load_is_named_where_it_disturbs(monkeypatch, disturbed, named):
+    left = answered(Clock(monkeypatch), "latencies", 6000, lambda _: LOUD, disturbed)
+    assert ("other load disturbs 50 % of the measurements" in str(left)) == named
 
 
 def test_other_load_that_may_last_gives_a_range(monkeypatch):
@@ -92,7 +98,7 @@ def test_a_few_answers_that_take_long_do_not_set_the_pace(monkeypatch):
     _, before = left.seconds()
     for more in range(1, 4):  # repeated many times each
         clock.now += 30
-        left.answered(2000 - BATCH + more, 30)
+        left.answered(2000 - BATCH + more, 30, 0)
     _, after = left.seconds()
     assert after < 10 * before
 
@@ -102,8 +108,8 @@ def test_answers_that_an_earlier_run_left_are_of_the_first_steps():
     left = TimeLeft(100, lambda *said: seen.append(said))
     left.kept(200)
     left.step("latencies")  # an earlier step needs 100 of those
-    left.answered(10, 0.1)
-    assert seen[0][:2] == (210, 8140)
+    left.answered(10, 0.1, 0)
+    assert seen[0][:2] == (210, 8210)
 
 
 def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
@@ -111,11 +117,11 @@ def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
     left = TimeLeft(FORMS)
     left.step("latencies")
     clock.now = 1.0
-    left.answered(BATCH, 1.0)
+    left.answered(BATCH, 1.0, 0)
     assert left.seconds() is None
     assert str(left) == ""
     clock.now = 60.0
-    left.answered(3 * BATCH, 59.0)
+    left.answered(3 * BATCH, 59.0, 0)
     assert str(left).startswith(", about ")
 
 

@@ -20,7 +20,7 @@ STEPS: Sequence[tuple[str, float, int, float]] = (
     ("serialising", 0.0, 610, 0.0),
     ("windows", 0.0, 950, 0.0),
     ("front end that", 0.0, 230, 0.0120),
-    ("rules of rename", 0.0, 1640, 0.0040),
+    ("rules of rename", 0.0, 1710, 0.0055),
     ("mixtures", 1.2, 0, 0.0029),
     ("forms whose", 1.0, 0, 0.0057),
     ("calls", 0.0, 30, 0.0023),
@@ -31,6 +31,7 @@ _STEADY = 2000  # answers of the pace, at least, as the last few of a step are o
 _LONG = 600  # seconds from which the time left is given in whole minutes
 _ALIKE = 4 / 3  # ratio of two estimates that are told as one
 _RECENT = 60.0  # seconds of the recent pace
+_LOUD = 0.1  # share of disturbed measurements from which other load is named
 
 
 class TimeLeft:
@@ -41,7 +42,8 @@ class TimeLeft:
         self._forms, self._progress = forms, progress
         self._kept = self._asked = 0
         self._timed = 0.0  # seconds in which the machine answered
-        self._marks = deque([(time.monotonic(), 0, 0.0)])
+        self._disturbed = 0  # measurements, which are asked for again
+        self._marks = deque([(time.monotonic(), 0, 0.0, 0)])
         self._doing = ""
         self._step, self._before = 0, 0  # number of the step, and answers of this run before it
 
@@ -56,21 +58,22 @@ class TimeLeft:
         if names:
             self._step, self._before = names[-1], self._asked
 
-    def answered(self, asked: int, seconds: float) -> None:
-        """Count the trials answered by this run, and the seconds of the last ones."""
+    def answered(self, asked: int, seconds: float, disturbed: int) -> None:
+        """Count the trials answered by this run; of the last ones, seconds and the disturbed."""
         self._asked = asked
         self._timed += seconds
+        self._disturbed += disturbed
         now = time.monotonic()
-        self._marks.append((now, asked, self._timed))
+        self._marks.append((now, asked, self._timed, self._disturbed))
         while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
             done = self._kept + asked
             self._progress(done, done + self._left(), f"{self._doing}{self}")
 
-    def _is_telling(self, mark: tuple[float, int, float]) -> bool:
+    def _is_telling(self, mark: tuple[float, int, float, int]) -> bool:
         """True if the answers since a mark tell the pace."""
-        now, asked, _ = self._marks[-1]
+        now, asked, *_ = self._marks[-1]
         return now - mark[0] >= _RECENT and asked - mark[1] >= _STEADY
 
     def _left(self) -> int:
@@ -90,7 +93,7 @@ class TimeLeft:
         """
         if self._asked < _TELLING:
             return None
-        (_, before, timed), (_, asked, now) = self._marks[0], self._marks[-1]
+        (_, before, timed, _), (_, asked, now, _) = self._marks[0], self._marks[-1]
         fits = sum(fit for *_, fit in STEPS[self._step :]) * self._forms * _slowdown()
         paces = (now - timed) / max(asked - before, 1), self._timed / self._asked
         return self._left() * min(paces) + fits, self._left() * max(paces) + fits
@@ -98,11 +101,22 @@ class TimeLeft:
     def __str__(self) -> str:
         seconds = self.seconds()
         if seconds is None:
-            return ""
+            return self._other_load()
         least, most = seconds
         if most <= _ALIKE * least:
-            return f", about {_length((least + most) / 2)} left"
-        return f", {_length(least)} to {_length(most)} left"
+            return f", about {_length((least + most) / 2)} left{self._other_load()}"
+        return f", {_length(least)} to {_length(most)} left{self._other_load()}"
+
+    def _other_load(self) -> str:
+        """Say how many measurements other load disturbed lately, where these are many."""
+        (then, before, _, earlier), (now, asked, _, disturbed) = self._marks[0], self._marks[-1]
+        share = (disturbed - earlier) / max(asked - before, 1)
+        if now - then < _RECENT or share < _LOUD:
+            return ""
+        return (
+            f"; other load disturbs {100 * share:.0f} % of the measurements (a run may be ended; "
+            "the same command goes on from its answers)"
+        )
 
 
 def _length(seconds: float) -> str:

@@ -9,9 +9,8 @@ import pytest
 
 import loopwright as lw
 from loopwright import microarchs, paths
-from loopwright.calibrating import core_sheet
 from loopwright.cli import run
-from loopwright.reporting import core_page
+from loopwright.reporting import core_page, core_sheet
 from loopwright.reporting.plots import port_map
 
 
