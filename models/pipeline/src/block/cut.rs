@@ -105,7 +105,7 @@ fn windows(block: &Block, plan: &CachePlan, bytes: u32) -> Vec<Window> {
 fn holds(block: &Block, params: &Params, plan: &CachePlan) -> bool {
     let uops = block.fused.len() as u32;
     let p = &params.loop_buffer;
-    // Unbalanced pushes and pops keep a loop out.
+    // Unbalanced pushes and pops keep a loop out, and so do high bytes that rename knows apart.
     p.enabled
         && block.notion == Notion::Loop
         && plan.complete()
@@ -113,4 +113,5 @@ fn holds(block: &Block, params: &Params, plan: &CachePlan) -> bool {
         && (uops <= p.crossing_uops || plan.regions() <= 1)
         && block.insts.iter().all(|i| i.ms == 0)
         && block.stack == 0
+        && !block.writes_high_bytes()
 }

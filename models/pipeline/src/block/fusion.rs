@@ -10,10 +10,9 @@ pub(crate) fn fuse(uops: &[Uop], shape: &Shape, ms: u16) -> Vec<Vec<Vec<u16>>> {
     let mut slots: Vec<Vec<u16>> = (0..uops.len() as u16).map(|i| vec![i]).collect();
     let role = |slot: &[u16]| uops[usize::from(slot[0])].role;
     let mergeable = |a: &[u16], b: &[u16]| match (role(a), role(b)) {
-        (Role::StoreAddress, Role::StoreData) => 0,
-        (Role::Load, Role::Compute) => 1,
-        (Role::Compute, Role::StoreAddress) => 2,
-        _ => 3,
+        (Role::Load, Role::Compute) | (Role::StoreAddress, Role::StoreData) => 0,
+        (Role::Compute, Role::StoreAddress) => 1,
+        _ => 2,
     };
     while slots.len() > most {
         let best = (0..slots.len() - 1)

@@ -32,7 +32,7 @@ pub mod x86;
 
 use crate::block::locations::Location;
 use crate::block::uops::Uop;
-use crate::isa::inst::Reg;
+use crate::isa::inst::{Reg, HIGH};
 use std::ops::Range;
 
 /// Throughput notion.
@@ -239,6 +239,12 @@ pub(crate) fn indices(range: &Range<u32>) -> Range<usize> {
 }
 
 impl Block {
+    /// Whether an instruction writes the high byte of a register, where rename knows it apart.
+    pub fn writes_high_bytes(&self) -> bool {
+        let mut written = self.uops.iter().flat_map(|u| &u.outputs).flat_map(|o| &o.regs);
+        written.any(|reg| *reg >= HIGH)
+    }
+
     /// Whether pushes and pops of some instructions leave the stack pointer where it was.
     pub fn balanced(&self, insts: Range<usize>) -> bool {
         self.stacked

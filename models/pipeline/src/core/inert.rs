@@ -72,7 +72,12 @@ impl Params {
                 | ("uop_cache", "wide_ends" | "wide_operands" | "microcode_stall")
                 | (
                     "rename",
-                    "stack_sync" | "immediate_add_limit" | "index_alone" | "high_byte_merge"
+                    "stack_sync"
+                        | "immediate_add_limit"
+                        | "index_alone"
+                        | "high_byte_merge"
+                        | "high_byte_read_cycles"
+                        | "result_first"
                 )
                 | (
                     "memory",

@@ -10,8 +10,8 @@ use smallvec::smallvec;
 
 /// A set of outputs with the same latency from every input.
 pub(crate) struct Profile {
-    outputs: Vec<(Label, Reg)>,
-    from: Vec<(Source, u32)>,
+    pub(crate) outputs: Vec<(Label, Reg)>,
+    pub(crate) from: Vec<(Source, u32)>,
     /// Outputs of the same uop that come some cycles later.
     later: Vec<(u32, Regs)>,
 }
@@ -26,7 +26,7 @@ impl Builder<'_> {
                     label,
                     Source {
                         from: From::Reg(reg),
-                        extra: 0,
+                        extra: self.high_byte_cycles(label, reg),
                     },
                 ));
             }
@@ -49,6 +49,16 @@ impl Builder<'_> {
             inputs.push((MEM, Source { from, extra: 0 }));
         }
         inputs
+    }
+
+    /// Extra cycles of a read of a high byte that is not apart from its register.
+    fn high_byte_cycles(&self, label: Label, reg: Reg) -> u16 {
+        let high = self
+            .d
+            .high
+            .iter()
+            .any(|byte| byte.read && (byte.label, byte.reg) == (label, reg));
+        u16::from(high) * self.params.rename.high_byte_read_cycles as u16
     }
 
     /// Whether an instruction waits for the old value of a register that it only writes: the figures
@@ -131,7 +141,7 @@ impl Builder<'_> {
             let from: Vec<(Source, u32)> = inputs
                 .iter()
                 .filter(|(l, _)| *l == label || !alone)
-                .filter_map(|(l, s)| Some((*s, self.latency(*l, label)?)))
+                .filter_map(|(l, s)| Some((*s, self.latency(*l, label)? + u32::from(s.extra))))
                 .collect();
             let alike = |p: &Profile| {
                 p.from.len() == from.len()
@@ -162,6 +172,11 @@ impl Builder<'_> {
         let stores_result = to_memory && (self.d.mems.iter().any(|m| m.read && m.write) || self.d.writes.is_empty());
         let inputs = self.inputs(loads, drop);
         let mut profiles = self.profiles(&inputs, stores_result);
+        if self.params.rename.result_first {
+            if let Some(result) = self.result_first(ports, &inputs, &profiles) {
+                return Some(result);
+            }
+        }
         if let (Some(&load), true) = (loads.last(), profiles.len() > ports.len()) {
             self.loads_beside_pointers(load, &mut profiles);
         }
@@ -281,7 +296,10 @@ fn lag(first: &Profile, second: &Profile) -> Option<u32> {
 
 /// If every latency is that of the previous profile plus the same number of cycles:
 /// the uop to depend on and the inputs that it covers.
-fn chain_step(previous: Option<&(u16, Vec<(Source, u32)>)>, from: &[(Source, u32)]) -> Option<(u16, Vec<From>)> {
+pub(crate) fn chain_step(
+    previous: Option<&(u16, Vec<(Source, u32)>)>,
+    from: &[(Source, u32)],
+) -> Option<(u16, Vec<From>)> {
     chain_latency(previous, from)?;
     let (id, before) = previous?;
     Some((*id, before.iter().map(|f| f.0.from).collect()))

@@ -3,6 +3,7 @@
 pub(crate) mod absorb;
 mod compute;
 mod memory;
+mod result_first;
 pub(crate) mod traits;
 
 use crate::block::fusion::fuse;

@@ -20,6 +20,10 @@ tables! {
         move_slot_cycles: int[0..=3] = Some(0),
         /// Ports of the uop, alone in its cycle, that merges a high byte (`ah`) before its register is read; empty: high bytes are not renamed apart.
         high_byte_merge: text = Some(""),
+        /// Extra cycles from a register to an instruction that reads its high byte, unless that was written apart.
+        high_byte_read_cycles: int[0..=4] = Some(0),
+        /// Whether of several computing uops of an x86 instruction the one for the ports listed first makes its results: one before it takes the inputs of each longer latency, and those left over make nothing.
+        result_first: flag = Some(false),
         /// Largest sum of constants up to which rename performs additions of constants; 0: it performs none.
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.

@@ -15,6 +15,7 @@ use crate::isa::x86::form::form_name;
 use crate::isa::x86::registers::{address_register, number, RSP};
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    UsedMemory,
 };
 
 /// Decode a whole block.
@@ -152,7 +153,9 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
     }
     let is_lea = i.mnemonic() == Mnemonic::Lea;
     let is_nop = matches!(i.mnemonic(), Mnemonic::Nop);
-    if is_lea {
+    let unread = |m: &UsedMemory| m.access() == OpAccess::NoMemAccess;
+    // A prefetch needs its address as well.
+    if is_lea || !is_nop && has_memory && info.used_memory().iter().all(unread) {
         let base = (MEM, address_register(i.memory_base()));
         let index = (INDEX, address_register(i.memory_index()));
         for (label, r) in [base, index] {
@@ -160,7 +163,9 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
                 d.reads.push((label, r));
             }
         }
-        lea_effect(i, &mut d);
+        if is_lea {
+            lea_effect(i, &mut d);
+        }
     } else if !is_nop {
         for m in info.used_memory() {
             let base = address_register(m.base());
