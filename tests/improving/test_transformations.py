@@ -12,7 +12,7 @@ from loopwright.improving import accesses, transformations, unrolling
 from loopwright.improving.accesses import FuseUpdate, PointersForIndex
 from loopwright.improving.improve import read
 from loopwright.improving.listing import MEMORY, parse
-from loopwright.improving.transformable_loops import Counted, counted_loops, least_before
+from loopwright.improving.transformable_loops import counted_loops, least_before
 from loopwright.improving.transformations import (
     TRANSFORMATIONS,
     Align,
@@ -198,13 +198,19 @@ def one_too_far(_, loop):
     return AheadOfLoop.changed(PipelineLoads(1), loop)
 
 
+def whole_steps(updates, copy, at):
+    """Return the constants that whole iterations before a copy have added."""
+    del at
+    return {register: copy * update.step for register, update in updates.items()}
+
+
 # Of each condition that is dropped: where it is asked for, the answer, and where it matters.
 DROPPED = {
     "iterations begin again": (unrolling, "repeatable", yes, CARRIED, Unroll(2)),
     "no flags pass": (unrolling, "flags_pass", no, BORROWED, Unroll(2)),
     "iterations are left": (unrolling, "least_before", lambda *_, **__: 1 << 20, CLEAR, Unroll(8)),
     "an index is that far": (unrolling, "least_before", lambda *_, **__: 1 << 20, INDEX, Unroll(8)),
-    "steps within a body": (Counted, "added_before", lambda *_: 0, INDEX, Unroll(2)),
+    "steps within a body": (unrolling, "steps_ahead", whole_steps, INDEX, Unroll(2)),
     "words of one stretch": (transformations, "_words", no, COPY, StringInstruction(256)),
     "a head is fallen into": (accesses, "entered", no, "twice", PointersForIndex()),
     "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
