@@ -55,6 +55,25 @@ fn snippet() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(known, 1..24).prop_map(|parts| crate::common::bytes(&parts.concat()))
 }
 
+/// Of one byte there is no half: the cache takes two such stores one by one.
+#[test]
+fn stores_commit_by_single_bytes() {
+    for name in ["redwoodcove", "skylake", "zen4"] {
+        let core = core_with(name, &[("memory.commit_bytes", "1"), ("memory.commit_middle", "true")]).expect(name);
+        let code = crate::common::bytes("8807884701");
+        let request = Request {
+            code: &code,
+            offset: 0,
+            notion: Notion::Unrolled,
+            strings: StringUse::default(),
+            bottleneck: false,
+            ports: false,
+            timeline: 0,
+        };
+        assert_eq!(predict(&core, &request).expect(name).cycles, 2.0, "{name}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -154,15 +154,19 @@ impl<'a> Memory<'a> {
         let Some(&next) = self.retired.front() else {
             return;
         };
-        // What crosses the middle is written alone.
-        let alone = self.p.commit_middle;
-        let part = if alone { within / 2 } else { within };
+        let part = self.whole_bytes();
         let whole = |e: &Entry| !place(e).crosses(e.iteration, part);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
             self.partial_stores.written(self.p, &block.places, next, now);
             self.commit(&mut written);
         }
+    }
+
+    /// The aligned bytes that a store may not cross if it is to be written beside another.
+    fn whole_bytes(&self) -> u32 {
+        let parts = if self.p.commit_middle { 2 } else { 1 };
+        (self.p.commit_bytes / parts).max(1)
     }
 
     /// Write two stores, of which one begins other aligned bytes than the store before it; one that crosses such bytes
@@ -178,7 +182,7 @@ impl<'a> Memory<'a> {
             }
             let place = &self.block.places[usize::from(store.store)];
             let parts = place.parts(store.iteration, self.p.commit_bytes);
-            let alone = self.p.commit_middle && place.crosses(store.iteration, (self.p.commit_bytes / 2).max(1));
+            let alone = self.p.commit_middle && place.crosses(store.iteration, self.whole_bytes());
             let begins = self.begun > 0 || !self.continues(place, store.iteration);
             if n > 0 && (self.begun > 0 || alone || others && begins) {
                 return;
