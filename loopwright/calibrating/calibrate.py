@@ -17,6 +17,7 @@ from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Oracle, Recorded, Replay
 from loopwright.microbench.simulated import Simulated
 from loopwright.microbench.time_left import TimeLeft
+from loopwright.predicting import held_out
 
 _SHARE, _CYCLES = 0.05, 0.1  # relative and absolute tolerance
 
@@ -107,22 +108,22 @@ def calibrate(
 
     learned = passes.learn_core(laboratory, forms, learning)
     learning("held-out loops")
-    held_out = self_check.measure(laboratory, learned, forms)
-    self_check_files = self_check.texts(held_out, core_folder.name)
+    loops = self_check.measure(laboratory, learned, forms)
+    self_check_files = held_out.texts(loops, core_folder.name)
     core_files.write_core(learned, oracle, core_folder, self_check_files, quick=quick)
     if recorded:
         recorded.close()
     rows = list(_rows(learned, core_folder))
     if any(name.startswith("avx512") for name in oracle.features):
         rows.append(("not learned", "AVX-512", 0.0, "code that has it gets no prediction"))
-    judged = self_check.judged(held_out)
+    judged = held_out.judged(loops)
     for judgement in judged:
         rows.append(
             (f"held-out {judgement.kind}", f"{100 * judgement.error:.1f} %", 0.0, str(judgement))
         )
     rows = [(figure, *rest, f"{figure}: {note}") for figure, *rest, note in rows]
     if judged:
-        rows.append(("self-judgement", "", 0.0, self_check.sentence(judged)))
+        rows.append(("self-judgement", "", 0.0, held_out.sentence(judged)))
     if isinstance(oracle, Replay) and oracle.missing:
         note = f"trials more would tell: loopwright kit --calibrate {machine}"
         rows.append(("without an answer", len(oracle.missing), 0.0, note))

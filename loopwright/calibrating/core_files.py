@@ -22,7 +22,7 @@ from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free
 from loopwright.microbench.oracle import Machine, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.predicting import core_figures, error_ranges
+from loopwright.predicting import core_figures, error_ranges, held_out
 from loopwright.predicting.core_figures import TABLE
 
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
@@ -366,7 +366,6 @@ def _taken_branch(learned: CoreModel) -> Iterator[_Entry]:
 MEASURED = "measured.csv"
 LEFT_OUT = "left-out.csv"
 STRINGS = "strings.csv"
-HELD_OUT = "held-out.csv"
 PROVENANCE = "provenance.toml"
 SCHEMA = 1  # of a folder with a learned core; it counts changes of the format
 CHECKED = (
@@ -374,7 +373,7 @@ CHECKED = (
     TABLE,
     core_figures.DOUBTFUL_TABLE,
     *core_figures.FRONT_END_FILES.values(),
-    HELD_OUT,
+    held_out.FILE,
     error_ranges.FILE,
 )  # files whose sums provenance.toml has
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # nops whose width is measured

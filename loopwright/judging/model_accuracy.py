@@ -14,10 +14,10 @@ from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs
 from loopwright.kernels import Routine
+from loopwright.predicting import held_out
 from loopwright.predicting.models import MODELS, SIMULATOR
 
 FILE = "accuracy.csv"
-HELD_OUT = "held-out.csv"  # of a learned core: loops that no pass learned from
 COLUMNS = [
     "core", "model", "what", "against", "rows", "mape_percent", "tau", "held_out", "origin"
 ]  # fmt: skip
@@ -85,10 +85,10 @@ def records() -> pd.DataFrame:
 
 def _self_checks() -> Iterator[pd.DataFrame]:
     """Yield the row of each learned core: the simulator's error on loops not used for learning."""
-    for path in sorted(paths.models_root().glob(f"*/{HELD_OUT}")):
+    for path in sorted(paths.models_root().glob(f"*/{held_out.FILE}")):
         loops = pd.read_csv(path).dropna(subset=["predicted"])
         error = 100 * (loops["predicted"] / loops["cycles"] - 1).abs().mean()
-        origin = f"the self-check of calibrate ({path.parent.name}/{HELD_OUT})"
+        origin = f"the self-check of calibrate ({path.parent.name}/{held_out.FILE})"
         figures = (path.parent.name, SIMULATOR, "loops", MEASUREMENT, len(loops), error)
         row = pd.DataFrame([(*figures, float("nan"), True, origin)], columns=COLUMNS)
         if len(loops):

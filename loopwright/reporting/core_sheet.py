@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopwright import microarchs, paths
-from loopwright.calibrating import self_check, strings
+from loopwright.calibrating import strings
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits, latency, throughput
@@ -14,7 +14,7 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting import core_figures
+from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.core_figures import forms
 from loopwright.rows import Rows
 
@@ -116,7 +116,7 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))
             yield (PARAMETER, name), _Figure("", _shown(entry["value"]), source, sure)
-    for held in self_check.judged(self_check.read(paths.models_root() / about.id)):
+    for held in held_out.judged(held_out.read(paths.models_root() / about.id)):
         yield (HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held))
     for use in core_figures.port_uses(about):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from loopwright.calibrating import calls, self_check, strings
+from loopwright.calibrating import calls, strings
 from loopwright.calibrating.branches import Branches
 from loopwright.calibrating.core_files import Between
 from loopwright.calibrating.core_model import Repeated, Timed
 from loopwright.calibrating.fit import Fit, Hypothesis
-from loopwright.calibrating.self_check import HeldOut
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Figure
-from loopwright.predicting import error_ranges
+from loopwright.predicting import error_ranges, held_out
+from loopwright.predicting.held_out import HeldOut
 from loopwright.predicting.model import Block
 
 BUBBLE = "taken_branch.return_bubble"
@@ -44,7 +44,7 @@ def test_a_judgement_counts_the_ranges_that_hold():
         HeldOut("blocks", b"\x90", 0, cycles, 0.001, 2.0, 1.5, 2.5) for cycles in (2.4, 3.0)
     )
     # The second half, of which one took less than is predicted, sets the range of the first.
-    (one,) = self_check.judged([loop, loop, held, dataclasses.replace(loop, cycles=1.5), missed])
+    (one,) = held_out.judged([loop, loop, held, dataclasses.replace(loop, cycles=1.5), missed])
     assert one.within == 0.6
     assert one.shares == "40 % within 5 %, 60 % of the ranges hold"
 
@@ -59,24 +59,24 @@ def test_a_range_holds_the_next_measurement_as_often_as_it_says():
         ]
 
     held = [
-        statistics.fmean(one.within(self_check.span(some)) for one in drawn(200))
+        statistics.fmean(one.within(held_out.span(some)) for one in drawn(200))
         for some in (drawn(200) for _ in range(20))
     ]
     assert 0.93 < statistics.fmean(held) < 0.975
-    sure = self_check.span([HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 2.0)] * 50)
+    sure = held_out.span([HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 2.0)] * 50)
     assert sure == (0.98, 1.02)
 
 
 def test_a_range_holds_measurements_of_each_kind():
     many = [HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 2.0)] * 200
     few = [HeldOut("loops with calls", b"\x90", 0, 3.0, 0.001, 2.0)] * 4
-    assert self_check.span([*many, *few]).most == 1.02
-    assert self_check.widest([*many, *few]) == (0.98, 1.5)
+    assert held_out.span([*many, *few]).most == 1.02
+    assert held_out.widest([*many, *few]) == (0.98, 1.5)
 
 
 def test_a_learned_core_has_its_own_ranges_by_any_name(monkeypatch, tmp_path):
     loops = [HeldOut("blocks", b"\x90", 0, cycles, 0.001, 2.0) for cycles in (1.8, 2.0, 2.6)]
-    for name, text in self_check.texts(loops, "host").items():
+    for name, text in held_out.texts(loops, "host").items():
         (tmp_path / "other").mkdir(exist_ok=True)
         (tmp_path / "other" / name).write_text(text)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path))

@@ -12,11 +12,12 @@ from loopwright import microarchs
 from loopwright.calibrating import doubtful_forms, self_check
 from loopwright.calibrating.doubtful_forms import _Tried
 from loopwright.calibrating.ports import Uops
-from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
 from loopwright.portable.imports import import_core
-from loopwright.predicting import core_figures
+from loopwright.predicting import core_figures, held_out
+from loopwright.predicting.error_ranges import Span
+from loopwright.predicting.held_out import HeldOut
 
 CORE = "simulated-zen4"
 
@@ -62,9 +63,9 @@ def test_a_block_with_a_high_byte_is_between_two_figures():
 
 def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
     folder, rows = learned
-    found = self_check.read(folder / CORE)
-    blocks, offsets, calls = judged = self_check.judged(found)
-    kinds = (self_check.BLOCKS, self_check.OFFSETS, self_check.CALLS)
+    found = held_out.read(folder / CORE)
+    blocks, offsets, calls = judged = held_out.judged(found)
+    kinds = (held_out.BLOCKS, held_out.OFFSETS, held_out.CALLS)
     assert (blocks.kind, offsets.kind, calls.kind) == kinds
     assert blocks.answered == blocks.asked > 150
     assert blocks.error < 0.05
@@ -74,7 +75,7 @@ def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
     said = rows.set_index("figure")["value"]
     assert said["held-out blocks"] == f"{100 * blocks.error:.1f} %"
     note = rows.set_index("figure")["note"]["self-judgement"]
-    assert note == self_check.sentence(judged)
+    assert note == held_out.sentence(judged)
     assert f"{100 * calls.error:.1f} % on {calls.answered} of {calls.asked} loops with" in note
 
 
@@ -97,8 +98,8 @@ def test_a_core_that_predicts_something_else_than_it_says_is_refused(learned, tm
     sent = tmp_path / CORE
     shutil.copytree(learned[0] / CORE, sent)
     file = sent / "held-out.csv"
-    first, *rest = self_check.read(sent)
-    file.write_text(self_check.text([replace(first, predicted=first.predicted + 1), *rest]))
+    first, *rest = held_out.read(sent)
+    file.write_text(held_out.text([replace(first, predicted=first.predicted + 1), *rest]))
 
     class Machine:
         isa, name, fingerprint = "x86_64", "sent", "sent"
@@ -112,16 +113,16 @@ def test_a_core_that_predicts_something_else_than_it_says_is_refused(learned, tm
     "row", ["blocks,zz,0,1,0,1,,,", "blocks,90,0,-1,0,1,,,", "others,90,0,1,0,1,,,"]
 )
 def test_rows_that_cannot_be_true_are_refused(tmp_path, row):
-    head = ",".join(self_check._COLUMNS)
+    head = ",".join(held_out.COLUMNS)
     (tmp_path / "held-out.csv").write_text(f"{head}\n{row}\n")
     with pytest.raises(InputError, match="line 2 is no held-out loop"):
-        self_check.read(tmp_path)
+        held_out.read(tmp_path)
 
 
 def test_a_measurement_outside_of_a_range_is_told():
     one = HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 1.0, 0.9, 1.5)
-    assert not one.within(self_check.Span(1.0, 1.2))
-    assert replace(one, high=2.0).within(self_check.Span(1.0, 1.2))
+    assert not one.within(Span(1.0, 1.2))
+    assert replace(one, high=2.0).within(Span(1.0, 1.2))
     assert one.off == 0.5
 
 

@@ -6,6 +6,7 @@ import pytest
 from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.judging import model_accuracy
+from loopwright.predicting import held_out
 from loopwright.predicting.models import MODELS
 
 HEAD = ",".join(model_accuracy.COLUMNS)
@@ -148,7 +149,7 @@ def test_a_learned_core_ranks_by_its_own_self_check(table, tmp_path, predicted, 
     rows = [f"blocks,90,0,100.0,0.1,{predicted},,,"] * 40 + ["blocks,90,0,100.0,0.1,,,,refused"]
     (tmp_path / "host").mkdir()
     head = "kind,hex,offset,cycles,uncertainty,predicted,low,high,error"
-    (tmp_path / "host" / model_accuracy.HELD_OUT).write_text("\n".join([head, *rows, ""]))
+    (tmp_path / "host" / held_out.FILE).write_text("\n".join([head, *rows, ""]))
     known = of(table(), core="host")
     assert known.error_percent == pytest.approx(predicted - 100)
     assert known.validated is right
