@@ -14,6 +14,7 @@ from loopwright.calibrating.doubtful_forms import _Tried
 from loopwright.calibrating.ports import Uops
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
+from loopwright.microbench.oracle import Machine
 from loopwright.portable.imports import import_core
 from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.error_ranges import Span
@@ -100,13 +101,9 @@ def test_a_core_that_predicts_something_else_than_it_says_is_refused(learned, tm
     file = sent / "held-out.csv"
     first, *rest = held_out.read(sent)
     file.write_text(held_out.text([replace(first, predicted=first.predicted + 1), *rest]))
-
-    class Machine:
-        isa, name, fingerprint = "x86_64", "sent", "sent"
-        features, host = frozenset(), {}
-
+    machine = Machine("x86_64", "sent", "sent", frozenset(), {})
     with pytest.raises(InputError, match="a file was changed"):
-        self_check.check(Machine(), sent)
+        self_check.check(machine, sent)
 
 
 @pytest.mark.parametrize(
