@@ -24,8 +24,8 @@ from loopwright.predicting.pipeline import Pipeline
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 ROUNDING = 0.005  # uiCA's figures have two decimals
-# Rules that measurements show and uiCA lacks (docs/accuracy.md), with the value that switches each
-# off: agreement is told with and without the rows that they change.
+# Rules that measurements show and uiCA lacks (validation/accuracy.md), with the value that switches
+# each off: agreement is told with and without the rows that they change.
 RULES = {"memory.failed_forward_waits": "false", "ports.result_cycles": "0"}
 
 
