@@ -51,6 +51,7 @@ CORES = {
     "skylake": (sorted({*X86, *PLAIN, *MICROCODED}), {
         "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
         "serial.mfence": "33", "mispredict.cycles": "11",
+        "scheduler.delay": "5", "scheduler.late_wakeup": "0",  # not learned
     }),
     "sandybridge": (PLAIN, {"predecode.block_bytes": "32"}),
     "zen2": (sorted({*PLAIN, *ZEN2_FORMS}), {}),

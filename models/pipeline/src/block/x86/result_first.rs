@@ -36,10 +36,23 @@ impl Builder<'_> {
         }
         levels.sort_by_key(|level| level.0);
         let least = levels.first().map_or(1, |level| level.0);
+        let soonest = |profile: &Profile| {
+            let first = (0..inputs.len()).filter(|n| most(*n) == least);
+            first.map(|n| profile.from[n].1).max().unwrap_or(1)
+        };
+        // Flags that are measured to come sooner than these uops would make them need others.
+        let flags_listed = |p: &&Profile| {
+            p.outputs
+                .iter()
+                .any(|o| self.figures.latency.iter().any(|l| l.1 == o.0))
+        };
+        let sooner = |p: &Profile| (0..inputs.len()).any(|n| p.from[n].1 < soonest(p) + most(n) - least);
+        if profiles.iter().filter(|p| flags(p) && flags_listed(p)).any(sooner) {
+            return None;
+        }
         let mut outputs: Outputs = Outputs::new();
         for profile in profiles {
-            let soonest = (0..inputs.len()).filter(|n| most(*n) == least);
-            let latency = soonest.map(|n| profile.from[n].1).max().unwrap_or(1);
+            let latency = soonest(profile);
             let regs: Regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
             let stored = profile.outputs.iter().any(|o| o.0 == MEM);
             match outputs.iter_mut().find(|o| o.latency == latency) {
