@@ -299,7 +299,7 @@ def report(
     """
     import pandas as pd
 
-    from loopwright.reporting import report as write
+    from loopwright.reporting.report import report as write
 
     with output.progress("measuring") as step:
         findings = write(

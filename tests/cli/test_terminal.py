@@ -21,7 +21,7 @@ from made_up import RECORDS, held_to, predictions, study
 from quick import some
 
 import loopwright as lw
-from loopwright import reporting, toolchain
+from loopwright import toolchain
 from loopwright.calibrating import calibrate
 from loopwright.cli import cli, output, prediction_views, run
 from loopwright.judging import model_accuracy, recommend
@@ -31,6 +31,7 @@ from loopwright.linux import patch
 from loopwright.machine import hosts
 from loopwright.measuring import measure, measure_blocks, readings, results
 from loopwright.portable import kit
+from loopwright.reporting import report
 from loopwright.rows import Rows
 
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
@@ -365,7 +366,7 @@ MADE_UP = {
         ("answer", "winner", "loop32"),
     ),
     "report": (
-        reporting,
+        report,
         "report",
         reported,
         ("report", "x86_64/copy_user", "-o", "out"),

@@ -195,7 +195,7 @@ CONDITIONS = {
         rewriting, "free_register", lambda *_: "rbx", SplitUpdates(), ("incl (%rdi)",),
     ),
     "a register serves an update alone": (
-        JoinUpdates, "spared", yes, JoinUpdates(),
+        rewriting, "dead", yes, JoinUpdates(),
         ("mov (%rdi),%rcx", "add %r8,%rcx", "mov %rcx,(%rdi)", "add %rcx,%r8"),
     ),
     "no flags of a wider update go on": (

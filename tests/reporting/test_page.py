@@ -10,7 +10,8 @@ from browsing import SIZES
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.reporting import findings, report
+from loopwright.reporting import findings
+from loopwright.reporting.report import report
 
 EVERY = tuple(kernel.id for kernel in kernels.every())
 

@@ -20,7 +20,8 @@ from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.files import staged
 from loopwright.judging.study import Study
-from loopwright.reporting import findings, html, report
+from loopwright.reporting import findings, html
+from loopwright.reporting.report import report
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
