@@ -266,9 +266,10 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     note = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
     note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
     learned = fit.settled(found.hypothesis.learned, found, note)
-    tried = [Hypothesis(learned), *(Hypothesis(learned, {_EACH: n}) for n in _FEW)]
-    found = fit.fit(laboratory, codes, time, tried, figures, apart=True)
-    return fit.with_less_error(learned, found, "loops of these", _LESS)
+    rules: list[Rules] = [{}, *({_EACH: n} for n in _FEW)]
+    return fit.with_less_error(
+        laboratory, learned, codes, time, rules, "loops of these", _LESS, figures
+    )
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:

@@ -237,11 +237,25 @@ def settled(learned: CoreModel, found: Fit, said: str) -> CoreModel:
     return replace(learned, rules=out)
 
 
-def with_less_error(learned: CoreModel, found: Fit | None, kind: str, share: float) -> CoreModel:
-    """Return the learned core with a fit that leaves at most a share of the error without rules.
+def with_less_error(
+    laboratory: Laboratory,
+    learned: CoreModel,
+    codes: Sequence[bytes],
+    time: Time,
+    tried: Sequence[Rules],
+    kind: str,
+    share: float,
+    figures: Sequence[Figure] | None = None,
+    *,
+    apart: bool = True,
+) -> CoreModel:
+    """Return the learned core with the rules that leave at most a share of the error of the first.
 
-    Without such a fit it stays as it is. kind is what microbenchmarks are, in the plural.
+    Without such rules it stays as it is. kind is what microbenchmarks are, in the plural; codes,
+    time, figures and apart are as fit has them.
     """
+    hypotheses = [Hypothesis(learned, rules) for rules in tried]
+    found = fit(laboratory, codes, time, hypotheses, figures, apart=apart)
     if found is None or not found.hypothesis.rules or found.error > share * found.error_of(0):
         return learned
     errors = f"mean error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.fit import Rules
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Laboratory
 
@@ -35,10 +35,13 @@ def choose_nop_bytes(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     pairs = dict(kernels(laboratory.kit))
     codes = list(pairs.values())
     tried: list[Rules] = [{}, *({BYTES: most} for most in range(2, _FIRST[-1] + _LONGEST))]
-    found = fit.fit(
+    return fit.with_less_error(
         laboratory,
+        learned,
         [part for one in codes for part in one],
         lambda core: core.time(codes, "unrolled"),
-        [Hypothesis(learned, rule) for rule in tried],
+        tried,
+        f"pairs such as {next(iter(pairs))}",
+        _LEFT,
+        apart=False,
     )
-    return fit.with_less_error(learned, found, f"pairs such as {next(iter(pairs))}", _LEFT)

@@ -32,7 +32,7 @@ from loopwright.calibrating.dispatch_rules import (
     loop_codes,
     random_instance,
 )
-from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.fit import Rules
 from loopwright.microbench import kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -117,9 +117,8 @@ def _chosen(
         return [*core.iterations(loops), *core.tested_iterations(loops)]
 
     codes = loop_codes(laboratory, loops, loops)
-    hypotheses = [Hypothesis(learned, one) for one in tried]
-    found = fit.fit(laboratory, codes, time, hypotheses, apart=True)
-    return fit.with_less_error(learned, found, f"loops such as {next(iter(bodies), '')}", share)
+    kind = f"loops such as {next(iter(bodies), '')}"
+    return fit.with_less_error(laboratory, learned, codes, time, tried, kind, share)
 
 
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:

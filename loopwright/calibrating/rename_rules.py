@@ -16,10 +16,10 @@ from itertools import product
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.fit import Rules
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import INDEX, Form, Kit
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory
 
 SUMS, KEPT = "scheduler.sum_cycles", "rename.odd_bytes_kept"
 PLACES, PAIRS = "rename.apart_places", "rename.apart"
@@ -47,13 +47,12 @@ def _chosen(
     laboratory: Laboratory, learned: CoreModel, bodies: dict[str, bytes], rules: Sequence[Rules]
 ) -> CoreModel:
     loops = list(bodies.values())
-    tried = [Hypothesis(learned, one) for one in ({}, *rules)]
-    found = (
-        fit.fit(laboratory, loops, lambda core: core.iterations(loops), tried, apart=True)
-        if loops
-        else None
-    )
-    return fit.with_less_error(learned, found, f"loops such as {next(iter(bodies), '')}", _LESS)
+    kind = f"loops such as {next(iter(bodies), '')}"
+
+    def time(core: Laboratory) -> list[Figure]:
+        return core.iterations(loops)
+
+    return fit.with_less_error(laboratory, learned, loops, time, [{}, *rules], kind, _LESS)
 
 
 def _sums(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.calibrating.fit import Rules
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
@@ -43,9 +43,9 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
         return core.time(list(bodies.values()), "unrolled")
 
     rotated = str(learned.rules[ROTATED][0])
-    tried = [Hypothesis(learned, rules) for rules in _hypotheses(rotated, loads)]
-    found = fit.fit(laboratory, codes, time, tried, apart=True)
-    return fit.with_less_error(learned, found, f"loops such as {next(iter(bodies))}", _LESS)
+    tried = list(_hypotheses(rotated, loads))
+    kind = f"loops such as {next(iter(bodies))}"
+    return fit.with_less_error(laboratory, learned, codes, time, tried, kind, _LESS)
 
 
 def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:

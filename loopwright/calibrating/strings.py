@@ -15,13 +15,12 @@ where it holds rename.
 Curves of a core are either measured or simulated from its parameters.
 """
 
-import csv
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
 from loopwright.calibrating.core_model import CoreModel, Repeated, Timed
@@ -311,15 +310,14 @@ def measured_curves(core: Microarch) -> dict[Repeated, float]:
     file = paths.models_root() / core.id / STRINGS
     if not file.is_file():
         return {}
-    with file.open(newline="") as rows:
-        return {
-            Repeated(
-                row["instruction"].removeprefix("rep "),
-                *(int(row[name]) for name in ("bytes", "source_offset", "destination_offset")),
-            ): float(row["cycles"])
-            for row in csv.DictReader(rows)
-            if row["cycles"]
-        }
+    return {
+        Repeated(
+            row["instruction"].removeprefix("rep "),
+            *(int(row[name]) for name in ("bytes", "source_offset", "destination_offset")),
+        ): float(row["cycles"])
+        for row in files.csv_rows(file)
+        if row["cycles"]
+    }
 
 
 def simulated_curves(core: Microarch) -> dict[Repeated, float]:

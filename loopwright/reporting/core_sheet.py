@@ -1,11 +1,10 @@
 """Core sheet: parameters, port usage, throughput and latency of a core as rows."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loopwright import microarchs, paths
+from loopwright import files, microarchs, paths
 from loopwright.calibrating import strings
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
@@ -105,8 +104,7 @@ def left_out(microarch: str) -> list[tuple[str, str]]:
     file = paths.models_root() / microarch / "left-out.csv"
     if not file.is_file():
         return []
-    with file.open(newline="") as rows:
-        return [(row["form"], row["why"]) for row in csv.DictReader(rows)]
+    return [(row["form"], row["why"]) for row in files.csv_rows(file)]
 
 
 def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:

@@ -73,8 +73,7 @@ class Changes:
 
 def changes(builds: Between, most: int) -> Changes:
     """Return the changes of the loops of two builds; of too many, the worst."""
-    a, b = builds.a, builds.b
-    pairs = builds_module.match(a.found.loops, b.found.loops)
+    a, b, pairs = builds.a, builds.b, builds.pairs
     found = [
         [CHANGES.index(builds_module.change(pair, *costs)[0]) for pair in pairs]
         for costs in zip(a.costs, b.costs, strict=True)

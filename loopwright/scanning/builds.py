@@ -49,18 +49,15 @@ def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
     """
     left_a, left_b = set(range(len(a))), set(range(len(b)))
     pairs: list[Pair] = []
-    for keys in (shape, loose_shape):
+    for keys in (shape, loose_shape, _function):
         of_a, of_b = _by_key(a, left_a, keys), _by_key(b, left_b, keys)
         for key, numbers in of_a.items():
-            pairs += [Pair(x, y) for x, y in zip(numbers, of_b.get(key, ()), strict=False)]
+            others = of_b.get(key, [])
+            rewritten = keys is _function
+            if not rewritten or len(numbers) == len(others):
+                pairs += [Pair(x, y, rewritten) for x, y in zip(numbers, others, strict=False)]
         left_a -= {pair.a for pair in pairs}
         left_b -= {pair.b for pair in pairs}
-    of_a, of_b = _by_key(a, left_a, _function), _by_key(b, left_b, _function)
-    for key, numbers in of_a.items():
-        if len(numbers) == len(of_b.get(key, ())):
-            pairs += [Pair(x, y, rewritten=True) for x, y in zip(numbers, of_b[key], strict=True)]
-    left_a -= {pair.a for pair in pairs}
-    left_b -= {pair.b for pair in pairs}
     pairs += [Pair(n, None) for n in sorted(left_a)]
     return pairs + [Pair(None, n) for n in sorted(left_b)]
 
@@ -144,11 +141,16 @@ class Between:
     b: Scan
 
     @cached_property
+    def pairs(self) -> list[Pair]:
+        """The loops of both builds, paired."""
+        return match(self.a.found.loops, self.b.found.loops)
+
+    @cached_property
     def found(self) -> list[dict[str, Any]]:
         """The rows (BUILD_COLUMNS) of each loop and core, the worst change first."""
-        pairs = match(self.a.found.loops, self.b.found.loops)
         cores = zip(self.a.costs, self.b.costs, strict=True)
-        return sorted((self._row(pair, *both) for both in cores for pair in pairs), key=_badness)
+        rows = (self._row(pair, *both) for both in cores for pair in self.pairs)
+        return sorted(rows, key=_badness)
 
     def _row(self, pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> dict[str, Any]:
         """Return a loop's row on a core; percent is the slowdown of B."""
