@@ -4,10 +4,11 @@ A kit on another machine uses the same jobs and timings.
 """
 
 import os
+import threading
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from loopwright import toolchain
@@ -16,7 +17,6 @@ from loopwright.machine import harness, hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure_blocks import BlockReading
-from loopwright.microbench import kits
 from loopwright.microbench.oracle import COUNTER, Oracle, Timing, Trial
 
 _SAMPLES = 10  # the fewest that the harness makes a reading of
@@ -50,14 +50,15 @@ def timing_of(readings: Sequence[BlockReading]) -> Timing:
     return Timing(None, refused=last.refused, transient=last.disturbed)
 
 
-# s, before a machine that answered nothing is asked again
-_PAUSES = (0.2, 0.4, 0.8, 1.6, *[3.0] * 11)
-_NOPS = 8  # of a trial that any quiet machine answers
 _TRIES = 4  # tries of a disturbed trial
-_NEIGHBOUR = 0.1  # s, before trials that were all disturbed are tried again
+_PORTION = 16  # most trials that a worker takes at a time
+_IN_A_ROW = 8  # disturbed readings after which a worker waits for a self-test that passes
 _TRIALS = 400  # of a harness process, which begins with a self-test
+_IN_VAIN = 30  # self-tests that fail without an answer between them, before the run ends
 _WORKERS = 2  # processes at a time, each on its own cores
-_SHARED_CORE = 40  # trials of a turn whose failed self-tests show that the cores are one
+_PAUSE = 0.2  # s, before another self-test; twice as long after each that fails,
+_LONGEST = (1.0, 30.0)  # s, up to this, of the first worker and of another
+_WORKING = 20  # answers after which a worker pauses briefly again
 
 
 def _cores() -> list[set[int]]:
@@ -71,41 +72,144 @@ def _cores() -> list[set[int]]:
     return list(cores.values())
 
 
-class _Worker:
-    """A harness process on its own CPUs, restarted with a self-test."""
+class _Queue:
+    """Trials to read, which workers take in portions; disturbed ones come back to its end."""
 
-    def __init__(self, isa: str, cpus: Collection[int]) -> None:
-        self._isa = isa
+    def __init__(self, trials: Sequence[Trial], unsteady: dict[str, list[BlockReading]]) -> None:
+        """Take trials, and the unsteady readings of earlier queues by the key of their trial."""
+        self._trials, self._unsteady = trials, unsteady
+        self._left = deque((number, 0) for number in range(len(trials)))  # and tries so far
+        self._open = len(trials)  # trials without a final timing
+        self._failed = 0  # self-tests since the last answer
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self.found: dict[int, Timing] = {}
+
+    def take(self) -> list[tuple[int, int, Trial]]:
+        """Return a portion of numbers, tries and trials; none if all timings are final."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left or self.done)
+            count = 0 if self.done else max(min(_PORTION, len(self._left) // (2 * _WORKERS)), 1)
+            taken = [self._left.popleft() for _ in range(min(count, len(self._left)))]
+            return [(number, tries, self._trials[number]) for number, tries in taken]
+
+    def give(self, taken: Sequence[tuple[int, int, Trial]], read: Sequence[BlockReading]) -> None:
+        """Take the readings of a portion."""
+        with self._changed:
+            for (number, tries, trial), reading in zip(taken, read, strict=True):
+                unsteady = self._unsteady.setdefault(trial.key, [])
+                self.found[number] = timing_of([*unsteady, reading])
+                if reading.unsteady:
+                    unsteady.append(reading)
+                if not reading.disturbed:
+                    self._failed = 0
+                if self.found[number].transient and tries + 1 < _TRIES:
+                    self._left.append((number, tries + 1))
+                else:
+                    self._open -= 1
+            self._changed.notify_all()
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, or until all timings are final."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.done, seconds)
+
+    def failed(self, why: str) -> None:
+        """Count a self-test that failed; too many without an answer between them are an error."""
+        with self._changed:
+            self._failed += 1
+        if self._failed >= _IN_VAIN:
+            self.end(
+                InputError(
+                    f"nothing can be timed here now: {why}; run it again, which goes on from "
+                    "here, when less runs on this machine"
+                )
+            )
+
+    def end(self, error: BaseException) -> None:
+        """Let no worker take more, and wait() raise an error."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    @property
+    def done(self) -> bool:
+        """True if all timings are final, or an error ended the queue."""
+        return not self._open or self._error is not None
+
+    def wait(self) -> list[Timing]:
+        """Return the timings of all trials, in order, when they are final."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.done)
+        if self._error:
+            raise self._error
+        return [self.found[number] for number in range(len(self._trials))]
+
+
+class _Worker:
+    """A harness process on its own CPUs, replaced after some trials; each begins with a self-test.
+
+    Two workers may share a core, whatever topology the machine reports: then the self-test of one
+    fails while the other works. All but the first therefore wait longer and longer.
+    """
+
+    def __init__(self, isa: str, cpus: Collection[int], number: int) -> None:
+        self._isa, self._longest = isa, _LONGEST[min(number, 1)]
         self._kept: harness.Kept | None = None
-        self._given = 0
-        self.lost = False  # whether the self-test failed before the last readings
+        self._given = 0  # trials of the process
+        self._pause, self._until, self._answered = _PAUSE, 0.0, 0
         # A process inherits the CPUs of the thread that starts it.
         self._thread = ThreadPoolExecutor(1, "trials", os.sched_setaffinity, (0, cpus))
 
-    def read(self, named: Mapping[str, Block], turn: int) -> Future[list[BlockReading]]:
-        """Have each block read once."""
-        return self._thread.submit(self._read, named, turn)
+    def serve(self, queue: _Queue) -> None:
+        """Begin to read the trials of a queue."""
+        self._thread.submit(self._serve, queue)
 
-    def _read(self, named: Mapping[str, Block], turn: int) -> list[BlockReading]:
-        left = [block.job(self._isa, name, one, turn) for name, one in named.items()]
-        out: list[BlockReading] = []
-        while left:
-            if self._given >= _TRIALS:
-                self.end()
-            jobs, left = left[: _TRIALS - self._given], left[_TRIALS - self._given :]
-            self._given += len(jobs)
-            try:
-                self._kept = self._kept or harness.Kept(self._isa)
-                records = list(self._kept.answers(jobs))
-            except BaseException:
-                self.end()
-                raise
-            out += map(BlockReading.of, records)
-            # A process whose self-test failed takes no samples.
-            self.lost = all(one["disturbed"] and not one["taken"] for one in records)
-            if self.lost:
-                self.end()
-        return out
+    def _serve(self, queue: _Queue) -> None:
+        in_a_row = 0
+        try:
+            while not queue.done:
+                if not (self._kept and self._given < _TRIALS and in_a_row < _IN_A_ROW):
+                    in_a_row = 0
+                    if not self._begin(queue):
+                        continue
+                taken = queue.take()
+                read = self._read(taken)
+                queue.give(taken, read)
+                for one in read:
+                    in_a_row = in_a_row + 1 if one.disturbed and not one.unsteady else 0
+                    self._answered += not one.disturbed
+                if self._answered >= _WORKING:
+                    self._pause = _PAUSE
+        except BaseException as error:
+            self.end()
+            queue.end(error)
+
+    def _begin(self, queue: _Queue) -> bool:
+        """Begin a process; False if its self-test fails, or its pause is not over."""
+        self.end()
+        if time.monotonic() < self._until:
+            queue.pause(self._until - time.monotonic())
+            return False
+        self._kept, self._answered = harness.Kept(self._isa), 0
+        (clock,) = self._kept.answers([harness.clock_job("clock")])
+        if not clock["refused"]:
+            return True
+        self.end()
+        queue.failed(clock["refused"])
+        self._until = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, self._longest)
+        return False
+
+    def _read(self, taken: Sequence[tuple[int, int, Trial]]) -> list[BlockReading]:
+        """Read trials once; another try uses other numbers of copies or iterations."""
+        assert self._kept
+        self._given += len(taken)
+        jobs = [
+            block.job(self._isa, str(number), trial_block(self._isa, str(number), trial), tries)
+            for number, tries, trial in taken
+        ]
+        return [BlockReading.of(record) for record in self._kept.answers(jobs)]
 
     def end(self) -> None:
         """End the process, so that the next one tests itself."""
@@ -128,77 +232,22 @@ class Host(Oracle):
         )
         cores = _cores()
         parts = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
-        self._workers = [_Worker(self.isa, cpus) for cpus in parts]
-        self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
+        self._workers = [_Worker(self.isa, cpus, number) for number, cpus in enumerate(parts)]
+        self._unsteady: dict[str, list[BlockReading]] = {}
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Time each trial on the harness; loops come with their branch.
 
-        Disturbed trials are repeated. Where other load prevents any timing, nops included, wait for
-        a quiet machine; InputError if none comes.
+        Disturbed trials are repeated. Where the self-test fails, wait for a quiet machine;
+        InputError if none comes.
         """
-        if not trials:
-            return []
-        nops = Trial(kits.of(self.isa).nop() * _NOPS, "unrolled")
-        for pause in _PAUSES:
-            found = self._tried(trials)
-            if not all(one.transient for one in found) or not self._tried([nops])[0].transient:
-                return found
-            self._end()
-            time.sleep(pause)
-        raise InputError(
-            f"nothing can be timed here now: {found[0].refused}; run it again, which goes on from "
-            "here, when less runs on this machine"
-        )
-
-    def _tried(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Try trials, and repeat those that are disturbed."""
-        found: dict[int, Timing] = {}
-        left = list(range(len(trials)))
-        for turn in range(_TRIES):
-            again = []
-            read = self._read([trials[n] for n in left], turn)
-            for n, reading in zip(left, read, strict=True):
-                unsteady = self._unsteady[trials[n].key]
-                found[n] = timing_of([*unsteady, reading])
-                if reading.unsteady:
-                    unsteady.append(reading)
-                if found[n].transient:
-                    again.append(n)
-            if all(one.disturbed and not one.unsteady for one in read) and turn + 1 < _TRIES:
-                time.sleep(_NEIGHBOUR)
-            left = again
-            if not left:
-                break
-        return [found[n] for n in range(len(trials))]
-
-    def _read(self, trials: Sequence[Trial], turn: int) -> list[BlockReading]:
-        """Have each trial read once; another turn uses other numbers of copies or iterations.
-
-        In the next turn, another core reads what one core did not answer.
-        """
-        named = [(str(n), trial_block(self.isa, str(n), t)) for n, t in enumerate(trials)]
-        count = len(self._workers)
-        shares = [dict(named[(n + turn) % count :: count]) for n in range(count)]
-        readings = [
-            worker.read(share, turn)
-            for worker, share in zip(self._workers, shares, strict=True)
-            if share
-        ]
+        queue = _Queue(trials, self._unsteady)
         try:
-            wait(readings)
-        except BaseException:
-            self._end()
+            for worker in self._workers:
+                worker.serve(queue)
+            return queue.wait()
+        except BaseException as error:
+            queue.end(error)
+            for worker in self._workers:
+                worker.end()
             raise
-        out: dict[str, BlockReading] = {}
-        for share, future in zip(filter(None, shares), readings, strict=True):
-            out |= zip(share, future.result(), strict=True)
-        # Cores that disturb each other are one core, whatever topology the machine reports.
-        if len(out) >= _SHARED_CORE and all(worker.lost for worker in self._workers):
-            del self._workers[1:]
-        return [out[name] for name, _ in named]
-
-    def _end(self) -> None:
-        """End all processes, so that the next ones test themselves."""
-        for worker in self._workers:
-            worker.end()

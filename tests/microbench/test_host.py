@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,9 +32,8 @@ READ = BlockReading(
     disturbed=False,
     refused="",
 )
-LOUD = replace(
-    READ, cycles=float("nan"), disturbed=True, refused="self-test failed: load stream at 0.4551"
-)
+SHARED = "self-test failed: load stream at 0.4551"
+LOUD = replace(READ, cycles=float("nan"), disturbed=True, refused="something shares the core")
 ADD = Trial(bytes.fromhex("4801c8"), "unrolled")
 
 
@@ -42,30 +42,35 @@ UNSTEADY = replace(LOUD, unsteady=True, refused="of no one speed: 3 of 10 sample
 
 def record(reading):
     """Return what the harness prints of a reading."""
-    taken = 0 if reading.refused.startswith("self-test") else reading.accepted
-    said = {**asdict(reading), "short": 0, "long": reading.copies, "taken": taken}
+    said = {**asdict(reading), "short": 0, "long": reading.copies, "taken": reading.accepted}
     return {name: None if value != value else value for name, value in said.items()}
 
 
 @pytest.fixture
-def heard(monkeypatch):
-    """Have the harness say what the test wants, and pauses take no time."""
-    said, pauses, begun = [], [], []
+def harness(monkeypatch):
+    """A harness that answers what the test sets, on one core, with short pauses."""
+    said = SimpleNamespace(readings=[], tests=[], begun=0)
 
     class Kept:
-        def __init__(self, isa):
-            begun.append(isa)
+        def __init__(self, *_):
+            said.begun += 1
 
         def answers(self, jobs):
-            return [record(said.pop(0)) for _ in jobs]
+            return [
+                {"refused": said.tests.pop(0) if said.tests else ""}
+                if job.startswith("job clock")
+                else record(said.readings.pop(0))
+                for job in jobs
+            ]
 
         def close(self):
             pass
 
     monkeypatch.setattr(host.harness, "Kept", Kept)
     monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)])
-    monkeypatch.setattr(host.time, "sleep", pauses.append)
-    return said, pauses, begun
+    monkeypatch.setattr(host, "_PAUSE", 0.001)
+    monkeypatch.setattr(host, "_LONGEST", (0.002, 0.002))
+    return said
 
 
 def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_not():
@@ -83,9 +88,8 @@ def test_code_without_one_speed_has_none_after_some_tries_that_nothing_disturbed
     assert host.timing_of([UNSTEADY] * 8 + [READ]).cycles == 2.0
 
 
-def test_code_without_one_speed_is_asked_no_more_by_the_next_run(heard, tmp_path):
-    said, _, _ = heard
-    said += [READ, *[UNSTEADY] * 8]
+def test_code_without_one_speed_is_asked_no_more_by_the_next_run(harness, tmp_path):
+    harness.readings += [READ, *[UNSTEADY] * 8]
     other = replace(ADD, offset=16)
     machine = Recorded(Host(), tmp_path / "a.jsonl")
     found = Laboratory(machine).trials([ADD, other])
@@ -93,62 +97,64 @@ def test_code_without_one_speed_is_asked_no_more_by_the_next_run(heard, tmp_path
     machine.close()
     (again,) = Recorded(Host(), tmp_path / "a.jsonl").measure([other])
     assert "so in 8 tries" in again.refused
-    assert not said
+    assert not harness.readings
 
 
-def test_a_machine_that_answers_nothing_is_waited_for(heard):
-    said, pauses, begun = heard
-    said += [LOUD] * 8 * 2 + [READ]
+def test_a_machine_whose_self_test_fails_is_waited_for(harness):
+    harness.tests += [SHARED] * 20
+    harness.readings += [READ]
     assert [one.cycles for one in Host().measure([ADD])] == [2.0]
-    assert pauses[3] < pauses[-1] == host._PAUSES[1]
-    assert len(begun) > 2  # each with a self-test of its own
+    assert harness.begun == 21
 
 
-def test_a_machine_that_answers_in_part_is_not_waited_for(heard):
-    said, pauses, _ = heard
-    said += [LOUD, READ, *[LOUD] * 3]
+def test_disturbed_trials_are_tried_again_and_are_then_transient(harness):
+    harness.readings += [LOUD, READ, *[LOUD] * 3]
     found = Host().measure([ADD, replace(ADD, offset=16)])
     assert [one.transient for one in found] == [True, False]
-    assert set(pauses) <= {host._NEIGHBOUR}
+    assert harness.begun == 1
 
 
-def test_trials_that_are_disturbed_are_not_waited_for_where_nops_can_be_timed(heard):
-    said, pauses, _ = heard
-    said += [*[LOUD] * 4, READ]
-    (found,) = Host().measure([ADD])
-    assert found.transient
-    assert set(pauses) <= {host._NEIGHBOUR}
+def test_many_disturbed_trials_in_a_row_need_a_self_test_that_passes(harness):
+    harness.readings += [LOUD] * 8 + [READ] * 3
+    trials = [replace(ADD, offset=n) for n in range(3)]
+    harness.tests += ["", SHARED]
+    assert [one.cycles for one in Host().measure(trials)] == [2.0] * 3
+    assert harness.begun == 3
 
 
-def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(heard):
-    said, _, _ = heard
-    said += [LOUD] * 1000
+def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(harness):
+    harness.tests += [SHARED] * 1000
     with pytest.raises(InputError, match=r"nothing can be timed .* self-test failed.*run it again"):
         Host().measure([ADD])
 
 
-def test_one_process_of_the_harness_takes_many_small_requests_and_is_ended_in_time(heard):
-    said, _, begun = heard
-    said += [READ] * 1000
-    host = Host()
-    for number in range(100):
-        assert len(host.measure([replace(ADD, offset=n) for n in range(number % 9)])) == number % 9
-    assert len(begun) == 1
-    host.measure([replace(ADD, offset=n % 64) for n in range(500)])
-    assert len(begun) == 3
+@pytest.mark.usefixtures("harness")
+def test_a_harness_that_ends_is_an_error(monkeypatch):
+    def ends(*_):
+        raise InputError("the harness ended without an answer")
+
+    monkeypatch.setattr(host.harness.Kept, "answers", ends)
+    with pytest.raises(InputError, match="ended without an answer"):
+        Host().measure([ADD])
 
 
-def test_two_cores_share_trials_until_they_disturb_each_other(heard, monkeypatch):
-    said, _, begun = heard
-    monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)] * 2)
-    said += [READ] * 100
+def test_one_process_of_the_harness_takes_many_small_requests_and_is_ended_in_time(harness):
+    harness.readings += [READ] * 1000
     machine = Host()
+    for number in range(100):
+        trials = [replace(ADD, offset=n) for n in range(number % 9)]
+        assert len(machine.measure(trials)) == number % 9
+    assert harness.begun == 1
+    machine.measure([replace(ADD, offset=n % 64) for n in range(500)])
+    assert harness.begun == 3
+
+
+def test_a_core_whose_self_test_fails_leaves_its_trials_to_the_other(harness, monkeypatch):
+    monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)] * 2)
+    harness.tests += ["", *[SHARED] * 20]
+    harness.readings += [READ] * 50
     trials = [replace(ADD, offset=n) for n in range(50)]
-    assert [one.cycles for one in machine.measure(trials)] == [2.0] * 50
-    assert len(begun) == 2
-    said[:] = [LOUD] * 50 + [READ] * 50
-    assert [one.cycles for one in machine.measure(trials)] == [2.0] * 50
-    assert len(begun) == 3  # one process alone, with a self-test of its own
+    assert [one.cycles for one in Host().measure(trials)] == [2.0] * 50
 
 
 def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():
