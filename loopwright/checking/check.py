@@ -67,13 +67,6 @@ def holds(rows: pd.DataFrame, variants: Iterable[Variant]) -> bool:
     )
 
 
-def passed(variants: Iterable[Variant]) -> list[Variant]:
-    """Return the variants that honour their contracts."""
-    wanted = list(variants)
-    held = run(wanted)["passed"]
-    return [variant for variant, holds in zip(wanted, held, strict=True) if holds]
-
-
 def tried(contract: Contract) -> str:
     """Return the sizes, alignments and fault positions that the harness tries, in words."""
     sides = {"dst": "the destination", "src": "the source"}

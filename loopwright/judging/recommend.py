@@ -152,8 +152,20 @@ def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[st
 class Judgement:
     """The answers on all routines of a kernel.
 
-    rows has one for each routine (see judge), bands one for each range of sizes on each core (see
-    wording.band_rows), cases by routine the evidence on each variant.
+    bands has a row for each range of sizes on each core (see wording.band_rows), answers the answer
+    by routine.
+
+    rows has one for each routine. Its answer is the kind: "winner", "split" (by core, feature or
+    size), "open", "contested", "baseline", "not enough measured" or "nothing known"; summary is the
+    answer in a sentence. winner is empty unless a variant is faster on a core asked for, slower on
+    no core asked for or measured and at no size, and a patch can be made of it. margin_percent is
+    its least gain. slower_on names where the winner, or else the variant nearest to one, is slower;
+    only_where variants that win where a core has a feature; without_patch faster ones that no patch
+    can be made of. basis names the calls that the judgement is about, stored the stored runs that
+    it used, models the models of the main loop that count. bands has the best variant by range of
+    sizes, evidence the evidence on each core, published the published figures of the same pairs,
+    break_even the parameter values that would decide what is open, measure_first the parameter with
+    the largest effect and the command that measures it.
     """
 
     rows: pd.DataFrame
@@ -165,24 +177,6 @@ def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judg
     """Gather a kernel's evidence and judge it; the arguments are those of recommend."""
     histogram = read(sizes) if sizes else None
     return conclude(gather(kernel_id, sizes=histogram, **asked), histogram)
-
-
-def judge(study: Study, sizes: Histogram | None = None) -> pd.DataFrame:
-    """Return one row for each routine.
-
-    answer is the kind: "winner", "split" (by core, feature or size), "open", "contested",
-    "baseline", "not enough measured" or "nothing known"; summary is the answer in a sentence.
-    winner is empty unless a variant is faster on a core asked for, slower on no core asked for or
-    measured and at no size, and a patch can be made of it. margin_percent is its least gain.
-    slower_on names where the winner, or else the variant nearest to one, is slower; only_where
-    variants that win where a core has a feature; without_patch faster ones that no patch can be
-    made of. basis names the calls that the judgement is about, stored the stored runs that it used,
-    models the models of the main loop that count. bands has the best variant by range of sizes,
-    evidence the evidence on each core, published the published figures of the same pairs,
-    break_even the parameter values that would decide what is open, measure_first the parameter with
-    the largest effect and the command that measures it.
-    """
-    return conclude(study, sizes).rows
 
 
 def conclude(study: Study, sizes: Histogram | None = None) -> Judgement:

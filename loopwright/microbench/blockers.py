@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, isnan
 
-from loopwright.microbench import dispatch_width, form_instances, window_size
+from loopwright.microbench import dispatch_width, form_instances, window_corner
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory, copies
@@ -265,7 +265,7 @@ def unmasked(
     doubtful = [form for form in measurable if not slots[form.name].uops]
     free = [form for form in measurable if not _busy(form, rates)]
     sample = free[:: max(1, len(free) // _UNMASKED_SAMPLE)]
-    chain = window_size.chain(laboratory)
+    chain = window_corner.chain(laboratory)
     idle = dispatch_width.idle(laboratory.kit, width)
     steps = dispatch_width.measure_burst(laboratory, chain, idle) if chain else None
     if chain is None or steps is None:

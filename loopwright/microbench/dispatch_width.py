@@ -26,7 +26,7 @@ from loopwright.errors import InputError
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory, copies
-from loopwright.microbench.window_size import Chain
+from loopwright.microbench.window_corner import Chain
 
 _NEAR = 0.05  # relative tolerance of nops a cycle around a whole number
 _FREE = 1.1  # factor over moves alone, at most, where nops between them cost nothing

@@ -5,21 +5,22 @@ before it, and a fence, which waits until all earlier instructions have retired.
 the iteration by the reciprocal of the width. There is no answer where a fence does not wait for
 retirement.
 
-Windows. Microbenchmark: as many instructions as fit into the latency of a slow chain (window_size).
-The fillers choose the window: nops fill the reorder buffer, instructions that wait for the chain
-the scheduler, stores and loads their queues, and results the register files. Every filler takes an
-entry of the reorder buffer as well; where that is full first, the window is at least that large.
+Windows. Microbenchmark: as many instructions as fit into the latency of a slow chain
+(window_corner). The fillers choose the window: nops fill the reorder buffer, instructions that wait
+for the chain the scheduler, stores and loads their queues, and results the register files. Every
+filler takes an entry of the reorder buffer as well; where that is full first, the window is at
+least that large.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import linear_regression, pstdev
 
-from loopwright.microbench import dispatch_width, form_instances, window_size
+from loopwright.microbench import dispatch_width, form_instances, window_corner
 from loopwright.microbench.dispatch_width import Steps, Width
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.window_size import Chain, Corner, Filler, Shadow
+from loopwright.microbench.window_corner import Chain, Corner, Filler, Shadow
 
 _MOST_RETIRED = 200  # instructions
 _LESS_THAN_BUFFER = 24  # instructions fewer than the reorder buffer holds
@@ -98,7 +99,7 @@ class Windows:
 
 def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> Windows:
     """Return the windows that the machine shows; forms are those to learn, by name."""
-    chain = window_size.chain(laboratory)
+    chain = window_corner.chain(laboratory)
     if chain is None:
         return Windows({})
     shaded = Shadow(laboratory, chain, _MOST_ENDS)
@@ -192,7 +193,7 @@ def _scheduler(
     shaded: Shadow, kit: Kit, width: int, buffer: Window
 ) -> tuple[Window | None, bool | None]:
     """Return the entries of the scheduler, and whether rename waits for room for a whole group."""
-    kinds = {name: replace(one, whole=width) for name, one in window_size.waiting(kit).items()}
+    kinds = {name: replace(one, whole=width) for name, one in window_corner.waiting(kit).items()}
     corners = dict(zip(kinds, shaded.corners(list(kinds.values())), strict=True))
     seen = {name: one.at for name, one in corners.items() if one.at is not None}
     bounds = {name: _bound(shaded, one, buffer, width) for name, one in corners.items()}

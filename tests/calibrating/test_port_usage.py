@@ -210,7 +210,7 @@ def test_bursts_show_no_more_places_than_blockers_that_dispatch_binds(monkeypatc
     rates = {one.name: Throughput(0.25, 0.0, clean=True) for one in forms}
     blocked = {one.name: Surplus(1, 1.02, 0.01) for one in forms}
     steps = dispatch_width.Steps(width, 0, 0.0, 0.0)
-    monkeypatch.setattr(blockers.window_size, "chain", lambda _: "a chain")
+    monkeypatch.setattr(blockers.window_corner, "chain", lambda _: "a chain")
     monkeypatch.setattr(dispatch_width, "measure_burst", lambda *_: steps)
     monkeypatch.setattr(dispatch_width, "burst_slots", lambda *asked: dict.fromkeys(asked[-1], 3))
     wide = dispatch_width.Width(4, 4.0, 0.01, b"", nops=True)

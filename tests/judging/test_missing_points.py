@@ -12,7 +12,7 @@ from quick import some
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import call_costs, model_accuracy
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 from loopwright.judging.study import HERE, REFUSED
 from loopwright.measuring import readings
 
@@ -62,7 +62,7 @@ def concluded(row):
 
 
 def holds(whole, part, sizes=None):
-    before, after = (judge(found, sizes).iloc[0] for found in (whole, part))
+    before, after = (conclude(found, sizes).rows.iloc[0] for found in (whole, part))
     said = " ".join(str(after[name]) for name in ("confidence", "reason", "only_where"))
     if SHORT in said:
         assert SHORT not in after["confidence"] or after["winner"] == ""
@@ -103,14 +103,14 @@ def test_so_it_does_with_a_histogram(seed, taken, low, width):
 @pytest.mark.parametrize("core", some(["zen2", "zen4"], {"zen2"}))
 def test_a_single_point_that_counts_is_missed_and_named(core):
     whole = full(1, core)
-    assert SHORT not in " ".join(map(str, judge(whole).iloc[0]))
+    assert SHORT not in " ".join(map(str, conclude(whole).rows.iloc[0]))
     rows = whole.measurements
     for size in (8, 256, 4096):
         point = (rows["variant"] == "loop32") & (rows["size_bytes"] == size)
         point &= rows["dst_align"] == 1
         part = replace(whole, measurements=rows[~point])
         assert holds(whole, part)
-        reason = judge(part).iloc[0]["reason"]
+        reason = conclude(part).rows.iloc[0]["reason"]
         assert f"1 of 27 points of loop32 are missing ({size} B at 1:0)" in reason
     point = rows["size_bytes"] == 0
     assert not holds(whole, replace(whole, measurements=rows[~point]))
@@ -122,7 +122,7 @@ def test_nothing_left_is_not_the_same_as_nothing_asked_for():
     assert holds(whole, none)
     refused = replace(none, unmeasured=f"{REFUSED}disturbed")
     assert holds(whole, refused)
-    asked = judge(replace(none, unmeasured="measuring was left out")).iloc[0]
+    asked = conclude(replace(none, unmeasured="measuring was left out")).rows.iloc[0]
     assert asked["winner"] == "loop32"  # what the models say, who were asked alone
     assert SHORT not in asked["reason"]
 
@@ -136,13 +136,15 @@ def test_points_of_two_clocks_or_machines_do_not_meet():
         changed.loc[mine, column] = value
         part = replace(whole, measurements=changed)
         assert holds(whole, part)
-        assert "3 of 27 points of loop32 beside movsq_aligned" in judge(part).iloc[0]["reason"]
+        assert (
+            "3 of 27 points of loop32 beside movsq_aligned" in conclude(part).rows.iloc[0]["reason"]
+        )
 
 
 def test_a_machine_that_no_core_describes_has_its_best_named_or_not():
     whole = full(4, "")
     whole = replace(whole, host="")
-    assert f"{HERE}: " in judge(whole).iloc[0]["reason"]
+    assert f"{HERE}: " in conclude(whole).rows.iloc[0]["reason"]
     rows = whole.measurements
     assert holds(whole, replace(whole, measurements=rows[rows["size_bytes"] != 256]))
 
@@ -177,11 +179,11 @@ def record_study(share, random):
 
 def test_routines_of_a_family_are_judged_apart():
     random = np.random.default_rng(0)
-    whole = judge(record_study(1.0, random)).set_index("routine")
+    whole = conclude(record_study(1.0, random)).rows.set_index("routine")
     assert "nothing is known of any variant on tsv110" in whole.loc["copy_to_user", "reason"]
     found = record_study(1.0, random)
     rows = found.measurements
     part = replace(found, measurements=rows[~rows["variant"].str.startswith("from_user_batched")])
-    judged = judge(part).set_index("routine")
+    judged = conclude(part).rows.set_index("routine")
     assert judged.loc["copy_from_user", "confidence"] == "not enough measured on neoverse-n1"
     assert judged.loc["copy_to_user", "reason"] == whole.loc["copy_to_user", "reason"]

@@ -4,7 +4,7 @@ import pytest
 from made_up import CORES, RECORDS, held_to, predictions, study
 
 from loopwright.judging import model_accuracy
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def records(monkeypatch):
 
 
 def row(*arguments, **more):
-    return judge(study(*arguments, **more)).iloc[0]
+    return conclude(study(*arguments, **more)).rows.iloc[0]
 
 
 def test_corrected_settings_replace_the_stock_model(records):

@@ -10,7 +10,7 @@ from loopwright import kernels
 from loopwright.checking.check import user_space_note
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import call_costs, model_accuracy
-from loopwright.judging.recommend import conclude, judge
+from loopwright.judging.recommend import conclude
 from loopwright.judging.study import MEASURED, comparison, gather
 from loopwright.kernels import contract_of
 from loopwright.linux import message
@@ -75,7 +75,7 @@ def _records():
 
 
 def test_a_part_that_is_much_faster_makes_no_winner(study):
-    rows = judge(study)
+    rows = conclude(study).rows
     for row in rows.to_dict("records"):
         assert row["winner"] == ""
         assert "measured" not in row["confidence"]
@@ -87,13 +87,13 @@ def test_a_part_that_is_much_faster_makes_no_winner(study):
 
 def test_nor_does_it_with_a_histogram(study):
     sizes_ = Histogram("@events", (Bucket(12, 120, 5),))
-    assert set(judge(study, sizes_)["winner"]) == {""}
+    assert set(conclude(study, sizes_).rows["winner"]) == {""}
 
 
 def test_points_taken_away_name_no_other_best(study):
     rows = study.measurements
     part = replace(study, measurements=rows[rows["variant"] != "masked_outside"])
-    reason = judge(part).set_index("routine").loc["put_event", "reason"]
+    reason = conclude(part).rows.set_index("routine").loc["put_event", "reason"]
     assert "the best is" not in reason
     assert "all 21 points of masked_outside are missing" in reason
 
@@ -115,7 +115,7 @@ def test_no_model_and_no_baseline_is_compared_with_a_part(study):
 def finding(study):
     rows = comparison(study)
     nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
-    return Finding(study, rows, judge(study), pd.DataFrame(), nothing, (), Evidence())
+    return Finding(study, rows, conclude(study).rows, pd.DataFrame(), nothing, (), Evidence())
 
 
 def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):

@@ -6,7 +6,7 @@ from made_up import RECORDS, calls, held_to, predictions, study
 
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import call_costs, model_accuracy
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def _records(monkeypatch):
 
 
 def row(*arguments, **more):
-    return judge(study(*arguments, **more)).iloc[0]
+    return conclude(study(*arguments, **more)).rows.iloc[0]
 
 
 def test_the_variant_that_moves_most_a_cycle_wins_whatever_its_stride():
@@ -115,7 +115,7 @@ def test_a_histogram_decides_which_sizes_count(low, high, winner):
     sizes = Histogram("@sizes", (Bucket(low, high, 100),))
     both = calls({**MEASURED, **REST}, "zen2")
     alike = {"movsq_aligned": 2.0, "loop32": 8.0, "overlapped": 2.0}
-    found = judge(study(predictions(alike), both, "zen2"), sizes).iloc[0]
+    found = conclude(study(predictions(alike), both, "zen2"), sizes).rows.iloc[0]
     assert found["winner"] == winner
 
 
@@ -124,9 +124,9 @@ def test_with_a_histogram_points_without_weight_may_be_missing():
     both = calls({**MEASURED, **REST}, "zen2")
     few = both[both["size_bytes"] <= 64]
     alike = predictions({"movsq_aligned": 2.0, "loop32": 8.0, "overlapped": 2.0})
-    assert judge(study(alike, few, "zen2"), sizes).iloc[0]["winner"] == "loop32"
+    assert conclude(study(alike, few, "zen2"), sizes).rows.iloc[0]["winner"] == "loop32"
     fewer = both[(both["size_bytes"] <= 64) & (both["size_bytes"] != 8)]
-    found = judge(study(alike, fewer, "zen2"), sizes).iloc[0]
+    found = conclude(study(alike, fewer, "zen2"), sizes).rows.iloc[0]
     assert found["confidence"] == "not enough measured on zen2"
 
 

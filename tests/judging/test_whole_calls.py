@@ -10,7 +10,7 @@ from made_up import calls, held_to, predictions, simulated
 from loopwright import microarchs
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import model_accuracy, published
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 from loopwright.predicting import core_figures
 
 RATE = "string.movs_rate_unaligned"
@@ -42,7 +42,7 @@ def records(monkeypatch):
 
 
 def row(*arguments, sizes=None, **more):
-    return judge(simulated(*arguments, **more), sizes).iloc[0]
+    return conclude(simulated(*arguments, **more), sizes).rows.iloc[0]
 
 
 def test_a_loop_with_a_nop_more_that_costs_nothing_is_no_winner():
@@ -130,14 +130,14 @@ def test_a_gain_over_the_whole_of_the_unknown_wins_by_the_least_of_it():
     found = row(costs, cores=("zen2",))
     assert found["winner"] == "movsq"
     _, dear = core_figures.cost_ranges(microarchs.load("zen2"), {})[RATE]
-    worst = judge(simulated(costs, given={RATE: dear}, cores=("zen2",))).iloc[0]
+    worst = conclude(simulated(costs, given={RATE: dear}, cores=("zen2",))).rows.iloc[0]
     assert found["margin_percent"] == pytest.approx(worst["margin_percent"], rel=1e-3)
 
 
 def test_what_was_set_by_hand_is_said_of_the_evidence():
     costs = {"movsq_aligned": lambda _s, _d, p: 300 - p(RATE), "movsq": 300, "movsb": 400}
-    free = judge(simulated(costs, cores=("zen2",))).iloc[0]
-    given = judge(simulated(costs, given={RATE: "16"}, cores=("zen2",))).iloc[0]
+    free = conclude(simulated(costs, cores=("zen2",))).rows.iloc[0]
+    given = conclude(simulated(costs, given={RATE: "16"}, cores=("zen2",))).rows.iloc[0]
     assert "by hand" not in free["evidence"]
     assert f"simulated with {RATE} = 16, as set by hand" in given["evidence"]
 

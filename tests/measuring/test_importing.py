@@ -7,7 +7,7 @@ from made_up import predictions, study
 from test_stored import FAST, KERNEL, ROME, add
 
 from loopwright import kernels
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 from loopwright.judging.study import stored_measurements
 from loopwright.measuring.results import import_results
 from loopwright.measuring.store import Store
@@ -42,7 +42,7 @@ def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypat
     assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
     rows, sources = stored_measurements(kernels.load(KERNEL), Store.open())
     found = study(predictions({"movsq_aligned": 2.0, FAST: 2.0}, cores=("sandybridge",)), rows)
-    judged = judge(replace(found, sources=tuple(sources), unmeasured="left out")).iloc[0]
+    judged = conclude(replace(found, sources=tuple(sources), unmeasured="left out")).rows.iloc[0]
     assert judged["winner"] == FAST
     assert judged["confidence"].startswith("measured on zen2, models of the main loop on")
     # The mean over basis.SIZES from 64 bytes on.

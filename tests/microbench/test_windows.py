@@ -12,7 +12,7 @@ from loopwright.microbench import (
     kits,
     latency,
     throughput,
-    window_size,
+    window_corner,
     windows,
 )
 from loopwright.microbench.laboratory import Laboratory
@@ -222,7 +222,7 @@ def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
 )
 def test_dispatch_is_told_from_what_feeds_and_drains_it(core, settings, dispatched):
     laboratory = Laboratory(Simulated(core, settings))
-    chain = window_size.chain(laboratory)
+    chain = window_corner.chain(laboratory)
     assert dispatch_width.measure_burst(laboratory, chain, laboratory.kit.SHORT).width == dispatched
 
 
@@ -232,7 +232,7 @@ def test_a_burst_that_makes_no_steps_tells_nothing():
             return [Timing(50 + 0.1 * len(trial.code), 0.1) for trial in trials]
 
     laboratory = Laboratory(Simulated("skylake"))
-    chain = window_size.chain(laboratory)
+    chain = window_corner.chain(laboratory)
     assert (
         dispatch_width.measure_burst(Laboratory(Even("skylake")), chain, laboratory.kit.SHORT)
         is None
