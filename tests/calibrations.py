@@ -9,7 +9,7 @@ import pytest
 from once import once
 
 import loopwright as lw
-from loopwright.calibrating import front_end_search, passes
+from loopwright.calibrating import front_end, front_end_search, passes
 from loopwright.microbench import x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.simulated import Simulated
@@ -106,7 +106,7 @@ def _held(one):
     return replace(one, fitting=fitting)
 
 
-def _of_rule(rule):
+def of_rule(rule):
     """Return what yields the structures of loops with this rule of the op cache, no guises."""
     every = front_end_search.loops
 
@@ -118,6 +118,18 @@ def _of_rule(rule):
     return loops
 
 
+def few_loops(monkeypatch):
+    """Let calibrate time fewer loops of a front end, which are most of what it simulates.
+
+    They are those at every third code offset, with every third number of moves, and fewer at
+    random.
+    """
+    monkeypatch.setattr(front_end, "_OFFSETS", range(0, 64, 3))
+    monkeypatch.setattr(front_end, "_MOVES", range(5, 33, 3))
+    monkeypatch.setattr(front_end, "_RANDOM_LOOPS", 20)
+    monkeypatch.setattr(front_end, "_SHORT_LOOPS", 48)
+
+
 def learned(factory, core):
     """Return the folder of models that a core was written to, and the rows that calibrate gave."""
     mnemonics, settings = CORES[core]
@@ -125,8 +137,9 @@ def learned(factory, core):
     def make(folder):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(passes, "PASSES", [_held(one) for one in passes.PASSES])
+            few_loops(patch)
             if core in ONE_STRUCTURE:
-                patch.setattr(front_end_search, "loops", _of_rule(ONE_STRUCTURE[core]))
+                patch.setattr(front_end_search, "loops", of_rule(ONE_STRUCTURE[core]))
             rows = lw.calibrate(
                 folder, machine=f"simulated:{core}", mnemonics=mnemonics, settings=settings
             )
