@@ -47,21 +47,21 @@ def test_the_trees_function_is_one_more_variant_and_the_baseline(
 
 
 def test_what_differs_from_all_variants_is_said(tmp_path, monkeypatch):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned")
+    few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64")
     root = linux("6.12")
-    file = "arch/x86/lib/copy_user_64.S"
+    file = "arch/x86/lib/clear_page_64.S"
     for part in ("Makefile", "Kbuild", file):
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         text = (root / part).read_text()
         (tmp_path / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
-    found = run("x86_64/copy_user", str(tmp_path), quick=True)
+    found = run("x86_64/clear_user", str(tmp_path), quick=True)
     assert found.notes[0].endswith("is the code of none of the variants")
-    with baseline.with_own_code("x86_64/copy_user", trees.read(tmp_path)) as kernel:
+    with baseline.with_own_code("x86_64/clear_user", trees.read(tmp_path)) as kernel:
         (routine,) = kernel.routines.values()
         assert routine.baseline.startswith("tree:6.12")
         assert kernel.variants[routine.baseline].unpatchable
     assert os.environ["LOOPWRIGHT_KERNELS"] == str(tmp_path / "kernels")
-    assert kernels.load("x86_64/copy_user").routines["copy_user"].baseline == "movsq_aligned"
+    assert kernels.load("x86_64/clear_user").routines["clear_user"].baseline == "unrolled64"
 
 
 def test_a_tree_without_the_function_is_refused():
