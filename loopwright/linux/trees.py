@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path, PurePosixPath
 
 from loopwright import paths
@@ -295,7 +296,7 @@ def files_holding(
     needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
     files = []
     for file in source_files(tree, isa, suffixes):
-        content = _read(tree.root / file)
+        content = _read(tree, file)
         if needle in content and wanted.search(content):
             files.append(file)
     return sorted(files)
@@ -321,7 +322,7 @@ def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
 
 def _includes(tree: Tree, file: str, header: str) -> bool:
     """True if a file includes a header by its path in an include folder, or beside it."""
-    text = _read(tree.root / file).decode(errors="replace")
+    text = _read(tree, file).decode(errors="replace")
     names = re.findall(r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[">]', text)
     called = re.sub(r"^(?:arch/\w+/)?include/", "", header)
     known = {called, called.removeprefix("uapi/")}
@@ -329,10 +330,12 @@ def _includes(tree: Tree, file: str, header: str) -> bool:
     return header in beside or not known.isdisjoint(names)
 
 
-def _read(path: Path) -> bytes:
+def _read(tree: Tree, file: str) -> bytes:
+    """Return a file's content, b"" of a dangling link."""
     try:
-        return path.read_bytes()
-    except OSError:  # a dangling link
+        with FileIO(f"{tree.root}/{file}") as source:  # a Path costs as much as reading
+            return source.readall()
+    except OSError:
         return b""
 
 
