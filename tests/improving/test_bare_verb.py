@@ -1,6 +1,7 @@
 """The verb improve of loops without a contract: what it finds, and what it says of wrong input."""
 
 import subprocess
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,24 @@ FEW = Settings(depth=1, tried=12)
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     monkeypatch.setattr(equality, "_RANDOM", 24)
+
+
+@pytest.fixture(scope="module")
+def _improved():
+    """Return the loop of COPY improved for Zen 3."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(equality, "_RANDOM", 24)
+        question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
+        [(section, piece)] = loops._loops(question)
+        return loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
+
+
+@pytest.fixture
+def improved(_improved):
+    """Return that loop, not yet measured."""
+    one = copy(_improved)
+    one.status, one.notes, one.measured = dict(one.status), dict(one.notes), {}
+    return one
 
 
 def asked(**more):
@@ -101,21 +120,18 @@ def test_loops_that_stay_as_they_are_share_a_table(tmp_path, capsys):
     ],
 )
 def test_a_gain_is_withdrawn_where_it_was_predicted_for_this_core(
-    core, times, predicted, status, said, monkeypatch
+    core, times, predicted, status, said, improved, monkeypatch
 ):
-    question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
-    [(section, piece)] = loops._loops(question)
-    one = loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
-    turns = one.named["improved"].listing.iterations
-    monkeypatch.setattr(one.search, "gains", lambda _: {"zen3": predicted})
+    turns = improved.named["improved"].listing.iterations
+    monkeypatch.setattr(improved.search, "gains", lambda _: {"zen3": predicted})
     monkeypatch.setattr(loops.hosts, "microarch", lambda: core)
     rows = [
         {"cycles": cycles, "uncertainty": 0.001, "clock": "a clock"}
         for cycles in (1.0, turns / times)
     ]
-    one._judge("improved", *rows)
-    assert one.status["improved"] == status
-    assert said in one.notes["improved"]
+    improved._judge("improved", *rows)
+    assert improved.status["improved"] == status
+    assert said in improved.notes["improved"]
 
 
 @pytest.mark.parametrize(
@@ -131,16 +147,13 @@ def test_a_gain_is_withdrawn_where_it_was_predicted_for_this_core(
         ("exit at +0x2 taken", "not measured: exit at +0x2 taken"),
     ],
 )
-def test_what_is_not_measured_says_why_and_what_to_do(reason, said, monkeypatch):
-    question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
-    [(section, piece)] = loops._loops(question)
-    one = loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
+def test_what_is_not_measured_says_why_and_what_to_do(reason, said, improved, monkeypatch):
     rows = [{"status": "ok"}, {"status": "refused", "reason": reason}]
     monkeypatch.setattr(loops.measure_blocks, "measure_in_turns", lambda *_: rows)
-    one.measure(None)
-    assert one.notes["improved"].endswith(said)
-    assert "\n" not in one.notes["improved"]
-    assert one.status["improved"] == "proven"
+    improved.measure(None)
+    assert improved.notes["improved"].endswith(said)
+    assert "\n" not in improved.notes["improved"]
+    assert improved.status["improved"] == "proven"
 
 
 def test_a_candidate_that_is_not_equal_is_none(monkeypatch):
