@@ -9,7 +9,7 @@ import pytest
 from once import once
 
 import loopwright as lw
-from loopwright.calibrating import front_end, front_end_search, passes
+from loopwright.calibrating import front_end, front_end_search, passes, port_choice
 from loopwright.microbench import x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.simulated import Simulated
@@ -76,6 +76,9 @@ CORES = {
 # `make test-slow` searches all structures for Sandy Bridge.
 ONE_STRUCTURE = {"skylake": "region"}
 
+# Cores that `make test` learns, by fewer loops; all others are learned by all of them.
+FEW_LOOPS = {"skylake", "zen4", "neoverse-n1"}
+
 # Their front ends take half a minute each to find; that of Zen 4 stands for Zen 2, too.
 GOLDENCOVE, SANDYBRIDGE, TSV110, ZEN2 = (
     pytest.param(core, marks=pytest.mark.slow)
@@ -119,15 +122,18 @@ def of_rule(rule):
 
 
 def few_loops(monkeypatch):
-    """Let calibrate time fewer loops of a front end, which are most of what it simulates.
+    """Let calibrate time fewer loops, which are most of what it simulates.
 
-    They are those at every third code offset, with every third number of moves, and fewer at
-    random.
+    Those of a front end are at every third code offset, with every third number of moves, and fewer
+    at random; those of a port's choice are a third.
     """
     monkeypatch.setattr(front_end, "_OFFSETS", range(0, 64, 3))
     monkeypatch.setattr(front_end, "_MOVES", range(5, 33, 3))
     monkeypatch.setattr(front_end, "_RANDOM_LOOPS", 20)
     monkeypatch.setattr(front_end, "_SHORT_LOOPS", 48)
+    monkeypatch.setattr(port_choice, "_CHAINS", 100)
+    monkeypatch.setattr(port_choice, "_CHASES", 40)
+    monkeypatch.setattr(port_choice, "_MIXTURES", 133)
 
 
 def learned(factory, core):
@@ -137,7 +143,8 @@ def learned(factory, core):
     def make(folder):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(passes, "PASSES", [_held(one) for one in passes.PASSES])
-            few_loops(patch)
+            if core in FEW_LOOPS:
+                few_loops(patch)
             if core in ONE_STRUCTURE:
                 patch.setattr(front_end_search, "loops", of_rule(ONE_STRUCTURE[core]))
             rows = lw.calibrate(
