@@ -268,12 +268,9 @@ def _x86_constants(ins: iced.Instruction) -> Iterator[int]:
 
 
 def _arm64(code: bytes, at: int) -> Step:
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-    disassembler.detail = True
-    disassembled = list(disassembler.disasm(code, at))
-    if not disassembled:
+    ins = next(instructions.disassembled(code, at), None)
+    if ins is None:
         raise _Refusal("is not an instruction")
-    [ins] = disassembled
     [decoded] = instructions.decode("arm64", code, at)
     name, text = ins.mnemonic, f"{ins.mnemonic} {ins.op_str}".strip()
     if name in _ARM64_REFUSED:

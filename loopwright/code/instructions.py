@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property, lru_cache
@@ -325,12 +327,28 @@ def _arm64_disassembler() -> "capstone.Cs":
     return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 
 
-def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
-    import capstone
+class _OfThread(threading.local):
+    """The disassembler of each thread: to make one costs as much as a hundred instructions."""
 
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-    disassembler.detail = True
-    out = [_arm64_instruction(ins) for ins in disassembler.disasm(code, address)]
+    @cached_property
+    def arm64(self) -> "capstone.Cs":
+        import capstone
+
+        made = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+        made.detail = True
+        return made
+
+
+_OWN = _OfThread()
+
+
+def disassembled(code: bytes, address: int = 0) -> Iterator["capstone.CsInsn"]:
+    """Yield AArch64 instructions with their operands, up to bytes that are none."""
+    yield from _OWN.arm64.disasm(code, address)
+
+
+def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
+    out = [_arm64_instruction(ins) for ins in disassembled(code, address)]
     done = sum(len(i.code) for i in out)
     if done != len(code):
         raise no_code("arm64", code, done)

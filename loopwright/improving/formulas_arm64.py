@@ -9,7 +9,7 @@ from typing import Any
 import capstone
 from capstone import arm64_const as arm
 
-from loopwright.code.instructions import Flow, decode
+from loopwright.code.instructions import Flow, decode, disassembled
 from loopwright.errors import InputError
 from loopwright.improving.formulas import Formulas, State
 from loopwright.improving.listing import FLAGS, GENERAL, MEMORY, Effects, arm64_effects, full
@@ -69,10 +69,7 @@ class Arm64Instruction:
     @cached_property
     def detail(self) -> capstone.CsInsn:
         """The instruction in capstone's representation, with operands."""
-        disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-        disassembler.detail = True
-        decoded: list[capstone.CsInsn] = list(disassembler.disasm(self.code, 0))
-        return decoded[0]
+        return next(disassembled(self.code))
 
     @cached_property
     def effects(self) -> Effects:

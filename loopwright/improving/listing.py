@@ -608,14 +608,10 @@ _COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
 
 def arm64_effects(piece: bytes) -> Effects:
     """Return the effects of one AArch64 instruction from its encoding."""
-    import capstone
-
-    from loopwright.code.instructions import decode
+    from loopwright.code.instructions import decode, disassembled
 
     [decoded] = decode("arm64", piece)
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-    disassembler.detail = True
-    [ins] = disassembler.disasm(piece, 0)
+    [ins] = disassembled(piece)
     read, written = ins.regs_access()
     names = [
         {full("arm64", ins.reg_name(r)) for r in group} - {"xzr", "wzr"}

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-import capstone
 import iced_x86 as iced
 
-from loopwright.code.instructions import READS, REGISTERS, WRITES, signed
+from loopwright.code.instructions import READS, REGISTERS, WRITES, disassembled, signed
 from loopwright.errors import InputError
 
 EVERY_X86 = REGISTERS["x86_64"]
@@ -54,10 +53,8 @@ def _used_x86(code: bytes) -> frozenset[str]:
 
 
 def _used_arm64(code: bytes) -> frozenset[str]:
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-    disassembler.detail = True
     found = set()
-    for ins in disassembler.disasm(code, 0):
+    for ins in disassembled(code):
         for register in (r for side in ins.regs_access() for r in side):
             name = ins.reg_name(register)
             name = _ARM64_NAMES.get(name, name)

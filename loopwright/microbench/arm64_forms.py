@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from loopwright.code import binding
 from loopwright.code.binding import Outline, outlines
-from loopwright.code.instructions import decode
-from loopwright.errors import InputError
+from loopwright.code.instructions import unknown
 from loopwright.microbench import arm64_kit
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Encode, Form, Memory, Operand
 
@@ -62,11 +61,7 @@ def _every() -> tuple[Sequence[Form], Sequence[str]]:
 
 
 def _allocated(word: int) -> bool:
-    try:
-        decode("arm64", _code(word))
-    except InputError:
-        return False
-    return True
+    return not unknown("arm64", _code(word))
 
 
 def _code(word: int) -> bytes:
