@@ -71,6 +71,7 @@ const ACTS: &[Case] = &[
     ("rename.move_slots_gpr", "0", "skylake", Unrolled, 0, "4889d84889c3", &[]),
     ("rename.move_slots_vec", "0", "skylake", Loop, 0, "0f28c80f28d10f28da0f28c3ffc975f0", &[]),
     ("rename.move_slot_cycles", "0", "skylake", Unrolled, 0, "4889d84883c0014889c3", &[]),
+    ("rename.move_slots_kept", "false", "haswell", Loop, 0, "4889ca488b4a30488968284889d04885c975ed", &[]),
     ("rename.high_byte_merge", "", "skylake", Loop, 0, "88dc4801d049ffcf75f6", &[]),
     ("rename.high_byte_read_cycles", "0", "skylake", Loop, 0, "31c80fb6c449ffcf75f6", &[]),
     ("rename.result_first", "false", "sandybridge", Loop, 0, "f20f58ca660f2fc177f6", &[]),

@@ -19,6 +19,8 @@ struct Alias {
     regs: u64,
     /// Holds a vector value.
     vector: bool,
+    /// One register alone has held it since an earlier cycle.
+    alone: bool,
 }
 
 /// The register file as rename sees it.
@@ -61,10 +63,16 @@ impl<'a> Registers<'a> {
             return;
         }
         for (kind, vector) in [false, true].into_iter().enumerate() {
+            if self.eliminated[kind][0] == 0 && (vector || !self.p.move_slots_kept) {
+                self.aliases.retain(|a| a.vector != vector || !a.alone);
+            }
             self.eliminated[kind].rotate_right(1);
             self.eliminated[kind][0] = 0;
             self.in_use[kind].rotate_right(1);
             self.in_use[kind][0] = self.slots_in_use(vector);
+        }
+        for a in &mut self.aliases {
+            a.alone = a.regs.count_ones() == 1;
         }
     }
 
@@ -176,6 +184,7 @@ impl<'a> Registers<'a> {
                     self.aliases.push(Alias {
                         regs: to_bit | from_bit,
                         vector,
+                        alone: false,
                     });
                 }
             }
@@ -185,7 +194,7 @@ impl<'a> Registers<'a> {
         true
     }
 
-    /// A register leaves its group, whose slot is freed when one member is left.
+    /// A register leaves its group, whose slot is freed when no member is left, or one where that needs no cycles.
     fn unalias(&mut self, reg: Reg) {
         if reg >= 64 || self.aliases.is_empty() {
             return;
@@ -194,7 +203,8 @@ impl<'a> Registers<'a> {
         for a in &mut self.aliases {
             a.regs &= !bit;
         }
-        self.aliases.retain(|a| a.regs.count_ones() > 1);
+        let least = if self.p.move_slot_cycles == 0 { 2 } else { 1 };
+        self.aliases.retain(|a| a.regs.count_ones() >= least);
     }
 
     /// Try to add a constant; `others` are written along with `to`.
@@ -226,6 +236,7 @@ impl<'a> Registers<'a> {
         into.add_rare(held.map(|held| results.ready(held)));
         for a in &self.aliases {
             into.add(a.regs);
+            into.add(u64::from(a.alone));
         }
         for counts in self.eliminated.iter().chain(&self.in_use).flatten() {
             into.add(u64::from(*counts));

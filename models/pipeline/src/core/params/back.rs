@@ -16,8 +16,10 @@ tables! {
         move_slots_gpr: limit[0..=1000] = Some(0),
         /// Slots for eliminated moves of vector registers.
         move_slots_vec: limit[0..=1000] = Some(0),
-        /// Cycles of rename after which a slot that is no longer needed can be used again.
+        /// Cycles of rename after which a slot that is no longer needed can be used again; it is needed while two registers hold its value, and then until a cycle without eliminated moves; 0: at once.
         move_slot_cycles: int[0..=3] = Some(0),
+        /// Whether a slot of general-purpose registers is needed until all registers that held its value are overwritten.
+        move_slots_kept: flag = Some(false),
         /// Ports of the uop, alone in its cycle, that merges a high byte (`ah`) before its register is read; empty: high bytes are not renamed apart.
         high_byte_merge: text = Some(""),
         /// Extra cycles from a register to an instruction that reads its high byte, unless that was written apart.
