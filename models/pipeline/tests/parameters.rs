@@ -59,7 +59,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.cut_branch_apart", "false", "goldencove", Loop, 53, "48890e4883c6084939f175f4", &[]),
     ("uop_cache.pairs", "false", "skylake", Loop, 0, "0f1f80000000000f1f80000000000f1f80000000000f1f800000000066906690909090909090909090909090909090909090909090909090ffc975c0", &[]),
     ("uop_cache.branch_erratum", "false", "skylake", Loop, 29, "48ffc975fb", &[]),
-    ("loop_buffer.enabled", "true", "skylake", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
+    ("loop_buffer.enabled", "true", "skylake", Loop, 0, "9090909090ffc975f7", &[]),
     ("loop_buffer.uops", "1", "sandybridge", Loop, 0, "9090909090909090909090909090ffc975ee", &[]),
     ("loop_buffer.crossing_uops", "1", "redwoodcove", Loop, 61, "48ffc975fb", &[("uop_cache.joins", "none")]),
     ("loop_buffer.unroll", "[[1,100,2]]", "haswell", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),

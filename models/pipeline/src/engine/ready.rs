@@ -108,14 +108,14 @@ impl Ready {
         queue_of
     }
 
-    /// Of the two queues of a port the one whose uop is older, of those that need no busy unit unless
-    /// that is idle; `None` if nothing waits.
+    /// Of the two queues of a port that of uops that need its busy unit, if that is idle and some wait, else that of
+    /// all others; `None` if nothing waits. A unit that waited for the port would not reach its throughput.
     pub fn of_port(&self, port: usize, idle: bool) -> Option<usize> {
-        let first = 2 * port;
-        let quick = self.queues[first].oldest();
-        let slow = if idle { self.queues[first + 1].oldest() } else { NONE };
-        let queue = first + usize::from(slow < quick);
-        (quick.min(slow) != NONE).then_some(queue)
+        let waits = |queue: &usize| self.queues[*queue].oldest() != NONE;
+        let (quick, slow) = (2 * port, 2 * port + 1);
+        Some(slow)
+            .filter(|queue| idle && waits(queue))
+            .or(Some(quick).filter(waits))
     }
 
     /// The oldest uop that some port can take, and its queue: ports for uops that need no busy unit, and for
