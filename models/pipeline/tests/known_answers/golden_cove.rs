@@ -371,3 +371,25 @@ fn each_uop_for_the_same_ports_in_a_cycle_of_rename_gets_the_next_one() {
         0.03,
     );
 }
+
+#[test]
+fn results_of_three_cycles_keep_those_of_one_cycle_out() {
+    // imul, popcnt, lzcnt or pdep and three or five chains of one cycle, dec and jne; lea or vpermd in its place.
+    let kept_out = [
+        ("f34d0fb8c149f7d249f7d348f7d349ffcf75ed", 1.68),
+        ("f34d0fb8c149f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.93),
+        ("4d6bc10549f7d249f7d348f7d348f7d648f7d749ffcf75e8", 1.93),
+        ("f34d0fbdc14d01e24d01e34c01e34c01e64c01e749ffcf75e7", 1.93),
+        ("c462b3f5c549f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.92),
+    ];
+    loops_take(&kept_out, 0.04);
+    let others = [
+        ("4d8d44e90549f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.52),
+        ("c4e25536e649f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.61),
+    ];
+    loops_take(&others, 0.04);
+    for (hex, measured) in kept_out {
+        let without = core_with("goldencove", &[("ports.result_cycles", "0")]).unwrap();
+        assert!(cycles_on(&without, hex, 0, Loop).unwrap() < 0.85 * measured, "{hex}");
+    }
+}
