@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import iced_x86 as iced
@@ -316,11 +316,10 @@ def unknown(isa: str, code: bytes) -> str:
     """
     if isa == "x86_64":  # both use the same decoder
         return ""
-    done = sum(size for _, size, _, _ in _arm64_disassembler().disasm_lite(code, 0))
+    done = sum(size for _, size, _, _ in _OWN.brief.disasm_lite(code, 0))
     return "" if done == len(code) else str(no_code(isa, code, done))
 
 
-@cache
 def _arm64_disassembler() -> "capstone.Cs":
     import capstone
 
@@ -328,13 +327,15 @@ def _arm64_disassembler() -> "capstone.Cs":
 
 
 class _OfThread(threading.local):
-    """The disassembler of each thread: to make one costs as much as a hundred instructions."""
+    """AArch64 disassemblers of a thread: to make one costs as much as a hundred instructions."""
 
     @cached_property
-    def arm64(self) -> "capstone.Cs":
-        import capstone
+    def brief(self) -> "capstone.Cs":
+        return _arm64_disassembler()
 
-        made = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    @cached_property
+    def detailed(self) -> "capstone.Cs":
+        made = _arm64_disassembler()
         made.detail = True
         return made
 
@@ -344,7 +345,7 @@ _OWN = _OfThread()
 
 def disassembled(code: bytes, address: int = 0) -> Iterator["capstone.CsInsn"]:
     """Yield AArch64 instructions with their operands, up to bytes that are none."""
-    yield from _OWN.arm64.disasm(code, address)
+    yield from _OWN.detailed.disasm(code, address)
 
 
 def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:

@@ -6,10 +6,11 @@ A kit on another machine uses the same jobs and timings.
 import os
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from loopwright import toolchain
 from loopwright.errors import InputError
@@ -72,39 +73,49 @@ def _cores() -> list[set[int]]:
     return list(cores.values())
 
 
+class _Asked(NamedTuple):
+    """A trial with its number and the tries so far."""
+
+    number: int
+    tries: int
+    trial: Trial
+
+
 class _Queue:
     """Trials to read, which workers take in portions; disturbed ones come back to its end."""
 
     def __init__(self, trials: Sequence[Trial], unsteady: dict[str, list[BlockReading]]) -> None:
         """Take trials, and the unsteady readings of earlier queues by the key of their trial."""
-        self._trials, self._unsteady = trials, unsteady
-        self._left = deque((number, 0) for number in range(len(trials)))  # and tries so far
+        self._unsteady = unsteady
+        self._left = deque(_Asked(number, 0, trial) for number, trial in enumerate(trials))
         self._open = len(trials)  # trials without a final timing
         self._failed = 0  # self-tests since the last answer
         self._error: BaseException | None = None
         self._changed = threading.Condition()
-        self.found: dict[int, Timing] = {}
+        self._found: dict[int, Timing] = {}
 
-    def take(self) -> list[tuple[int, int, Trial]]:
-        """Return a portion of numbers, tries and trials; none if all timings are final."""
+    def take(self) -> list[_Asked]:
+        """Return a portion of trials; none if all timings are final."""
         with self._changed:
             self._changed.wait_for(lambda: self._left or self.done)
-            count = 0 if self.done else max(min(_PORTION, len(self._left) // (2 * _WORKERS)), 1)
-            taken = [self._left.popleft() for _ in range(min(count, len(self._left)))]
-            return [(number, tries, self._trials[number]) for number, tries in taken]
+            if self.done:
+                return []
+            count = max(min(_PORTION, len(self._left) // (2 * _WORKERS)), 1)
+            return [self._left.popleft() for _ in range(count)]
 
-    def give(self, taken: Sequence[tuple[int, int, Trial]], read: Sequence[BlockReading]) -> None:
+    def give(self, taken: Sequence[_Asked], read: Sequence[BlockReading]) -> None:
         """Take the readings of a portion."""
         with self._changed:
-            for (number, tries, trial), reading in zip(taken, read, strict=True):
-                unsteady = self._unsteady.setdefault(trial.key, [])
-                self.found[number] = timing_of([*unsteady, reading])
+            for asked, reading in zip(taken, read, strict=True):
+                unsteady = self._unsteady[asked.trial.key]
+                found = timing_of([*unsteady, reading])
+                self._found[asked.number] = found
                 if reading.unsteady:
                     unsteady.append(reading)
                 if not reading.disturbed:
                     self._failed = 0
-                if self.found[number].transient and tries + 1 < _TRIES:
-                    self._left.append((number, tries + 1))
+                if found.transient and asked.tries + 1 < _TRIES:
+                    self._left.append(asked._replace(tries=asked.tries + 1))
                 else:
                     self._open -= 1
             self._changed.notify_all()
@@ -143,7 +154,7 @@ class _Queue:
             self._changed.wait_for(lambda: self.done)
         if self._error:
             raise self._error
-        return [self.found[number] for number in range(len(self._trials))]
+        return [self._found[number] for number in range(len(self._found))]
 
 
 class _Worker:
@@ -201,14 +212,14 @@ class _Worker:
         self._pause = min(2 * self._pause, self._longest)
         return False
 
-    def _read(self, taken: Sequence[tuple[int, int, Trial]]) -> list[BlockReading]:
+    def _read(self, taken: Sequence[_Asked]) -> list[BlockReading]:
         """Read trials once; another try uses other numbers of copies or iterations."""
         assert self._kept
         self._given += len(taken)
-        jobs = [
-            block.job(self._isa, str(number), trial_block(self._isa, str(number), trial), tries)
-            for number, tries, trial in taken
-        ]
+        jobs = []
+        for number, tries, trial in taken:
+            name = str(number)
+            jobs.append(block.job(self._isa, name, trial_block(self._isa, name, trial), tries))
         return [BlockReading.of(record) for record in self._kept.answers(jobs)]
 
     def end(self) -> None:
@@ -233,7 +244,7 @@ class Host(Oracle):
         cores = _cores()
         parts = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
         self._workers = [_Worker(self.isa, cpus, number) for number, cpus in enumerate(parts)]
-        self._unsteady: dict[str, list[BlockReading]] = {}
+        self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Time each trial on the harness; loops come with their branch.
