@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from loopwright.measuring.measure import measure
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.measuring.results import import_results, results, withdraw
-    from loopwright.portable.imports import import_calibration
-    from loopwright.portable.kit import kit
+    from loopwright.portable.kit import import_calibration, kit
     from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
     from loopwright.reporting import plots as plots
@@ -45,7 +44,7 @@ _VERBS = {
     "compare": "judging.study", "compare_builds": "scanning.builds",
     "compare_loops": "measuring.measure_blocks", "core": "reporting.core_sheet",
     "doctor": "inventory", "estimate": "judging.unmeasured",
-    "import_calibration": "portable.imports", "import_results": "measuring.results",
+    "import_calibration": "portable.kit", "import_results": "measuring.results",
     "improve": "improving.improve", "kit": "portable.kit", "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks", "patch": "linux.patch",
     "ports": "predicting.explain", "predict": "predicting.predict",

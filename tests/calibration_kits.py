@@ -9,8 +9,7 @@ from test_store import BANNER
 
 import loopwright as lw
 from loopwright import paths
-from loopwright.microbench.oracle import Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Trial
 
 MNEMONICS = ["add", "imul", "paddd", "mulps", "pshufd", "fadd", "madd", "eor", "aese", "fmov"]
 

@@ -12,7 +12,7 @@ import loopwright as lw
 from loopwright.calibrating import front_end, front_end_search, passes, port_choice
 from loopwright.microbench import x86_forms
 from loopwright.microbench.laboratory import Figure
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 # All forms of x86-64 by their names.
 FORMS = {form.name: form for form in x86_forms.forms(None)[0]}

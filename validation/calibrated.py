@@ -30,7 +30,7 @@ from loopwright.errors import InputError
 from loopwright.microbench import chains, kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 from loopwright.predicting.core_figures import forms as table
 
 CORES = ("skylake", "zen2")

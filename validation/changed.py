@@ -26,8 +26,7 @@ from loopwright.calibrating import calibrate, core_files, passes
 from loopwright.errors import InputError
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Recorded
-from loopwright.microbench.simulated import NOISE, Simulated
+from loopwright.microbench.oracle import NOISE, Recorded, Simulated
 from loopwright.predicting.core_figures import TABLE
 from loopwright.predicting.core_figures import forms as table
 

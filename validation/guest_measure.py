@@ -25,11 +25,10 @@ from loopwright.code import assemble
 from loopwright.code.loops import Placement
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring import block, measure_blocks, sweeps
+from loopwright.measuring import block, measure_blocks, readings
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure import PlacedVariant, measure_rounds
-from loopwright.measuring.readings import PROCESSES
-from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring.readings import PROCESSES, Sweep
 from loopwright.predicting import question
 from loopwright.scanning import images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
@@ -162,7 +161,7 @@ def _drawn_calls(seed: int) -> Iterator[PlacedVariant]:
                 place = (draw.randrange(64), draw.randrange(64))
                 at = Placement.of(code, contract, draw.randrange(64))
                 sweep = Sweep([size], [place])
-                goals = sweeps.goals(variant, code, contract, sweep)
+                goals = readings.goals(variant, code, contract, sweep)
                 mine = tuple(goal for goal in goals if goal.quantity == "call")
                 yield PlacedVariant(variant, code, contract, at, mine)
 

@@ -27,7 +27,7 @@ import pandas as pd
 from inputs import REPO
 
 from loopwright import microarchs, toolchain
-from loopwright.code import pieces
+from loopwright.code import loops
 from loopwright.errors import InputError
 from loopwright.improving import improve
 from loopwright.improving.loops import LoopsQuestion, improve_loop, least_gain, shown_gain
@@ -51,7 +51,7 @@ def find(
     """Return rows of the first loops with a candidate, and what became of each on the way."""
     isa = toolchain.host_isa()
     asked = LoopsQuestion(obj=str(file), settings=Settings(depth=4, tried=160))
-    found = [(s, p) for s, p in pieces.loops_of(str(file)) if p.notion == "loop" and p.isa == isa]
+    found = [(s, p) for s, p in loops.loops_of(str(file)) if p.notion == "loop" and p.isa == isa]
     found.sort(
         key=lambda pair: hashlib.sha256(f"{seed}{file.name} {pair[1].id}".encode()).hexdigest()
     )

@@ -14,8 +14,7 @@ from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.host import Host
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Oracle, Recorded, Replay
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Oracle, Recorded, Replay, Simulated
 from loopwright.microbench.time_left import TimeLeft
 from loopwright.predicting import held_out
 

@@ -18,8 +18,7 @@ from loopwright.code import binding
 from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import COUNTER, Oracle
-from loopwright.microbench.simulated import CandidateCore
+from loopwright.microbench.oracle import COUNTER, CandidateCore, Oracle
 
 EXPLAINED = 0.08  # mean relative error up to which a hypothesis explains microbenchmarks
 _APART = 0.01  # relative difference of predictions from which measurements tell them apart

@@ -31,8 +31,7 @@ from loopwright.calibrating.front_end_search import (
 )
 from loopwright.calibrating.ports import Uops
 from loopwright.code import binding
-from loopwright.microbench.oracle import Oracle
-from loopwright.microbench.simulated import answers
+from loopwright.microbench.oracle import Oracle, answers
 
 if TYPE_CHECKING:
     from loopwright_pipeline import Core

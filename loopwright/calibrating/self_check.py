@@ -21,8 +21,7 @@ from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory, closed
-from loopwright.microbench.oracle import COUNTER, Machine, Trial
-from loopwright.microbench.simulated import CandidateCore
+from loopwright.microbench.oracle import COUNTER, CandidateCore, Machine, Trial
 from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.core_figures import TABLE
 from loopwright.predicting.held_out import BLOCKS, CALLS, OFFSETS, HeldOut, Judgement

@@ -31,8 +31,7 @@ from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import Run
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Run, Simulated
 
 SIZES = (
     8, 16, 32, 56, 64, 72, 120, 128, 136, 192, 248, 256, 264, 384, 504, 512, 520, 768, 1024, 1536,

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from loopwright import files
-from loopwright.cli import inventory, kernels, machines, measure, predict, scan
+from loopwright.cli import inventory, kernels, measure, predict, scan
 from loopwright.errors import InputError, explained_lack, unknown
 
 
@@ -37,7 +37,7 @@ def cli() -> None:
 
 _COMMANDS = [
     found
-    for module in (inventory, kernels, machines, measure, predict, scan)
+    for module in (inventory, kernels, measure, predict, scan)
     for found in vars(module).values()
     if isinstance(found, click.Command)
 ]

@@ -191,6 +191,13 @@ class Section:
                 end = max(end, symbol.address + symbol.size)
         return found
 
+    def extent(self, symbol: Symbol) -> range:
+        """Return the addresses of a routine: by its size, else up to the next one."""
+        if symbol.size:
+            return range(symbol.address, symbol.address + symbol.size)
+        later = [s.address for s in self.routines if s.address > symbol.address]
+        return range(symbol.address, min(later, default=self.end))
+
     def routine(self, address: int) -> Symbol | None:
         """Return the routine at an address, or the last one before it."""
         at = bisect.bisect_right(self.routines, address, key=lambda s: s.address)
@@ -199,14 +206,6 @@ class Section:
     def bytes_of(self, start: int, end: int) -> bytes:
         """Return the code between two addresses."""
         return self.code[start - self.address : end - self.address]
-
-
-def extent(section: Section, symbol: Symbol) -> range:
-    """Return the addresses of a routine: by its size, else up to the next one."""
-    if symbol.size:
-        return range(symbol.address, symbol.address + symbol.size)
-    later = [s.address for s in section.routines if s.address > symbol.address]
-    return range(symbol.address, min(later, default=section.end))
 
 
 def read(path: Path) -> list[Section]:

@@ -16,7 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import toolchain
 from loopwright.code import elf, instructions
 from loopwright.code.elf import Section, Symbol
-from loopwright.code.pieces import Piece, in_routine, moved, of_loops, undisturbed
+from loopwright.code.loops import Piece, in_routine, moved, of_loops, undisturbed
 from loopwright.errors import InputError, unknown
 from loopwright.rows import Rows
 
@@ -459,7 +459,7 @@ def pieces(text: str, isa: str | None = None) -> list[Piece]:
     if found := _loops(assembled):
         return [piece for _, piece in found]
     calls = [
-        in_routine(section, undisturbed(section, elf.extent(section, routine)))
+        in_routine(section, undisturbed(section, section.extent(routine)))
         for section in sections
         for routine in section.routines
     ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import iced_x86 as iced
 import numpy as np
 
-from loopwright.code import elf
 from loopwright.code.elf import Section
 from loopwright.code.instructions import (
     ARM64_BRANCHES,
@@ -18,7 +17,7 @@ from loopwright.code.instructions import (
     near_target,
     signed_field,
 )
-from loopwright.code.pieces import Piece
+from loopwright.code.loops import Piece
 from loopwright.errors import InputError
 from loopwright.improving.listing import (
     CARRY,
@@ -214,7 +213,7 @@ class _Around:
     def __init__(self, section: Section, piece: Piece) -> None:
         self._section, self._piece = section, piece
         symbol = section.routine(piece.address)
-        here = elf.extent(section, symbol) if symbol else range(0)
+        here = section.extent(symbol) if symbol else range(0)
         known = symbol is not None and piece.address in here
         edges = sorted({*section.starts, *(s.address for s in section.routines), section.end})
         at = bisect.bisect_right(edges, piece.address)

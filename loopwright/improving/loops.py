@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loopwright import files, toolchain
-from loopwright.code import pieces, snippet
+from loopwright.code import loops as code_loops
+from loopwright.code import snippet
 from loopwright.code.binding import lacking, outline
 from loopwright.code.elf import Section
 from loopwright.code.instructions import decode
-from loopwright.code.pieces import Piece
+from loopwright.code.loops import Piece
 from loopwright.errors import InputError
 from loopwright.improving import equality, smt
 from loopwright.improving.bare import BEHIND, START, Bare, of_piece
@@ -255,7 +256,7 @@ def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
     if asked.asm is not None:
         loops, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
     else:
-        loops, name = pieces.loops_of(str(asked.obj)), str(asked.obj)
+        loops, name = code_loops.loops_of(str(asked.obj)), str(asked.obj)
     if not loops:
         raise InputError(f"{name} has no loop: improve takes loops, and variants of kernels")
     if len(loops) > _MOST_LOOPS:

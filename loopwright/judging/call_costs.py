@@ -14,9 +14,8 @@ from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.kernels import Variant
 from loopwright.kernels.contracts import Contract
-from loopwright.measuring import readings, sweeps
-from loopwright.measuring.readings import FLOOR
-from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring import readings
+from loopwright.measuring.readings import FLOOR, Sweep
 from loopwright.microarchs import Microarch
 from loopwright.predicting.calls import CallCost, CallQuestion
 
@@ -173,7 +172,7 @@ def judged_points(
     With a histogram they are the sizes with a weight in it, else all sizes but 0. A winner may not
     be slower at any of them.
     """
-    all_sizes = sorted(set(sweeps.call_bytes(contract, sizes_to_measure(contract, sizes))))
+    all_sizes = sorted(set(readings.call_bytes(contract, sizes_to_measure(contract, sizes))))
     if sizes:
         used = [s for s, weight in zip(all_sizes, weights(all_sizes, sizes), strict=True) if weight]
     else:

@@ -22,18 +22,18 @@ from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Calls
 from loopwright.kernels import Kernel, Routine, Variant, contract_of
 from loopwright.machine import harness, hosts
 from loopwright.machine.harness import Point
-from loopwright.measuring import readings, sweeps
+from loopwright.measuring import readings
 from loopwright.measuring.measure import run as run_measurements
 from loopwright.measuring.readings import (
     PROCESSES,
     RESULT_COLUMNS,
     Reading,
     Result,
+    Sweep,
     result_row,
     self_test_span,
 )
 from loopwright.measuring.store import Record, Recorder, Run, Store
-from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch
 from loopwright.predicting import calls
 from loopwright.predicting.calls import of_variants
@@ -133,18 +133,16 @@ def _rows(
             yield result_row(variant, placed.offset, result, source.core, source.machine, tested)
 
 
-def _results(
-    variant: Variant, code: Code, readings: dict[Point, list[Reading]]
-) -> Iterator[Result]:
+def _results(variant: Variant, code: Code, read: dict[Point, list[Reading]]) -> Iterator[Result]:
     """Yield the results of the goals whose points were measured often enough."""
-    counts = sorted({p.count for p in readings})
+    counts = sorted({p.count for p in read})
     align = contract_of(variant).align
-    pairs = sorted({(p.dst_align, p.src_align) for p in readings})
+    pairs = sorted({(p.dst_align, p.src_align) for p in read})
     pairs = [pair for pair in pairs if not any(a % align for a in pair)]
     if not pairs:  # of a contract that asked for less
         return
-    for goal in sweeps.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
-        of_points: Sequence[list[Reading]] = [readings.get(p, []) for p in goal.points]
+    for goal in readings.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
+        of_points: Sequence[list[Reading]] = [read.get(p, []) for p in goal.points]
         if all(len(of_point) >= PROCESSES for of_point in of_points):
             yield Result.of(goal, of_points, PROCESSES)
 

@@ -26,8 +26,8 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import HERE, MEASURED, Study
 from loopwright.kernels import Routine, Variant
 from loopwright.kernels.contracts import Contract
-from loopwright.measuring import sweeps
-from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring import readings
+from loopwright.measuring.readings import Sweep
 from loopwright.microarchs import Microarch, conditions
 from loopwright.predicting import core_figures
 
@@ -463,7 +463,7 @@ def simulated_points(
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
     if asked and top > asked[-1]:
         asked.append(call_costs.LARGE)
-    all_sizes = [size for size in sweeps.call_bytes(contract, asked) if size]
+    all_sizes = [size for size in readings.call_bytes(contract, asked) if size]
     alignments_of_calls = Sweep(alignments=[*alignments]).allowed(contract)
     return tuple(
         CallPoint(size, dst, src) for size in all_sizes for dst, src, _ in alignments_of_calls

@@ -13,10 +13,9 @@ from unicorn import arm64_const, x86_const
 from unicorn.unicorn import Uc, UcError
 
 from loopwright import kernels, microarchs, toolchain
-from loopwright.code import assemble, instructions, pieces, snippet
+from loopwright.code import assemble, instructions, loops, snippet
 from loopwright.code.instructions import Code, Flow, Instruction, register_number
-from loopwright.code.loops import Placement
-from loopwright.code.pieces import Piece, moved
+from loopwright.code.loops import Piece, Placement, moved
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
 from loopwright.kernels.contracts import Contract
@@ -291,7 +290,7 @@ def _loops(asked: TraceQuestion) -> Rows:
     if asked.asm is not None:
         yielded = snippet.pieces(asked.asm, isa)
     elif asked.obj is not None:
-        yielded = pieces.of_file(str(asked.obj))
+        yielded = loops.of_file(str(asked.obj))
     else:
         yielded = [_of_hex(asked.hex or "", isa or toolchain.host_isa())]
     iterations = _ITERATIONS if asked.iterations is None else asked.iterations

@@ -20,17 +20,18 @@ from loopwright.errors import InputError, unknown
 from loopwright.kernels import Contract, Variant, contract_of
 from loopwright.machine import harness, hosts
 from loopwright.machine.harness import Point
-from loopwright.measuring import readings, sweeps
+from loopwright.measuring import readings
 from loopwright.measuring.readings import (
     PROCESSES,
     RESULT_COLUMNS,
+    Goal,
     Reading,
     Result,
+    Sweep,
     result_row,
     self_test_span,
 )
 from loopwright.measuring.store import Recorder, Store
-from loopwright.measuring.sweeps import Goal, Sweep
 
 _SPARE = 2  # further processes for refused points
 _CLOCK = "clock"
@@ -251,7 +252,7 @@ def run(
     if sizes is None and any(len(asked) > 1 for asked in places.values()):
         sweep = replace(sweep, calls=False)
     subjects = [_subject(v, at, sweep) for v in wanted for at in places[v.id]]
-    if skews and not any(sweeps.both_sides(s.contract) for s in subjects):
+    if skews and not any(readings.both_sides(s.contract) for s in subjects):
         raise InputError(
             f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
         )
@@ -365,7 +366,7 @@ def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[
 def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> PlacedVariant:
     code = assemble.user_code(variant)
     contract = contract_of(variant)
-    goals = sweeps.goals(variant, code, contract, sweep)
+    goals = readings.goals(variant, code, contract, sweep)
     return PlacedVariant(variant, code, contract, Placement.of(code, contract, offset), goals)
 
 

@@ -15,7 +15,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.kernels.contracts import EFFECTS
 from loopwright.machine import harness
-from loopwright.measuring import sweeps
+from loopwright.measuring import readings
 from loopwright.paths import VERSION
 
 _HEAD = "/* SPDX-License-Identifier: GPL-2.0-or-later */\n/* Written by loopwright kmod. */\n"
@@ -336,9 +336,9 @@ def _fill(folder: Path, isa: str, parts: Sequence[ModuleVariant]) -> None:
         "@PROTOCOL@": str(harness.protocol()),
         "@VERSION@": VERSION,
         "@SOURCES@": _digest(parts),
-        "@SIZES@": " ".join(str(size) for size in sweeps.SIZES if size),
-        "@RECORDS@": " ".join(str(count) for count in sweeps.RECORDS if count),
-        "@ALIGNMENTS@": " ".join(f"{dst}:{src}" for dst, src in sweeps.ALIGNMENTS),
+        "@SIZES@": " ".join(str(size) for size in readings.SIZES if size),
+        "@RECORDS@": " ".join(str(count) for count in readings.RECORDS if count),
+        "@ALIGNMENTS@": " ".join(f"{dst}:{src}" for dst, src in readings.ALIGNMENTS),
     }.items():
         script = folder / "run"
         script.write_text(script.read_text().replace(place, value))

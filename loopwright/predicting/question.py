@@ -21,8 +21,6 @@ from loopwright.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loopwright.code.pieces import Piece
-
 
 Progress = Callable[[int, int], None]
 """A callback with the number of predicted calls and of all calls."""
@@ -88,7 +86,6 @@ def variant_subjects(
 def variant_subject(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright.code import assemble
-    from loopwright.code.pieces import straight
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
@@ -96,7 +93,7 @@ def variant_subject(variant: Variant, core: Microarch, notion: str | None = None
     missing = microarchs.missing(variant, core)
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
-        body, start = straight(code.instructions, code.entry), code.entry
+        body, start = loops.straight(code.instructions, code.entry), code.entry
         moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
         error = error or _turns(code, body)
         if notion == "loop":
@@ -176,7 +173,7 @@ def _of_code(
     return Subject(key, isa, code, chosen, offset, needs=seen.needs, error=error)
 
 
-def piece_subject(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
+def piece_subject(piece: loops.Piece, core: Microarch, notion: str | None) -> Subject:
     """Return a loop of pasted assembly as the core would run it."""
     branch = piece.notion == "loop"
     error = piece.error or (_NO_BRANCH if notion == "loop" and not branch else "")
@@ -464,16 +461,14 @@ class Question:
             return list(read_blocks(self.blocks))
         return [_hex_row(self.hex)]
 
-    def pieces(self, isa: str | None = None) -> "list[Piece]":
+    def pieces(self, isa: str | None = None) -> list[loops.Piece]:
         """Return the loops of assembly or of an object, in the ISA where one is named."""
         self._checked()
         if self.asm is not None:
             from loopwright.code import snippet
 
             return snippet.pieces(self.asm, isa)
-        from loopwright.code import pieces
-
-        return pieces.of_file(str(self.obj))
+        return loops.of_file(str(self.obj))
 
     def select(self) -> Selected:
         """Return each core with the subjects to predict for it.
@@ -574,6 +569,6 @@ def _of_rows(rows: list[BlockRow], microarch: str | None, notion: str | None) ->
         yield core, subjects[core.isa]
 
 
-def _of_pieces(found: Sequence["Piece"], microarch: str | None, notion: str | None) -> Selected:
+def _of_pieces(found: Sequence[loops.Piece], microarch: str | None, notion: str | None) -> Selected:
     for core in hosts.cores(microarch, found[0].isa):
         yield core, [piece_subject(piece, core, notion) for piece in found]

@@ -12,7 +12,7 @@ from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.core_figures import forms
 from loopwright.rows import Rows

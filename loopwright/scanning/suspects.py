@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import microarchs, toolchain
-from loopwright.code import pieces
+from loopwright.code import loops
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.improving.loops import Improved, LoopsQuestion, improve_loop
@@ -253,7 +253,7 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
         raise InputError("its parts lie more than 64 KiB apart")
     section = section_of(scan.image.sections, loop)
     first = loop.address - section.address
-    piece = pieces.of_path(section, [(first + start, first + end) for start, end in loop.path])
+    piece = loops.of_path(section, [(first + start, first + end) for start, end in loop.path])
     if piece.error and len(loop.path) > 1:
         raise InputError(f"its likely path runs through {len(loop.path)} pieces of code")
     return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)

@@ -9,7 +9,7 @@ from loopwright import microarchs
 from loopwright.calibrating import absorbed_moves
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,7 @@ from loopwright.calibrating.ports import bound_cycles, index_subsets
 from loopwright.errors import InputError
 from loopwright.microbench import dispatch_width, x86_forms
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Recorded, Replay, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Recorded, Replay, Simulated, Trial
 from loopwright.predicting.core_figures import forms as table
 
 

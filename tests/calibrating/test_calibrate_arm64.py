@@ -11,7 +11,7 @@ from loopwright.code import binding
 from loopwright.code.instructions import decode
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 from loopwright.predicting.core_figures import forms as table
 
 CORE = "neoverse-n1"

@@ -8,7 +8,7 @@ from loopwright.calibrating.ports import Core, PortClass
 from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory, copies
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 
 def laboratory(core, settings):

@@ -10,8 +10,7 @@ from loopwright.calibrating import cross_check, memory_rules, port_classes
 from loopwright.calibrating.ports import PortClass, Uops, index_subsets
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Timing, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Timing, Trial
 
 WRONG = 1.5  # times as long
 

@@ -8,8 +8,7 @@ import pytest
 from loopwright import paths
 from loopwright.calibrating import dispatch_rules, nop_sharing
 from loopwright.measuring import block
-from loopwright.microbench.oracle import COUNTER, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import COUNTER, Simulated, Trial
 
 ZEN4 = "zen4"
 PAIR = "4d85f67200"  # a test, and a branch that is not taken

@@ -15,7 +15,7 @@ from loopwright.calibrating.ports import Uops
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
 from loopwright.microbench.oracle import Machine
-from loopwright.portable.imports import import_core
+from loopwright.portable.kit import import_core
 from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.error_ranges import Span
 from loopwright.predicting.held_out import HeldOut

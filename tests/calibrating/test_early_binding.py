@@ -14,7 +14,7 @@ from loopwright.microbench import kits, memory_timing, throughput
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 SKYLAKE = Laboratory(Simulated("skylake", noise=0))
 FORMS = {form.name: form for form in kits.forms("x86_64", SKYLAKE.machine.features)[0]}

@@ -16,8 +16,7 @@ from loopwright.calibrating.passes import learn
 from loopwright.code import binding
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Timing, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Timing, Trial
 
 # Parameters that cores, some of them changed by hand, must be found again by.
 FOUND = {

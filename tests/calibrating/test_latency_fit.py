@@ -14,7 +14,7 @@ from loopwright.calibrating.ports import Core, PortClass, Uops
 from loopwright.microbench import chains, latency, throughput
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from loopwright.calibrating import branches, port_classes
 from loopwright.calibrating.port_classes import Union
 from loopwright.microbench import dispatch_width, x86_forms
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Trial
 from loopwright.predicting.core_figures import forms as table
 
 BLOCKS = {

@@ -10,8 +10,7 @@ from loopwright.calibrating import memory_rules
 from loopwright.calibrating.passes import learn
 from loopwright.microbench import latency, throughput, x86_forms
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Trial
 
 BLOCKS = {
     "add [rdi],rax; add [rdi+64],rdx": "4801074801" + "5740",

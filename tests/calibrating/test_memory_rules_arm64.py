@@ -13,8 +13,7 @@ from loopwright.code import binding
 from loopwright.code.instructions import decode
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Trial
 from loopwright.predicting import question
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline

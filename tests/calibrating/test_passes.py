@@ -10,7 +10,7 @@ from loopwright.calibrating.passes import MEASURED, PASSES, learn
 from loopwright.microbench import blockers, kits, latency, throughput
 from loopwright.microbench.blockers import Blocking, BlockingKernel
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 MNEMONICS = ["add", "imul", "shl", "paddd", "mulps", "pshufd", "movq", "mov", "vpand", "lea.bid",
              "adc", "cmovb", "pmulld", "haddps", "vaddps", "popcnt", "test", "divps",

@@ -15,7 +15,7 @@ from loopwright.microbench import blockers, chains, dispatch_width, latency, thr
 from loopwright.microbench.blockers import BlockingKernel, Surplus
 from loopwright.microbench.form_instances import DeliveryFloor
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 from loopwright.microbench.throughput import Throughput
 from loopwright.predicting.core_figures import forms as table
 

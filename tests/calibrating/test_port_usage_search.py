@@ -9,7 +9,7 @@ from loopwright.calibrating.ports import Core, PortClass
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.blockers import Surplus
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 
 def laboratory(core, settings=None):

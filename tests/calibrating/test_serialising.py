@@ -12,8 +12,7 @@ from loopwright.calibrating.core_model import Repeated
 from loopwright.microbench import kits, memory_timing, x86_kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.memory_timing import Aliased
-from loopwright.microbench.oracle import Run, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Run, Simulated, Trial
 
 
 @pytest.fixture(scope="module", params=[calibrations.GOLDENCOVE, "skylake"])

@@ -8,7 +8,7 @@ import pytest
 from loopwright import paths
 from loopwright.calibrating import shared_schedulers
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import CandidateCore, Simulated
+from loopwright.microbench.oracle import CandidateCore, Simulated
 
 CORE, WIDTH = "zen4", 6
 LOAD, STORE = (calibrations.FORMS[name] for name in ("mov r64,m64", "mov m64,r64"))

@@ -10,7 +10,7 @@ from loopwright.calibrating import taken_branches
 from loopwright.calibrating.evidence import assumed, measured
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated
 
 
 def test_loops_of_jumps_tell_all_rules_of_reading_on_apart():

@@ -9,7 +9,7 @@ import pytest
 import loopwright as lw
 from loopwright import toolchain
 from loopwright.cli import run
-from loopwright.code import pieces
+from loopwright.code import loops
 from loopwright.errors import InputError
 
 X86 = """\
@@ -73,7 +73,7 @@ def built(folder: Path, isa: str, text: str, name: str = "code.o", *options: str
 
 
 def ids(spec: object) -> list[str]:
-    return [piece.id for piece in pieces.of_file(str(spec))]
+    return [piece.id for piece in loops.of_file(str(spec))]
 
 
 def test_every_loop_of_an_object_is_a_row_named_by_symbol_and_offset(tmp_path):
@@ -147,7 +147,7 @@ def test_a_program_has_its_own_addresses(tmp_path, strip):
     subprocess.run([linker, "-Ttext=0x401029", "-e", "sum", "-o", program, obj], check=True)
     if strip:
         subprocess.run([linker.replace("ld", "strip"), program], check=True)
-    found = pieces.of_file(str(program))
+    found = loops.of_file(str(program))
     start = found[0].address
     assert found[0].offset == start % 64
     assert found[0].id == (f"{start:#x}" if strip else "sum+0x10")
@@ -158,9 +158,9 @@ def test_places_in_memory_stay_apart_though_they_are_not_linked(tmp_path):
     text = (
         "\t.globl f\nf:\n1:\tmovl %eax, one(%rip)\n\tmovl two(%rip), %eax\n\tdecq %rdi\n\tjne 1b\n"
     )
-    (apart,) = pieces.of_file(str(built(tmp_path, "x86_64", text)))
+    (apart,) = loops.of_file(str(built(tmp_path, "x86_64", text)))
     together = text.replace("two", "one")
-    (same,) = pieces.of_file(str(built(tmp_path, "x86_64", together, "same.o")))
+    (same,) = loops.of_file(str(built(tmp_path, "x86_64", together, "same.o")))
     cycles = [
         lw.predict(hex=piece.code.hex(), microarch="skylake")["cycles"].item()
         for piece in (apart, same)
@@ -215,7 +215,7 @@ def test_damaged_objects_are_never_more_than_an_error(tmp_path):
                 damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            pieces.of_file(str(path))
+            loops.of_file(str(path))
         except InputError as error:
             refused.append(str(error))
     assert 0 < len(refused) < 300

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from quick import some
 
-from loopwright.code import pieces, snippet
+from loopwright.code import loops, snippet
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.improving import equality, unrolling
@@ -298,7 +298,7 @@ def test_tables_of_jumps_say_where_a_loop_is_entered(tmp_path):
         made = tmp_path / "f.so"
         command = ["gcc", "-shared", "-nostdlib", "-x", "assembler", "-", "-o", str(made)]
         subprocess.run(command, input=text, text=True, check=True)
-        [(section, piece)] = pieces.loops_of(str(made))
+        [(section, piece)] = loops.loops_of(str(made))
         return of_piece(section, piece)
 
     assert not loop(BY_TABLE).entries

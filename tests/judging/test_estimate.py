@@ -6,7 +6,7 @@ import pytest
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging import call_costs, unmeasured
-from loopwright.measuring import sweeps
+from loopwright.measuring import readings
 from loopwright.predicting.calls import CallQuestion, of_variants
 
 SIZES = (128, 512, 2048)
@@ -84,7 +84,7 @@ def test_a_module_and_a_kit_measure_all_points_of_a_verdict():
             wanted = set(call_costs.judged_points(routine.contract, None))
             here = {
                 call_costs.CallPoint(size, dst, src)
-                for size in sweeps.call_bytes(routine.contract, None)
-                for dst, src, _ in sweeps.Sweep().allowed(routine.contract)
+                for size in readings.call_bytes(routine.contract, None)
+                for dst, src, _ in readings.Sweep().allowed(routine.contract)
             }
             assert wanted <= here

@@ -10,8 +10,8 @@ from loopwright import kernels
 from loopwright.checking.check import run, tried
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.measuring import sweeps
-from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring import readings
+from loopwright.measuring.readings import Sweep
 from loopwright.predicting.predict import predict
 
 FOLDER = DATA / "kernels"
@@ -112,12 +112,12 @@ def test_the_whole_call_is_measured_at_addresses_that_the_contract_allows():
     goals = {}
     for variant in kernels.load("x86_64/page").variants.values():
         code, found = assemble.user_code(variant), kernels.contract_of(variant)
-        goals[variant.name] = sweeps.goals(variant, code, found, Sweep(sizes=(64, 128)))
+        goals[variant.name] = readings.goals(variant, code, found, Sweep(sizes=(64, 128)))
     assert {g.size_bytes for g in goals["copy_lines"]} == {PAGE}
     assert {g.size_bytes for g in goals["copy_straight"]} == {32}
     assert all(g.quantity == "call" and len(g.points) == 1 for of in goals.values() for g in of)
     assert [(p.dst_align, p.skew) for g in goals["clear_lines"] for p in g.points] == [(0, 0)]
-    assert len(goals["copy_lines"]) == len(sweeps.ALIGNMENTS)
+    assert len(goals["copy_lines"]) == len(readings.ALIGNMENTS)
 
 
 def test_alignments_that_the_contract_forbids_are_refused():
@@ -211,7 +211,7 @@ def test_a_loop_inside_of_the_one_over_records_moves_part_of_a_record(changed, t
     assert row["bytes_per_iteration"] == 8
     variant = kernel.variants["nested"]
     code, found = assemble.user_code(variant), kernels.contract_of(variant)
-    goals = sweeps.goals(variant, code, found, Sweep())
+    goals = readings.goals(variant, code, found, Sweep())
     assert {g.quantity for g in goals} == {"call"}
 
 

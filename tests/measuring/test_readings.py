@@ -5,8 +5,7 @@ import math
 import pytest
 
 from loopwright.machine.harness import Point
-from loopwright.measuring.readings import Reading, Result
-from loopwright.measuring.sweeps import Goal
+from loopwright.measuring.readings import Goal, Reading, Result
 
 
 def _reading(cycles, spread=0.0, refused="", clock="clock", slow=0, two_speeds=""):

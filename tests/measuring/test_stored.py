@@ -10,10 +10,10 @@ from loopwright.judging.call_costs import ALIGNMENTS
 from loopwright.judging.study import MEASURED, compare, stored_measurements
 from loopwright.kernels import contract_of
 from loopwright.machine import harness
-from loopwright.measuring import sweeps
+from loopwright.measuring import readings
+from loopwright.measuring.readings import Sweep
 from loopwright.measuring.results import results
 from loopwright.measuring.store import Record, Run, Store
-from loopwright.measuring.sweeps import Sweep
 from loopwright.reporting.text import by_core
 
 KERNEL = "x86_64/copy_user"
@@ -30,7 +30,7 @@ def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
             continue
         object_ = code or assemble.user_code(variant).sha256
         sweep = Sweep(alignments=[*ALIGNMENTS])
-        goals = sweeps.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
+        goals = readings.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
         for point in {p for goal in goals for p in goal.points}:
             cycles = cost(variant.name, point.count)
             answer = {

@@ -12,8 +12,7 @@ from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host
 from loopwright.microbench.host import Host
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Recorded, Trial
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Recorded, Simulated, Trial
 
 READ = BlockReading(
     cycles=2.0,

@@ -16,8 +16,7 @@ from loopwright.microbench import (
     windows,
 )
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import Timing
-from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.oracle import Simulated, Timing
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting.core_figures import forms as table
 

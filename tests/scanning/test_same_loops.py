@@ -3,7 +3,7 @@
 import subprocess
 
 from loopwright import toolchain
-from loopwright.code import pieces
+from loopwright.code import loops
 from loopwright.scanning import binary_loops, images
 
 # A loop with two paths, nested loops, a loop with two backward branches, one that calls, and two
@@ -70,7 +70,7 @@ def test_predict_and_scan_find_the_same_loops(tmp_path):
     file = tmp_path / "code.o"
     command = [toolchain.find("x86_64").gcc, "-c", str(tmp_path / "code.s"), "-o", str(file)]
     subprocess.run(command, check=True)
-    named = {piece.id: piece for piece in pieces.of_file(str(file))}
+    named = {piece.id: piece for piece in loops.of_file(str(file))}
     found = binary_loops.find_loops(images.read_image(file))
     assert {loop.where for loop in found.loops} == {"paths", "nested+0x3", "twice", "back", "over"}
     assert named.keys() == {loop.where for loop in found.loops} | {"calling"}
