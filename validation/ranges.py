@@ -30,11 +30,18 @@ from inputs import DATA
 from inputs import REPO as ROOT
 
 from loopwright import microarchs
-from loopwright.predicting.error_ranges import CALL, COLUMNS, FILE, MEMORY, WHOLE_CALLS, memory_of
+from loopwright.predicting.core_figures import (
+    CALL,
+    MEMORY,
+    RANGE_COLUMNS,
+    RANGES,
+    WHOLE_CALLS,
+    memory_of,
+)
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 
-TABLE = ROOT / "models" / FILE
+TABLE = ROOT / "models" / RANGES
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 SHARE = 0.98
 """What the half that sets a range has inside: a little more than is asked of the other half."""
@@ -153,7 +160,7 @@ def spans(found: pd.DataFrame) -> Iterator[dict[str, object]]:
                 least, most = shortest(ratio[mine].to_numpy())
                 figures = f"{min(least, 1 - NOISE):.3f}", f"{max(most, 1 + NOISE):.3f}"
                 cells = (core, kind, memory, *figures, int(mine.sum()), source)
-                yield dict(zip(COLUMNS, cells, strict=True))
+                yield dict(zip(RANGE_COLUMNS, cells, strict=True))
 
 
 def shortest(ratios: npt.NDArray[np.float64]) -> tuple[float, float]:
@@ -190,7 +197,7 @@ def main() -> None:
     found = rows()
     if not check:
         with TABLE.open("w", newline="") as file:
-            out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            out = csv.DictWriter(file, RANGE_COLUMNS, lineterminator="\n")
             out.writeheader()
             out.writerows(spans(found))
     table = pd.read_csv(TABLE, keep_default_na=False)

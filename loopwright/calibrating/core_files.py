@@ -22,7 +22,7 @@ from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free
 from loopwright.microbench.oracle import Machine, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.predicting import core_figures, error_ranges, held_out
+from loopwright.predicting import core_figures, held_out
 from loopwright.predicting.core_figures import TABLE
 
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
@@ -374,7 +374,7 @@ CHECKED = (
     core_figures.DOUBTFUL_TABLE,
     *core_figures.FRONT_END_FILES.values(),
     held_out.FILE,
-    error_ranges.FILE,
+    core_figures.RANGES,
 )  # files whose sums provenance.toml has
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # nops whose width is measured
 _WAITS = 1.04  # share of the cycles that an instance waits for its own register

@@ -188,10 +188,10 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def encode_x86(ins: iced.Instruction, address: int = 0) -> bytes:
+def encode_x86(ins: iced.Instruction) -> bytes:
     """Return the bytes of an instruction; ValueError if it has no encoding."""
     encoder = iced.Encoder(64)
-    encoder.encode(ins, address)
+    encoder.encode(ins, 0)
     return bytes(encoder.take_buffer())
 
 

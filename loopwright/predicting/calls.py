@@ -25,7 +25,7 @@ from loopwright.machine import emulator, hosts, trace
 from loopwright.machine.emulator import Call
 from loopwright.machine.trace import Packed, Tracer
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_figures, error_ranges
+from loopwright.predicting import core_figures
 from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Calls, CountPoint, Progress
@@ -496,7 +496,7 @@ def _ranges(
     known = sorted(cost.cycles for cost in ends if isinstance(cost, CallCost))
     differ = len(known) == 2 and known[0] < known[1]
     unmeasured = (known[0], known[1]) if differ else (None, None)
-    span = error_ranges.of_call(core.id)
+    span = core_figures.of_call(core.id)
     if span is None:
         return (*unmeasured, *unmeasured)
     if differ:

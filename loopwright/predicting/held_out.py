@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import fmean
 
 from loopwright.errors import InputError
-from loopwright.predicting import error_ranges
-from loopwright.predicting.error_ranges import Span
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import Span
 
 FILE = "held-out.csv"
 BLOCKS, OFFSETS, CALLS = "blocks", "loops at code offsets", "loops with calls"
@@ -137,13 +137,13 @@ def texts(found: Sequence[HeldOut], core: str) -> dict[str, str]:
         return {FILE: text(found)}
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(error_ranges.COLUMNS)
-    kinds = [(kind, memory) for kind in ("loop", "unrolled") for memory in error_ranges.MEMORY]
+    rows.writerow(core_figures.RANGE_COLUMNS)
+    kinds = [(kind, memory) for kind in ("loop", "unrolled") for memory in core_figures.MEMORY]
     least, most = widest(found)
-    for kind in (*kinds, (error_ranges.CALL, error_ranges.WHOLE_CALLS)):
+    for kind in (*kinds, (core_figures.CALL, core_figures.WHOLE_CALLS)):
         shown = f"{least:.3f}", f"{most:.3f}"
         rows.writerow((core, *kind, *shown, len(found), FILE))
-    return {FILE: text(found), error_ranges.FILE: file.getvalue()}
+    return {FILE: text(found), core_figures.RANGES: file.getvalue()}
 
 
 def text(found: Sequence[HeldOut]) -> str:

@@ -12,7 +12,7 @@ from loopwright.code.instructions import Instruction
 from loopwright.code.loops import STRING_BYTES
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_figures, error_ranges
+from loopwright.predicting import core_figures
 from loopwright.predicting.core_figures import TABLE
 from loopwright.predicting.model import ALIKE, BALANCED, Answer, Block, unfit
 
@@ -225,7 +225,7 @@ class Pipeline:
             ]
             for n, cheap, dear in zip(ranged, *ends, strict=True):
                 answers[n] = _between(answers[n], cheap, dear)
-        spans = error_ranges.of_blocks(core.id, blocks)
+        spans = core_figures.of_blocks(core.id, blocks)
         return [
             _measured(answer, span, straight=block.code in straight)
             for answer, block, span in zip(answers, blocks, spans, strict=True)
@@ -366,7 +366,7 @@ def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
     return replace(answer, cheap=min(ends), dear=max(ends))
 
 
-def _measured(answer: Answer, span: error_ranges.Span | None, *, straight: bool) -> Answer:
+def _measured(answer: Answer, span: core_figures.Span | None, *, straight: bool) -> Answer:
     """Return an answer with the range of measurements.
 
     Where the errors of such predictions are not recorded it is the range over unmeasured

@@ -17,7 +17,7 @@ from loopwright.microbench.latency import Latency
 from loopwright.microbench.oracle import Machine
 from loopwright.portable.kit import import_core
 from loopwright.predicting import core_figures, held_out
-from loopwright.predicting.error_ranges import Span
+from loopwright.predicting.core_figures import Span
 from loopwright.predicting.held_out import HeldOut
 
 CORE = "simulated-zen4"

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from loopwright import microarchs, paths, predict
-from loopwright.predicting.error_ranges import CALL, FILE, MEMORY, WHOLE_CALLS, memory_of
+from loopwright.predicting.core_figures import CALL, MEMORY, RANGES, WHOLE_CALLS, memory_of
 from loopwright.predicting.model import Block
 
 _CODES = {
@@ -29,7 +29,7 @@ def test_so_it_is_on_aarch64(code, memory):
 
 
 def test_each_core_has_a_range_of_each_kind():
-    with (paths.models_root() / FILE).open(newline="") as file:
+    with (paths.models_root() / RANGES).open(newline="") as file:
         rows = list(csv.DictReader(file))
     classes = {(kind, memory) for kind in ("loop", "unrolled") for memory in MEMORY}
     classes.add((CALL, WHOLE_CALLS))
