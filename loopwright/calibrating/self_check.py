@@ -27,7 +27,7 @@ from loopwright.predicting.core_figures import TABLE
 from loopwright.predicting.held_out import BLOCKS, CALLS, OFFSETS, HeldOut, Judgement
 
 _SEED = 97
-_BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; loop bodies, and code offsets of each
+_BLOCKS, _LOOPS, _OFFSETS = 200, 48, 2  # blocks; loop bodies, and code offsets of each
 _CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
 _ALIGNED = range(0, 64, 16)  # code offsets of loops with calls, as functions have them
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
