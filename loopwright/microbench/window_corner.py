@@ -9,6 +9,7 @@ Butcher's robsize, with chains in the place of cache misses).
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from statistics import linear_regression
 
 from loopwright.microbench.forms import Kit
@@ -208,7 +209,7 @@ class Shadow:
         return [self._body(filler, n, links) for n, links in wanted]
 
     def _body(self, filler: Filler, n: int, links: int) -> bytes:
-        codes = [filler.codes[k % len(filler.codes)] for k in range(n - len(filler.lead))]
+        codes = list(islice(cycle(filler.codes), max(n - len(filler.lead), 0)))
         before, behind = codes[: filler.first], [*filler.lead, *codes[filler.first :]]
         nops = [self._laboratory.kit.SHORT] * (-self.slots(n, links) % filler.whole)
         chain = [self._chain.start, *[self._chain.link] * links, self._chain.last]

@@ -225,7 +225,18 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     memory, or both. Left out by opcode are branches, serialising, privileged, repeated and stack
     instructions, non-temporal accesses, x87, MMX, AVX-512 and gathers.
     """
+    found, left = _every()
     chosen: dict[str, Form] = {}
+    for form in found:
+        if features is None or not form.needs - features:
+            chosen.setdefault(form.name, form)
+    return list(chosen.values()), dict(left)
+
+
+@cache
+def _every() -> tuple[Sequence[Form], Mapping[str, str]]:
+    """Return the forms of all encodings, and reasons for the opcodes left out."""
+    every: list[Form] = []
     left: dict[str, str] = {}
     codes = sorted({v for n, v in vars(iced.Code).items() if n.isupper()})
     for code in codes:
@@ -238,10 +249,8 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
         found = list(_forms(code, info))
         if not found:
             left[info.instruction_string] = "operands that cannot be chosen"
-        for form in found:
-            if features is None or not form.needs - features:
-                chosen.setdefault(form.name, form)
-    return list(chosen.values()), left
+        every += found
+    return every, left
 
 
 def _unfit(info: iced.OpCodeInfo) -> str:
