@@ -145,11 +145,14 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     # A jump need not execute on a port, so a call may not either.
     ports = [((*jump_ports, *store), (branch, load)) for jump_ports in ((branch,), ())]
     lines = _finds_lines(laboratory, learned)
+    cores = [
+        _with(learned, call_ports, return_ports, call_slots, return_slots)
+        for (call_ports, return_ports), call_slots, return_slots in product(ports, _PLACES, _PLACES)
+    ]
     tried = [
         Hypothesis(core, {**returns, **joins})
         for joins in _read_rules(learned)
-        for (call_ports, return_ports), call_slots, return_slots in product(ports, _PLACES, _PLACES)
-        for core in [_with(learned, call_ports, return_ports, call_slots, return_slots)]
+        for core in cores
         for returns in _return_bubbles(next_line=lines)
     ]
     best_fit = fit.fit(laboratory, codes, lambda core: _time_loops(core, bodies), tried, figures)
