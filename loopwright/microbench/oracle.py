@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,10 +334,7 @@ class Iterations:
         return [found[n] for n in range(len(trials))]
 
     def _timings(self, core: "Core", trials: Sequence[tuple[Trial, Run]]) -> Iterator[Timing]:
-        asked = [
-            (one.code, one.offset, b"".join(_steps(self._isa, one.code, run)))
-            for one, run in trials
-        ]
+        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
         for (_, run), row in zip(trials, core.calls(asked), strict=True):
             cycles = row.get("mispredicted")
             if isinstance(cycles, float):
@@ -346,7 +343,14 @@ class Iterations:
                 yield Timing(None, refused=str(row["error"]))
 
 
-def _steps(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
+# Many candidate cores simulate the same loops, one after the other.
+@lru_cache(maxsize=512)
+def _steps(isa: str, code: bytes, run: Run) -> bytes:
+    """Return the steps of all iterations."""
+    return b"".join(_walk(isa, code, run))
+
+
+def _walk(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
     """Yield the steps of all iterations."""
     body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
