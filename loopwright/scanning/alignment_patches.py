@@ -43,6 +43,7 @@ from loopwright.scanning.costs import LINE, CoreCosts, cost
 from loopwright.scanning.fixes import MOST_LOSS, Candidate, Fix, costs_more
 from loopwright.scanning.scan import Scan
 
+# The name may be that of a macro, such as L(loop).
 _LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")
 _ALIGNED = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
 _NAME = "loopwright_label_{}"
@@ -734,6 +735,3 @@ def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
         ["loopwright", "scan", str(scan.image.path), "--patch", function, "--tree", tree,
          "-o", str(out), "--microarch", cores, "--verify", tier]
     )  # fmt: skip
-
-
-# The name may be that of a macro, such as L(loop).
