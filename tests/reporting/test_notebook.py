@@ -1,4 +1,4 @@
-"""Choices in a notebook: what is drawn from them, and drawn again."""
+"""Views for notebooks: what is drawn by choice, and where and why models disagree."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 
 from loopwright.errors import InputError
 from loopwright.reporting import notebook
-from loopwright.reporting.notebook import Choices, Page, Several
+from loopwright.reporting.notebook import Choices, Page, Several, disagreements
 
 
 @pytest.fixture
@@ -61,3 +61,27 @@ def test_a_page_shows_tables_and_figures_with_what_they_say_in_words():
     assert '<td style="text-align:right">1.00</td>' in html
     assert ">nan<" not in html
     assert '<td style="text-align:right">16</td>' in html
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return disagreements("x86_64/clear_user", ["zen2", "neoverse-n1"]).set_index("variant")
+
+
+def test_variants_of_any_stride_are_on_one_scale(rows):
+    assert set(rows["unit"]) == {"64 bytes"}
+    assert rows.loc["immediates", "pipeline_cycles"] == pytest.approx(16)
+    assert rows.loc["immediates", "osaca_cycles"] == pytest.approx(8)
+    assert "front end: 8.00 of pipeline's 16.00" in rows.loc["immediates", "why"]
+
+
+def test_what_cannot_be_is_named_and_no_figure(rows):
+    row = rows.loc["unrolled64"]
+    assert row[["llvm-mca_cycles", "llvm-mca-corrected_cycles"]].isna().all()
+    assert "llvm-mca: 3.00 is below the 8 cycles" in row["why"]
+    assert row["pipeline_cycles"] == pytest.approx(8)
+    assert row["spread_percent"] == pytest.approx(0)
+
+
+def test_where_all_agree_there_is_no_row(rows):
+    assert "plain" not in rows.index
