@@ -333,12 +333,10 @@ def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
 
 
 def _explained(sizes: Sequence[int], known: Sequence[Union]) -> bool:
-    for count in range(max(sizes), _MOST_PORTS + 1):
-        problem = _Problem(sizes, count)
-        problem.explain(known)
-        if problem.solve():
-            return True
-    return False
+    """True if some mapping explains the unions; one of fewer ports is one with idle ports."""
+    problem = _Problem(sizes, _MOST_PORTS)
+    problem.explain(known)
+    return problem.solve() is not None
 
 
 def groups_sharing_ports(sizes: Sequence[int], pairs: Sequence[Union]) -> list[tuple[int, ...]]:
