@@ -550,11 +550,10 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     later is by how many cycles its results are later.
     """
     ports = uops.ports or ()
-    latencies = list(learned.latencies[name])
-    if later:
-        latencies = [
-            replace(one, cycles=one.cycles + later * bool(one.cycles)) for one in latencies
-        ]
+    latencies = [
+        replace(one, cycles=one.cycles + later) if later and one.cycles else one
+        for one in learned.latencies[name]
+    ]
     flags = [f"tp={uops.busy}"] if uops.busy else []
     if name in learned.fusion:
         flags.append(f"fuse={learned.fusion[name]}")

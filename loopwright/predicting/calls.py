@@ -496,7 +496,7 @@ def _ranges(
     known = sorted(cost.cycles for cost in ends if isinstance(cost, CallCost))
     differ = len(known) == 2 and known[0] < known[1]
     unmeasured = (known[0], known[1]) if differ else (None, None)
-    span = core_figures.of_call(core.id)
+    span = core_figures.span_of_calls(core.id)
     if span is None:
         return (*unmeasured, *unmeasured)
     if differ:

@@ -26,7 +26,7 @@ WHOLE_CALLS = ""
 """The value of `memory` for whole calls, which are one class."""
 
 
-class Class(NamedTuple):
+class SpanClass(NamedTuple):
     """Predictions that share an error range: by core, prediction kind and kind of memory access.
 
     kind is "loop", "unrolled" or "call", memory a value of memory_of.
@@ -74,35 +74,35 @@ def memory_of(block: Block) -> str:
     return "forwarding" if near and operands[0] & operands[1] else "both"
 
 
-def of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
+def spans_of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
     """Return the span of each block's prediction; None without recorded errors of the core."""
-    known = _of_core(core)
+    known = _spans_of_core(core)
     if not any(span.core == core for span in known):
         return [None] * len(blocks)
     memory = {code: memory_of(block) for code, block in {b.code: b for b in blocks}.items()}
-    return [known.get(Class(core, block.notion, memory[block.code])) for block in blocks]
+    return [known.get(SpanClass(core, block.notion, memory[block.code])) for block in blocks]
 
 
-def of_call(core: str) -> Span | None:
+def span_of_calls(core: str) -> Span | None:
     """Return the span of the predictions of whole calls, or None."""
-    return _of_core(core).get(Class(core, CALL, WHOLE_CALLS))
+    return _spans_of_core(core).get(SpanClass(core, CALL, WHOLE_CALLS))
 
 
-def _of_core(core: str) -> Mapping[Class, Span]:
+def _spans_of_core(core: str) -> Mapping[SpanClass, Span]:
     own, all_cores = paths.models_root() / core / RANGES, paths.models_root() / RANGES
     for path in (own, all_cores):
         if path.is_file():
-            known = _read(path, path.stat().st_mtime_ns)
+            known = _read_spans(path, path.stat().st_mtime_ns)
             # The folder of a learned core may have another name than when it was learned.
             return {c._replace(core=core): s for c, s in known.items()} if path == own else known
     return {}
 
 
 @cache
-def _read(path: Path, changed: int) -> Mapping[Class, Span]:
+def _read_spans(path: Path, changed: int) -> Mapping[SpanClass, Span]:
     del changed  # when the file was: it may change while this process lives
     return {
-        Class(row["core"], row["kind"], row["memory"]): Span(
+        SpanClass(row["core"], row["kind"], row["memory"]): Span(
             float(row["least"]), float(row["most"])
         )
         for row in files.csv_rows(path)

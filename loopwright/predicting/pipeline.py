@@ -225,7 +225,7 @@ class Pipeline:
             ]
             for n, cheap, dear in zip(ranged, *ends, strict=True):
                 answers[n] = _between(answers[n], cheap, dear)
-        spans = core_figures.of_blocks(core.id, blocks)
+        spans = core_figures.spans_of_blocks(core.id, blocks)
         return [
             _measured(answer, span, straight=block.code in straight)
             for answer, block, span in zip(answers, blocks, spans, strict=True)

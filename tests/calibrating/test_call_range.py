@@ -81,9 +81,9 @@ def test_a_learned_core_has_its_own_ranges_by_any_name(monkeypatch, tmp_path):
         (tmp_path / "other" / name).write_text(text)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path))
     asked = [Block("x86_64", bytes.fromhex("4801d8"), "loop", 0)]
-    assert core_figures.of_blocks("other", asked) == [(0.9, 1.3)]
-    assert core_figures.of_call("other") == (0.9, 1.3)
-    assert core_figures.of_call("host") is None
+    assert core_figures.spans_of_blocks("other", asked) == [(0.9, 1.3)]
+    assert core_figures.span_of_calls("other") == (0.9, 1.3)
+    assert core_figures.span_of_calls("host") is None
 
 
 @dataclasses.dataclass(frozen=True)
