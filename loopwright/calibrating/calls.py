@@ -1,12 +1,19 @@
-"""Calls and returns: dispatch slots, ports, and the bubble behind a return.
+"""Calls, returns and jumps: dispatch slots, ports, bubbles, and reads behind taken branches.
 
-Microbenchmarks: loops that call a function of only a return once or twice, at 8 or 48 bytes a call,
-alone and beside nops, a chain, independent moves, and blocking instructions of the branch ports;
-and loops of one to four nops without a call, which show how many taken branches a cycle are found.
-The slots of call and return, whether a call needs a branch port, and the bubble are those with
-which the learned core predicts the kernels best; where it predicts them badly, they have a range.
-The other ports are those of a store and of a load. Forms that the kit derives from a timed form
-take its figures, as an assumption.
+Reads. Microbenchmarks: loops of jumps within a line, and of jumps from line to line, with nops
+before each. Where loops of one branch left it open after which branches a cycle's read goes on, the
+rule is taken with which the learned core predicts these loops best, if it explains them.
+
+Ports of jumps. Microbenchmark: a jump behind instructions that keep the ports of branches busy. The
+learned core predicts it with a port for the jump and without one; the better one is taken.
+
+Calls. Microbenchmarks: loops that call a function of only a return once or twice, at 8 or 48 bytes
+a call, alone and beside nops, a chain, independent moves, and blocking instructions of the branch
+ports; and loops of one to four nops without a call, which show how many taken branches a cycle are
+found. The slots of call and return, whether a call needs a branch port, and the bubble are those
+with which the learned core predicts the kernels best; where it predicts them badly, they have a
+range. The other ports are those of a store and of a load. Forms that the kit derives from a timed
+form take its figures, as an assumption.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,23 +22,23 @@ from itertools import product
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import assumed, fitted, measured
+from loopwright.calibrating.core_model import CoreModel, Evidence, assumed, fitted, measured
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.front_end import LOOPS
 from loopwright.calibrating.ports import Doubt, Ports, Uops
-from loopwright.calibrating.taken_branches import (
-    JOINED,
-    JOINS,
-    choose_joins,
-    choose_jump_ports,
-    with_joins,
-)
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Run, Trial
+
+JOINS = "uop_cache.joins"
+JOINED = ("none", "pairs", "others", "apart", "all")  # the one that delivers least comes first
+_LINE, _NEAR = 64, 6  # bytes
+# from line to line; a single one within a line, as some cores find no more in it
+_JUMPS = (1, 2, 3)
+_BEFORE = (0, 1, 2, 3, 5, 8)  # before each jump, and before the closing instructions
+_BUSY_JUMPING = (4, 6, 8)  # instructions on the ports of branches
 
 CALL, RETURN = "call rel", "ret"
 CROWDED = "branches close together"
@@ -111,7 +118,7 @@ def _registers(kit: Kit) -> Sequence[int]:
 
 def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with calls, returns, and the forms derived from others."""
-    for choose in (choose_joins, choose_jump_ports, _called):
+    for choose in (_choose_joins, _choose_jump_ports, _called):
         learned = choose(laboratory, learned)
     return _derived(laboratory.kit, learned)
 
@@ -321,3 +328,71 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
         if like in stores or "store" in extra:
             stores.add(name)
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts, stores=frozenset(stores))
+
+
+def _choose_joins(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with the rule of reads; unchanged if known, or if no loop tells."""
+    _, why = learned.front_end.parameters.get(JOINS, ("", None))
+    if why is None or not why.assumed or not laboratory.kit.CALLED:
+        return learned
+    trials = list(jump_loops(laboratory.isa, laboratory.kit).values())
+    codes = [trial.code for trial in trials]
+    hypotheses = [Hypothesis(learned, {JOINS: joins}) for joins in JOINED]
+    found = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
+    if found is None or not found.explained:
+        return learned
+    measured_by = f"{len(trials)} loops of jumps, mean error {100 * found.error:.1f} %"
+    indistinguishable = ", ".join(JOINED[n] for n in found.rivals)
+    evidence = (
+        assumed(f"no kernel tells it from: {indistinguishable}; {measured_by}")
+        if indistinguishable
+        else fitted(measured_by)
+    )
+    return with_joins(learned, JOINED[found.best], evidence)
+
+
+def with_joins(learned: CoreModel, joins: str, why: Evidence) -> CoreModel:
+    """Return the learned core with a rule of reads, also at both ends of a range of front ends."""
+    front = learned.front_end
+    chosen = {JOINS: (joins, why)}
+    ends = front.ends
+    if ends:
+        least, most = ({**one, **chosen} if JOINS in one else one for one in ends)
+        ends = least, most
+    parameters = {**front.parameters, **chosen}
+    return replace(learned, front_end=replace(front, parameters=parameters, ends=ends))
+
+
+def _choose_jump_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with jumps that need no port, where they show none."""
+    kit = laboratory.kit
+    branch = learned.branches.ports.get(kit.JUMP)
+    blocker = learned.core.blocker_of(branch)
+    if blocker is None or not kit.CALLED:
+        return learned
+    trials = []
+    for number in _BUSY_JUMPING:
+        instances = form_instances.Instances()
+        code = b"".join(instances.of(blocker) for _ in range(number))
+        code += kit.jump_over(-(len(code) + len(kit.jump_over(0))) % _LINE)
+        trials.append(Trial(closed(laboratory.isa, code), "loop", 0, Run()))
+    free = replace(learned.branches, ports={**learned.branches.ports, kit.JUMP: frozenset()})
+    hypotheses = [Hypothesis(learned), Hypothesis(replace(learned, branches=free))]
+    codes = [trial.code for trial in trials]
+    found = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
+    return found.hypothesis.learned if found and found.explained else learned
+
+
+def jump_loops(isa: str, kit: Kit) -> Mapping[str, Trial]:
+    """Return loops of jumps, by their description."""
+    out = {}
+    for nops in _BEFORE:
+        before = kit.pad(3)[0] * nops
+        for jumps in _JUMPS:
+            code = b""
+            for _ in range(jumps):
+                code += before
+                code += kit.jump_over(-(len(code) + len(kit.jump_over(0))) % _LINE)
+            out[f"{jumps} jumps to the next line, {nops} nops before each"] = code + before
+        out[f"a jump within a line behind {nops} nops"] = before + kit.jump_over(_NEAR) + before
+    return {name: Trial(closed(isa, code), "loop", 0, Run()) for name, code in out.items()}

@@ -14,9 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from loopwright import files, paths
-from loopwright.calibrating.core_model import CoreModel, Timed
-from loopwright.calibrating.evidence import SOURCE, UNKNOWN, Evidence, assumed, measured
-from loopwright.calibrating.front_end import AFTER, Parameters
+from loopwright.calibrating.core_model import (
+    SOURCE,
+    UNKNOWN,
+    CoreModel,
+    Evidence,
+    Parameters,
+    Timed,
+    assumed,
+    measured,
+)
+from loopwright.calibrating.front_end import AFTER
 from loopwright.calibrating.ports import Core, Ports, Uops
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free

@@ -5,17 +5,108 @@ Every pass reads it and adds to it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from loopwright.calibrating.branches import Branches
-from loopwright.calibrating.evidence import UNKNOWN, Evidence
-from loopwright.calibrating.front_end import FrontEnd, Parameters
 from loopwright.calibrating.ports import Core, Doubt, Uops
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.latency import Constants, Idiom, Latency
 from loopwright.microbench.memory_timing import Accesses, Aliased
+from loopwright.microbench.oracle import Timing, Trial
 from loopwright.microbench.throughput import Throughput
 from loopwright.microbench.windows import Windows
+
+
+class Confidence(Enum):
+    """Confidence in a value, in the words of core.toml."""
+
+    MEASURED = "high"  # microbenchmarks tell it from all other values
+    FITTED = "medium"  # it explains microbenchmarks best, together with other values
+    ASSUMED = "low"  # no microbenchmark tells it
+
+
+class Evidence(str):
+    """Basis of a value in words, with the confidence that follows from it."""
+
+    confidence: Confidence
+
+    def __new__(cls, said: str, confidence: Confidence) -> "Evidence":
+        """Make evidence of words and a confidence."""
+        made = super().__new__(cls, said)
+        made.confidence = confidence
+        return made
+
+    @property
+    def assumed(self) -> bool:
+        """True if no microbenchmark tells the value."""
+        return self.confidence is Confidence.ASSUMED
+
+
+def measured(said: str) -> Evidence:
+    """Return the evidence of a value that microbenchmarks tell from all others."""
+    return Evidence(f"{said} [{SOURCE}]", Confidence.MEASURED)
+
+
+def fitted(said: str) -> Evidence:
+    """Return the evidence of a value that was fitted to measurements together with others."""
+    return Evidence(f"{_FITTED}: {said} [{SOURCE}]", Confidence.FITTED)
+
+
+def assumed(said: str) -> Evidence:
+    """Return the evidence of a value that no microbenchmark tells."""
+    return Evidence(f"assumption: {said}", Confidence.ASSUMED)
+
+
+SOURCE = "calibrated"  # the key of a learned core in sources.toml
+_FITTED = "fitted to kernels together with others"
+TRIED = measured("tried")  # of a candidate that is never written
+UNKNOWN = assumed("not measured")
+
+# Value and evidence of the simulator's parameters, by dotted name.
+Parameters = Mapping[str, tuple[object, Evidence]]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Code to time, named by what it shows.
+
+    part is the kind of code. aside marks held-out code, which no choice rests on.
+    """
+
+    part: str
+    name: str
+    trial: Trial
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """Front-end kernels with their measurements, and the front end that explains them once chosen.
+
+    long_nops says whether nops with an operand are decoded like plain ones. said summarises the fit
+    by kind of code. ends are the front ends that limit least and most of those that kernels leave
+    open; None if they leave none.
+    """
+
+    probes: Sequence[Probe]
+    timings: Sequence[Timing]
+    long_nops: bool
+    parameters: Parameters
+    said: Mapping[str, str]
+    left: Mapping[str, str]
+    ends: tuple[Parameters, Parameters] | None = None
+
+    def rows(self) -> Iterator[tuple[Probe, float, float]]:
+        """Yield the kernels that have a figure, with cycles and uncertainty."""
+        for probe, timing in zip(self.probes, self.timings, strict=True):
+            if timing.cycles is not None:
+                yield probe, timing.cycles, timing.uncertainty
+
+    def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
+        """Return the rows of a kind of code."""
+        return (row for row in self.rows() if row[0].part == part)
+
 
 MISPREDICTION = "a misprediction"
 ALIASING = "a load 4 KiB on from a store"

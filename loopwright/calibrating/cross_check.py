@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from loopwright.calibrating import fit, port_classes
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import measured
+from loopwright.calibrating.core_model import CoreModel, measured
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import throughput
 from loopwright.microbench.forms import Form

@@ -24,8 +24,7 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import fitted
+from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.ports import Ports
 from loopwright.measuring import block

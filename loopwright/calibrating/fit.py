@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from loopwright.calibrating import core_files
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import TRIED, Evidence, assumed, fitted
+from loopwright.calibrating.core_model import TRIED, CoreModel, Evidence, assumed, fitted
 from loopwright.code import binding
 from loopwright.measuring import block
 from loopwright.microbench import kits

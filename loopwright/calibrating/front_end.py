@@ -15,36 +15,22 @@ held out.
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice, product
 
-from loopwright.calibrating.evidence import Evidence
+from loopwright.calibrating.core_model import FrontEnd, Probe
 from loopwright.calibrating.ports import Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory, closed
-from loopwright.microbench.oracle import COUNTER, Timing, Trial
+from loopwright.microbench.oracle import COUNTER, Trial
 
 Nop = Callable[[int], bytes]  # one nop of so many bytes, 1 to 15
 
 STRAIGHT, LOOPS = "straight code", "loops"
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Code to time, named by what it shows.
-
-    part is the kind of code. aside marks held-out code, which no choice rests on.
-    """
-
-    part: str
-    name: str
-    trial: Trial
-    aside: bool = False
-
 
 _COUNTS = (*range(33), *range(34, 81, 2), 55, 57, 59, 61, 63, 65)  # of nops
 _MOVES, _MOVED = range(5, 33), (0, 8, 16)  # moves, and code offsets of their loops
@@ -271,37 +257,6 @@ _SLOWER = 1.2  # factor by which nops with an operand are slower if they need a 
 # Simple decoders left in a cycle to what follows an instruction of so many uops: a column of
 # instructions.csv.
 AFTER = "decoders after"
-
-# Value and evidence of the simulator's parameters, by dotted name.
-Parameters = Mapping[str, tuple[object, Evidence]]
-
-
-@dataclass(frozen=True)
-class FrontEnd:
-    """Front-end kernels with their measurements, and the front end that explains them once chosen.
-
-    long_nops says whether nops with an operand are decoded like plain ones. said summarises the fit
-    by kind of code. ends are the front ends that limit least and most of those that kernels leave
-    open; None if they leave none.
-    """
-
-    probes: Sequence[Probe]
-    timings: Sequence[Timing]
-    long_nops: bool
-    parameters: Parameters
-    said: Mapping[str, str]
-    left: Mapping[str, str]
-    ends: tuple[Parameters, Parameters] | None = None
-
-    def rows(self) -> Iterator[tuple[Probe, float, float]]:
-        """Yield the kernels that have a figure, with cycles and uncertainty."""
-        for probe, timing in zip(self.probes, self.timings, strict=True):
-            if timing.cycles is not None:
-                yield probe, timing.cycles, timing.uncertainty
-
-    def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
-        """Return the rows of a kind of code."""
-        return (row for row in self.rows() if row[0].part == part)
 
 
 def measure_front_end(

@@ -13,9 +13,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loopwright.calibrating import core_files, front_end_search
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import TRIED, UNKNOWN, Confidence, Evidence, assumed, fitted
-from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT, Probe
+from loopwright.calibrating.core_model import (
+    TRIED,
+    UNKNOWN,
+    Confidence,
+    CoreModel,
+    Evidence,
+    Probe,
+    assumed,
+    fitted,
+)
+from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT
 from loopwright.calibrating.front_end_search import (
     OF_BUFFER,
     SURE,

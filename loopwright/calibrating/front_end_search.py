@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
-from loopwright.calibrating.evidence import Confidence, Evidence, assumed
-from loopwright.calibrating.front_end import AFTER, UOPS, Probe
+from loopwright.calibrating.core_model import Confidence, Evidence, Probe, assumed
+from loopwright.calibrating.front_end import AFTER, UOPS
 
 Value = str | int | bool | tuple[tuple[int, int, int], ...]
 Values = Mapping[str, Value]

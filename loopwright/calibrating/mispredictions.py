@@ -21,8 +21,7 @@ from itertools import pairwise, product
 from statistics import median
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel, Mispredicted
-from loopwright.calibrating.evidence import SOURCE, assumed, fitted
+from loopwright.calibrating.core_model import SOURCE, CoreModel, Mispredicted, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import forms
 from loopwright.microbench.laboratory import Figure, Laboratory

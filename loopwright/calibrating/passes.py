@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import (
-    absorbed_moves,
     branches,
     calls,
     cross_check,
@@ -22,13 +21,11 @@ from loopwright.calibrating import (
     latency_fit,
     memory_rules,
     mispredictions,
-    nop_sharing,
     port_choice,
     port_classes,
     port_usage,
     rename_rules,
     serialising,
-    shared_schedulers,
     strings,
     x87,
 )
@@ -288,8 +285,8 @@ PASSES: Sequence[Pass] = (
         "uops throughputs waits rules assigned",
         "rules uops indexed figures",
     ),
-    _pass(_of_core(absorbed_moves.choose_absorbed), "core width", "rules"),
-    _pass(_of_core(nop_sharing.choose_nop_bytes), "width rules", "rules"),
+    _pass(_of_core(rename_rules.choose_absorbed), "core width", "rules"),
+    _pass(_of_core(rename_rules.choose_nop_bytes), "width rules", "rules"),
     _pass(
         _of_core(_front_end),
         "uops branches probes rules assigned",
@@ -302,7 +299,7 @@ PASSES: Sequence[Pass] = (
         "rules branches figures",
     ),
     _pass(
-        shared_schedulers.choose_shared,
+        rename_rules.choose_shared,
         "uops branches windows rules assigned front_end",
         "rules",
     ),

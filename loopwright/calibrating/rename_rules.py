@@ -1,4 +1,20 @@
-"""Rules of rename and schedulers that no single form shows: late sums, kept moves, pairs a cycle.
+"""Rules of rename that no single form shows: shared dispatch slots, late sums, kept moves, ports.
+
+Nops. Microbenchmarks: straight pairs of nops of 2 to 18 bytes together. On some cores a nop shares
+the dispatch slot of the instruction before it, if both together have few bytes.
+
+Absorbed moves. Microbenchmarks: loops of three pairs of a move or load and the operation behind it
+that replaces its result, and of nine nops; and loops of the same instructions with a nop within
+each pair. A pair fuses where its loop takes fewer dispatch slots than the other one. Cores whose
+nops share dispatch slots are not asked, as there the nops' places count as well.
+
+Shared schedulers. Microbenchmarks: straight code of loads, stores, computing uops that nothing
+waits for, and moves that need no port, in random order. Where rename gives uops their ports in
+rotation, a scheduler that an ALU and an AGU share accepts few uops in a cycle, so that rename gives
+an access another AGU, and one of them gets more than the others. The branch of a loop would change
+which port is next in each iteration, so that the conflicts of one are made good in another. The
+hypotheses: no shared schedulers, or one for each load port with one of the ports in rotation, by
+the ports left over and by the uops that each accepts.
 
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
@@ -11,20 +27,162 @@ address has an index. On some cores few of them begin in a cycle, and only among
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
 
-from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating import core_files, fit
+from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Rules
 from loopwright.microbench import form_instances, kits
-from loopwright.microbench.forms import INDEX, Form, Kit
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
+
+_LESS = 0.8  # share of the error without a rule that is left, at most
+
+NOP_BYTES = "macro_fusion.nop_bytes"
+_FIRST_NOP = (1, 2, 3)  # bytes of the first nop: caches of decoded code hold many short pairs
+_LONGEST = 15  # bytes of an instruction
+_LEFT = 0.7  # share of the error without a limit that is left, at most
+_UNPREFIXED = 9  # bytes of the longest nop without further prefixes
+
+
+def _nop_pairs(kit: Kit) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield pairs of a short nop and one of each length."""
+    for first in _FIRST_NOP:
+        for second in range(1, _LONGEST + 1):
+            body = kit.pad(min(second, _UNPREFIXED))[0]
+            pair = [kit.pad(first)[0], b"\x66" * (second - len(body)) + body]
+            yield f"nops of {first} and {second} bytes", pair
+
+
+def choose_nop_bytes(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with the bytes of nops that share slots, if it limits them."""
+    if laboratory.kit.BYTES or learned.width.nops:
+        return learned
+    pairs = dict(_nop_pairs(laboratory.kit))
+    codes = list(pairs.values())
+    tried: list[Rules] = [{}, *({NOP_BYTES: most} for most in range(2, _FIRST_NOP[-1] + _LONGEST))]
+    return fit.with_less_error(
+        laboratory,
+        learned,
+        [part for one in codes for part in one],
+        lambda core: core.time(codes, "unrolled"),
+        tried,
+        f"pairs such as {next(iter(pairs))}",
+        _LEFT,
+        apart=False,
+    )
+
+
+_ABSORBED, _BESIDE = 3, 9  # of a loop, whose closing instructions come besides
+_FUSED = 0.91  # of the cycles of separated pairs, at most: 13 slots of 16 are 0.81
+_ABSORBING = {"move": "macro_fusion.move_ops", "load": "macro_fusion.load_ops"}
+
+
+def _absorbing(kit: Kit) -> Iterator[tuple[str, str, bytes, bytes]]:
+    """Yield move or load, an operation, and loop bodies with the pairs together and apart.
+
+    Nothing is yielded for an ISA without such pairs.
+    """
+    nop = kit.SHORT
+    for firsts, operations in kit.ABSORBING:
+        for what, first in firsts.items():
+            for name, operation in operations.items():
+                together = (first + operation) * _ABSORBED + nop * _BESIDE
+                apart = (first + nop + operation) * _ABSORBED + nop * (_BESIDE - _ABSORBED)
+                yield what, name, together, apart
+
+
+def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with the operations that fuse with moves and loads."""
+    if not learned.width.nops:
+        return learned
+    pairs = list(_absorbing(laboratory.kit))
+    together = laboratory.iterations([fused for *_, fused, _ in pairs])
+    apart = laboratory.iterations([fused for *_, fused in pairs])
+    fusing: dict[str, list[str]] = {}
+    for (what, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
+        if fused and separated and fused.cycles <= _FUSED * separated.cycles:
+            fusing.setdefault(_ABSORBING[what], []).append(name)
+    loops = f"{_ABSORBED} pairs and {_BESIDE} nops"
+    why = f"{loops} take fewer dispatch slots than with nops within the pairs"
+    rules = {rule: " ".join(sorted(names)) for rule, names in fusing.items()}
+    return fit.with_rules(learned, rules, fitted(why)) if rules else learned
+
+
+ROTATED = "ports.rotated"
+SHARED, ACCEPTED = "ports.shared", "ports.shared_uops"
+_SHARED_SEED, _DRAWN = 67, 60
+_GROUPS = (1, 1, 2)  # cycles of dispatch that a copy takes, at least
+_LOAD, _STORE, _COMPUTING, _MOVE = "load", "store", "add", "move"
+_KINDS = {_LOAD: 0.6, _COMPUTING: 0.3, _STORE: 0.05, _MOVE: 0.05}  # shares of the uops
+_UOPS = (2, 1, 3)  # that a scheduler accepts in a cycle; the first one wins ties
+_WORD = 8  # bytes: loads of one word could have a bank conflict
+
+
+def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return the learned core with the schedulers that ALUs and AGUs share, if rename rotates."""
+    kit = laboratory.kit
+    named = {form.name: form for form in forms if learned.has_ports(form.name)}
+    loads = learned.core.class_ports(kit.LOAD)
+    if ROTATED not in learned.rules or loads is None or not {kit.LOAD, kit.STORE} <= set(named):
+        return learned
+    bodies = dict(_accesses(named[kit.LOAD], named[kit.STORE], learned.width.instructions))
+    codes = [b"".join(kernel) for kernel in bodies.values()]
+
+    def time(core: Laboratory) -> list[Figure]:
+        return core.time(list(bodies.values()), "unrolled")
+
+    rotated = str(learned.rules[ROTATED][0])
+    tried = list(_hypotheses(rotated, loads))
+    kind = f"loops such as {next(iter(bodies))}"
+    return fit.with_less_error(laboratory, learned, codes, time, tried, kind, _LESS)
+
+
+def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
+    """Yield no shared schedulers, then those of each load port and a port in rotation."""
+    yield {}
+    names = [core_files.letters(frozenset({port})) for port in sorted(loads)]
+    for uops in _UOPS:
+        for some in combinations(rotated, min(len(names), len(rotated))):
+            pairs = [f"{one}{other}" for one, other in zip(some, names, strict=False)]
+            yield {SHARED: " ".join(pairs), ACCEPTED: uops}
+
+
+def _accesses(load: Form, store: Form, width: int) -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Yield accesses of one line, computing uops and moves in random order.
+
+    Dispatch takes whole copies, so that a scheduler which is full once is full in each.
+    """
+    draw = random.Random(_SHARED_SEED)
+    kit, pool = load.kit, load.kit.POOLS["gpr"]
+    for _ in range(_DRAWN):
+        length = width * draw.choice(_GROUPS)
+        drawn = draw.choices(list(_KINDS), list(_KINDS.values()), k=length)
+        kernel = []
+        for word, kind in enumerate(drawn):
+            register = draw.choice(pool.others)
+            if kind == _LOAD:
+                kernel.append(_access(load, word, register))
+            elif kind == _STORE:
+                kernel.append(_access(store, word, pool.constant[1]))
+            elif kind == _COMPUTING:
+                kernel.append(kit.transfer("gpr", "gpr", pool.constant[0], register))
+            else:
+                kernel.append(kit.MOVE)
+        yield " ".join(drawn), kernel
+
+
+def _access(form: Form, word: int, register: int) -> bytes:
+    """Return a load or a store of a word by a base that stays."""
+    given: Mapping[str, int] = {BASE: form.kit.POOLS["gpr"].constant[0], DISPLACEMENT: _WORD * word}
+    others = {one.label: register for one in form.chosen}
+    return form.encode({**others, **given})
+
 
 SUMS, KEPT = "scheduler.sum_cycles", "rename.odd_bytes_kept"
 PLACES, PAIRS = "rename.apart_places", "rename.apart"
 _SEED, _CHAINS, _LINKS = 73, 16, (2, 5)
-_LESS = 0.8  # share of the error without a rule that is left, at most
 _NOPS, _PAIRED = range(2, 20), (1, 2, 3)
 _LATER = (1, 2)  # cycles
 

@@ -16,8 +16,7 @@ from statistics import fmean
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Serialising
-from loopwright.calibrating.evidence import assumed, fitted
+from loopwright.calibrating.core_model import CoreModel, Serialising, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.ports import Doubt, Uops
 from loopwright.code import binding

@@ -23,8 +23,15 @@ from statistics import fmean
 from loopwright import files, paths
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
-from loopwright.calibrating.core_model import CoreModel, Repeated, Timed
-from loopwright.calibrating.evidence import UNKNOWN, Evidence, assumed, fitted
+from loopwright.calibrating.core_model import (
+    UNKNOWN,
+    CoreModel,
+    Evidence,
+    Repeated,
+    Timed,
+    assumed,
+    fitted,
+)
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.code import binding
 from loopwright.microarchs import Microarch

@@ -10,8 +10,7 @@ are other latencies.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from loopwright.calibrating.core_model import CoreModel
-from loopwright.calibrating.evidence import assumed
+from loopwright.calibrating.core_model import CoreModel, assumed
 from loopwright.calibrating.ports import Doubt, Ports, Uops
 from loopwright.microbench.forms import BASE
 from loopwright.microbench.laboratory import Figure, Laboratory, closed

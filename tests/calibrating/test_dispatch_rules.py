@@ -6,7 +6,7 @@ import calibrations
 import pytest
 
 from loopwright import paths
-from loopwright.calibrating import dispatch_rules, nop_sharing
+from loopwright.calibrating import dispatch_rules, rename_rules
 from loopwright.measuring import block
 from loopwright.microbench.oracle import COUNTER, Simulated, Trial
 
@@ -70,7 +70,7 @@ def test_rules_of_addresses_and_dispatch_are_those_of_the_core(folder):
     found = calibrations.parameters(folder / f"simulated-{ZEN4}")
     assert found["memory.complex_address_cycles"] == 2
     assert found[dispatch_rules.ALONE] is False
-    assert found[nop_sharing.BYTES] == 12
+    assert found[rename_rules.NOP_BYTES] == 12
     assert len(found["ports.rotated"]) == found["rename.alu_uops"] == 4
     assert found["rename.branches"] == 2
 

@@ -11,7 +11,8 @@ import pytest
 import loopwright as lw
 from loopwright.calibrating import front_end_fit, front_end_search
 from loopwright.calibrating.calibrate import chosen
-from loopwright.calibrating.front_end import LOOPS, STRAIGHT, Probe
+from loopwright.calibrating.core_model import Probe
+from loopwright.calibrating.front_end import LOOPS, STRAIGHT
 from loopwright.calibrating.passes import learn
 from loopwright.code import binding
 from loopwright.microbench import kits

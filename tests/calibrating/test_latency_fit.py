@@ -7,8 +7,7 @@ import pytest
 from calibrations import FORMS
 
 from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
-from loopwright.calibrating.core_model import Microcode
-from loopwright.calibrating.evidence import UNKNOWN
+from loopwright.calibrating.core_model import UNKNOWN, Microcode
 from loopwright.calibrating.passes import learn
 from loopwright.calibrating.ports import Core, PortClass, Uops
 from loopwright.microbench import chains, latency, throughput

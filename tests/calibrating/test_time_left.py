@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopwright.microbench import time_left
-from loopwright.microbench.time_left import STEPS, TimeLeft
+from loopwright.calibrating import calibrate
+from loopwright.calibrating.calibrate import STEPS, TimeLeft
 
 FORMS = 1500
 BATCH = 200
@@ -15,10 +15,10 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now, self.load = 0.0, 1.0
-        monkeypatch.setattr(time_left.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time_left.os, "getloadavg", lambda: (self.load, 9.0, 9.0))
-        monkeypatch.setattr(time_left.os, "sched_getaffinity", lambda _: {0, 1})
-        monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_OTHER)
+        monkeypatch.setattr(calibrate.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(calibrate.os, "getloadavg", lambda: (self.load, 9.0, 9.0))
+        monkeypatch.setattr(calibrate.os, "sched_getaffinity", lambda _: {0, 1})
+        monkeypatch.setattr(calibrate.os, "sched_getscheduler", lambda _: calibrate.os.SCHED_OTHER)
 
 
 def answered(clock, step, until, pace, disturbed=0):
@@ -128,6 +128,6 @@ def test_nothing_is_said_before_the_pace_is_known(monkeypatch):
 def test_real_time_priority_does_not_wait_for_other_work(monkeypatch):
     clock = Clock(monkeypatch)
     clock.load = 8.0
-    assert time_left._slowdown() == 4.0
-    monkeypatch.setattr(time_left.os, "sched_getscheduler", lambda _: time_left.os.SCHED_FIFO)
-    assert time_left._slowdown() == 1.0
+    assert calibrate._slowdown() == 4.0
+    monkeypatch.setattr(calibrate.os, "sched_getscheduler", lambda _: calibrate.os.SCHED_FIFO)
+    assert calibrate._slowdown() == 1.0

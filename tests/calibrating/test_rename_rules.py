@@ -1,12 +1,15 @@
-"""Schedulers that an ALU and an AGU share are found again, and hold up no register form."""
+"""Rules of rename are those of the core: fused moves, schedulers that an ALU and an AGU share."""
 
+import dataclasses
 from statistics import fmean
+from types import SimpleNamespace
 
 import calibrations
 import pytest
 
-from loopwright import paths
-from loopwright.calibrating import shared_schedulers
+from loopwright import microarchs, paths
+from loopwright.calibrating import rename_rules
+from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import CandidateCore, Simulated
 
@@ -22,23 +25,23 @@ def folder(tmp_path_factory):
 
 def cycles(machine):
     """Return the cycles that a machine takes for the microbenchmarks."""
-    kernels = dict(shared_schedulers._kernels(LOAD, STORE, WIDTH))
+    kernels = dict(rename_rules._accesses(LOAD, STORE, WIDTH))
     return [one.cycles for one in Laboratory(machine).time(list(kernels.values()), "unrolled")]
 
 
 def test_each_load_port_shares_a_scheduler_with_one_port_of_the_rotation(folder):
     found = calibrations.parameters(folder)
-    pairs = found[shared_schedulers.SHARED].split()
+    pairs = found[rename_rules.SHARED].split()
     assert {one[1] for one in pairs} == set(found["ports.load"])
-    assert {one[0] for one in pairs} < set(found[shared_schedulers.ROTATED])
+    assert {one[0] for one in pairs} < set(found[rename_rules.ROTATED])
     on_core = calibrations.parameters(paths.models_root() / CORE)
-    assert found[shared_schedulers.ACCEPTED] == on_core[shared_schedulers.ACCEPTED]
+    assert found[rename_rules.ACCEPTED] == on_core[rename_rules.ACCEPTED]
 
 
 def test_accesses_beside_computing_uops_take_as_long_as_on_the_core(folder):
     texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
     learned = CandidateCore(Simulated(CORE, noise=0), *texts, {})
-    without = CandidateCore(Simulated(CORE, noise=0), *texts, {shared_schedulers.SHARED: ""})
+    without = CandidateCore(Simulated(CORE, noise=0), *texts, {rename_rules.SHARED: ""})
     true = cycles(calibrations.original(CORE))
 
     def error(machine):
@@ -54,3 +57,24 @@ def test_register_forms_have_no_uop_of_a_load(folder, name):
     rows = [row for row in table if row["mnemonic"] == name and "m" not in row["operands"]]
     assert rows
     assert not [row for row in rows if load & set(row["ports"])]
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """A learned core of nothing but rules, and whether nops take dispatch slots."""
+
+    rules: dict[str, object]
+    width: SimpleNamespace
+
+
+@pytest.mark.parametrize("core", ["redwoodcove", "zen4", "goldencove"])
+def test_operations_that_absorb_moves_are_those_of_the_core(core):
+    width = SimpleNamespace(nops=core != "zen4")
+    learned = rename_rules.choose_absorbed(Laboratory(Simulated(core)), Learned({}, width))
+    fusion = microarchs.load(core).parameters["macro_fusion"]
+    asked = {name for _, operations in kits.of("x86_64").ABSORBING for name in operations}
+    for rule in ("move_ops", "load_ops"):
+        known = set(fusion.get(rule, {"value": ""})["value"].split()) & asked
+        value, _ = learned.rules.get(f"macro_fusion.{rule}", ("", None))
+        # Rotations by one have their own form, which takes two places.
+        assert set(value.split()) == known - {"rol", "ror"}
