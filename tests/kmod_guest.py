@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from linux_trees import whole_tree
 
-from loopwright import toolchain
+from loopwright import paths, toolchain
 from loopwright.linux import boot_tier
 from loopwright.linux.boot_tier import Machine
 from loopwright.linux.build import configured, hold
@@ -139,7 +139,7 @@ def boot(
     machine = Machine("kmod", module.isa, cpu, cpus=2)
     files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
     files |= programs
-    ramdisk = boot_tier.initrd(module.isa, boot_tier.KMOD, files)
+    ramdisk = boot_tier.initrd(module.isa, paths.HARNESS / "guest" / "kmod.c", files)
     # An emulated IO-APIC is too slow for the kernel's test of its timer.
     words = ["no_timer_check"] if module.isa == "x86_64" else []
     image = build / _IMAGES[module.isa][1] if build.is_dir() else build

@@ -1,6 +1,5 @@
 """The verbs list, doctor, core and completion."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -163,13 +162,12 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
         microarch = known.id
     if html is not None:
         from loopwright.reporting import core_page
-        from loopwright.reporting.html import check, write
+        from loopwright.reporting.html import check
 
         check(html)
     rows = core_sheet.core_rows(microarch, beside)
     if html is not None:
-        write(core_page.render(rows.frame(), microarch, beside), html)
-        print(f"written: {html}", file=sys.stderr)
+        output.write_page(core_page.render(rows.frame(), microarch, beside), html)
     output.emit(rows, hide=("source",))
     if output.row_format():
         return

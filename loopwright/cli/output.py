@@ -189,7 +189,7 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
     numeric = {c: _numeric(rows.column(c)) for c in rows.columns}
     widest = {c: max(map(len, cells[c]), default=0) for c in rows.columns}
-    words = {c: _longest_word([heads[c], *cells[c]]) for c in rows.columns}
+    words = {c: max(map(len, " ".join([heads[c], *cells[c]]).split())) for c in rows.columns}
     for word, most in product(_LEAST_WORDS, _LEAST_TEXTS):
         least = {
             c: max(widest[c], min(word or most, max(map(len, heads[c].split()))))
@@ -221,10 +221,6 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     for row in rows.values:
         grid.add_row(*(escape(text(v)) for v in row))
     return grid
-
-
-def _longest_word(cells: Sequence[str]) -> int:
-    return max((len(word) for cell in cells for word in cell.split()), default=0)
 
 
 def _numeric(values: list[Any]) -> bool:

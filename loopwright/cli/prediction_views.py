@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -483,8 +484,9 @@ def show_sources(rows: Rows) -> None:
     for title, part in _by_block(rows):
         console.print(f"{title}: what it rests on", style="bold")
         measured = [row for row in part if row["least_cycles"] is None]
-        for source, group in groupby(sorted(measured, key=_source), key=_source):
-            below(2, source)
+        by_source = itemgetter("source")
+        for source, group in groupby(sorted(measured, key=by_source), key=by_source):
+            below(2, str(source))
             for row in group:
                 below(6, f"{row['of']}   ({row['figure']})")
         for row in part:
@@ -495,10 +497,6 @@ def show_sources(rows: Rows) -> None:
                     f"{row['most_cycles']:g} cycles as it varies; {row['source']}",
                 )
         console.print()
-
-
-def _source(row: Row) -> str:
-    return str(row["source"])
 
 
 def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
@@ -534,7 +532,8 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
     label_width = min(max(len(label) for label in labels), max(least, whole - last - 1))
     room = whole - label_width
     shown = min(last + 1, max(room, 10))
-    console.print(Text(" " * (label_width + 1) + _ruler(shown)))
+    tens = "".join(f"{cycle:<10}" for cycle in range(0, shown, 10))[:shown].rstrip()
+    console.print(Text(" " * (label_width + 1) + tens))
     for label, wait, row in zip(labels, waits, rows, strict=True):
         line = f"{label[:label_width]:<{label_width}} {_track(row, shown)} {wait}"
         console.print(Text(line.rstrip()), no_wrap=True, overflow="crop")
@@ -555,11 +554,6 @@ def _label(row: Row, port: str, widest: int) -> str:
 def plain(text: object) -> str:
     """Return an instruction with single spaces, and its target without leading zeros."""
     return _ZEROS.sub("0x", " ".join(str(text).split()))
-
-
-def _ruler(cycles: int) -> str:
-    """Return the tens of cycles, each at the column of its cycle."""
-    return "".join(f"{cycle:<10}" for cycle in range(0, cycles, 10))[:cycles].rstrip()
 
 
 def _track(row: Row, cycles: int) -> str:

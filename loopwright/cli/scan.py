@@ -377,7 +377,7 @@ def show_scan(rows: Rows) -> None:
             "saved %": row["saved"],
             "share of": row["share_of"],
             "limit": row["limit"].partition(" through ")[0],
-            "boundary": _boundary(row["boundary"], row["crossed"]),
+            "boundary": f"{row['boundary'] or ''} {row['crossed']}".strip(),
             "fix": row["fix"],
             "error": row["error"],
         }
@@ -402,10 +402,6 @@ def _cycles(value: float | None) -> output.Figure | None:
 
 def _where(function: str, into: int) -> str:
     return f"{function}+{into:#x}" if function and into else function
-
-
-def _boundary(size: int | None, crossed: str) -> str:
-    return "" if size is None else f"{size} {crossed}".strip()
 
 
 _BUILD_COLUMNS = (

@@ -176,7 +176,6 @@ class Section:
 
     @property
     def end(self) -> int:
-        """The address after it."""
         return self.address + len(self.code)
 
     @cached_property
@@ -204,7 +203,6 @@ class Section:
         return self.routines[at - 1] if at else None
 
     def bytes_of(self, start: int, end: int) -> bytes:
-        """Return the code between two addresses."""
         return self.code[start - self.address : end - self.address]
 
 
@@ -280,7 +278,9 @@ def _sections(
         code = applied(image, places, number) if places else section.data()
         code = _edited(code, written.get(number, ()))
         if code:
-            listed = sorted(symbols.get(number, []), key=_order)
+            listed = sorted(
+                symbols.get(number, []), key=lambda s: (s.address, not s.routine, -s.size)
+            )  # at one address the longest routine first
             start = section["sh_addr"]
             kept = tuple(s for s in listed if not s.name.startswith("$"))
             data = tuple(_data(listed, start + len(code)))
@@ -339,11 +339,6 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
             symbol = Symbol(value, size, text.decode(errors="replace"), routine, local)
             by_section.setdefault(index, []).append(symbol)
     return by_section
-
-
-def _order(symbol: Symbol) -> tuple[int, bool, int]:
-    """Return a sort key for symbols: by address, at one address the longest routine first."""
-    return symbol.address, not symbol.routine, -symbol.size
 
 
 _RESERVED = 0xFF00  # SHN_LORESERVE

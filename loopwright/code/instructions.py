@@ -69,7 +69,6 @@ class Instruction:
 
     @property
     def end(self) -> int:
-        """The address after the instruction."""
         return self.address + len(self.code)
 
     @property
@@ -92,17 +91,14 @@ class Loop:
 
     @property
     def start(self) -> int:
-        """The address of the head."""
         return self.instructions[0].address
 
     @property
     def end(self) -> int:
-        """The address after the last instruction."""
         return self.instructions[-1].end
 
     @property
     def code(self) -> bytes:
-        """The bytes of the loop."""
         return b"".join(i.code for i in self.instructions)
 
     @property

@@ -242,7 +242,10 @@ class _Around:
         for n, ins in enumerate(routine):
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
-                if not any(map(_loads_distance, routine[max(0, n - _NEAR) : n])):
+                if not any(
+                    i.mnemonic == iced.Mnemonic.MOVSXD and i.memory_index_scale == 4
+                    for i in routine[max(0, n - _NEAR) : n]  # loads of entries of a jump table
+                ):
                     text = iced.Formatter(iced.FormatterSyntax.GAS).format(ins)
                     operand = " ".join(text.split()[1:])
                     raise InputError(
@@ -394,11 +397,6 @@ def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> 
 
 _LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
 _SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
-
-
-def _loads_distance(ins: iced.Instruction) -> bool:
-    """True for a load of an entry of a jump table."""
-    return bool(ins.mnemonic == iced.Mnemonic.MOVSXD and ins.memory_index_scale == 4)
 
 
 # Instructions whose continuation is not known.

@@ -90,7 +90,6 @@ class Proof:
         return not self.failure and not (self.missing and self.unproven)
 
     def __str__(self) -> str:
-        """Return the result in words."""
         if self.failure:
             return f"not equal: {self.failure}"
         if not self.unproven:

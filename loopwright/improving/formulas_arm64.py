@@ -63,7 +63,6 @@ class Arm64Instruction:
 
     @property
     def next_ip(self) -> int:
-        """The address after the instruction."""
         return self.ip + 4
 
     @cached_property

@@ -70,12 +70,10 @@ class Candidate:
 
     @property
     def bytes(self) -> int:
-        """The length of its code in bytes."""
         return self.code.size
 
     @property
     def digest(self) -> str:
-        """A hash of its code."""
         return self.code.sha256
 
 

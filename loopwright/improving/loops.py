@@ -97,7 +97,6 @@ class LoopCandidate(_Made):
 
     @property
     def bytes(self) -> int:
-        """The length of the code in bytes."""
         return len(self.code)
 
     @property
@@ -301,7 +300,6 @@ class Improved:
     """
 
     def __init__(self, comparison: LoopComparison, result: Search[LoopCandidate]) -> None:
-        """Begin with the result of a search."""
         self.comparison, self.search = comparison, result
         self.named: dict[str, LoopCandidate] = {}
         self.proofs: dict[str, Proof] = {}

@@ -361,7 +361,6 @@ class CountedTransformation(ABC):
     """A transformation of one counted loop at a time."""
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
-        """Yield one listing for each loop that can be changed."""
         for loop in counted_loops(listing):
             if changed := self.changed(loop):
                 yield changed

@@ -206,14 +206,15 @@ def paired_calls(
     """Return the points that both have by the same machine, clock and skew, once each."""
     out = {}
     for point, rows in base.items():
-        matching = [(b, o) for b in rows for o in other.get(point, ()) if _alike(b, o)]
+        matching = [
+            (b, o)
+            for b in rows
+            for o in other.get(point, ())
+            if all(b[k] == o[k] or (pd.isna(b[k]) and pd.isna(o[k])) for k in _SAME)
+        ]
         if len(matching) == 1:
             out[point] = matching[0]
     return out
-
-
-def _alike(row: Row, other: Row) -> bool:
-    return all(row[k] == other[k] or (pd.isna(row[k]) and pd.isna(other[k])) for k in _SAME)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,6 @@ def _last(console: str) -> str:
 
 
 _SOURCE = paths.HARNESS / "guest" / "init.c"
-KMOD = paths.HARNESS / "guest" / "kmod.c"
 _FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
 
 
@@ -313,7 +312,6 @@ class Kernel:
 
     @property
     def config(self) -> str:
-        """The text of its configuration."""
         return (self.folder / ".config").read_text()
 
     @property

@@ -31,15 +31,16 @@ def prediction_table(
     base and ours are rows of compare; off_by is that of Judged.
     """
     lines = [
-        [core, model, _off_by(off_by.get((core, model))), *_both(*pair)]
+        [
+            core,
+            model,
+            f"{off_by[core, model]:.0f} %" if (core, model) in off_by else "?",
+            *_both(*pair),
+        ]
         for (core, model), pair in _pairs(base, ours, measured=False).items()
     ]
     heads = ["core", "model", "off by", "now", "patched", "change"]
     return aligned(heads, lines, left=2) if lines else ""
-
-
-def _off_by(percent: float | None) -> str:
-    return "?" if percent is None else f"{percent:.0f} %"
 
 
 def _pairs(

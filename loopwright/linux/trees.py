@@ -442,7 +442,6 @@ class Repository:
         return done.stdout
 
     def attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run git and return the finished process."""
         return _git(self.folder, self._environment, *arguments)
 
     def commit(self, files: Mapping[str, str], message: str) -> None:

@@ -211,7 +211,6 @@ class Recorder:
         return self._room[: self._recording.count]
 
     def clear(self) -> None:
-        """Remove all steps."""
         self._recording.count = self._recording.full = 0
 
 
@@ -246,11 +245,9 @@ class Machine:
         self.map(STACK, STACK_BYTES)
 
     def map(self, address: int, size: int) -> None:
-        """Make pages accessible."""
         self.core.mem_map(address, size)
 
     def write(self, address: int, content: bytes) -> None:
-        """Write bytes to memory."""
         if content:
             self.core.mem_write(address, content)
 
@@ -275,7 +272,6 @@ class Machine:
         return None
 
     def read(self, name: str) -> int:
-        """Return the value of a register."""
         return int(self.core.reg_read(register_of(self.isa, name)))
 
     @property
@@ -413,7 +409,6 @@ class Decoded:
     """The instructions of code by address, including those of helpers beside the routine."""
 
     def __init__(self, code: Code) -> None:
-        """Store the code."""
         self._code = code
         self._known = {i.address: i for i in code.instructions}
 

@@ -487,7 +487,6 @@ class Tracer:
     """Traces calls of code, its text offset bytes after a 64-byte boundary."""
 
     def __init__(self, code: Code, contract: Contract, offset: int) -> None:
-        """Prepare code and the contract of its calls."""
         self._code, self._contract = code, contract
         self._machine = Machine(code, offset)
         self._decoded = emulator.Decoded(code)

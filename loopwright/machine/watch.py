@@ -192,7 +192,6 @@ class Watch:
         self._text, self._entries = len(code.text), len(code.exceptions)
 
     def close(self) -> None:
-        """Give the core back."""
         self._library.watch_close(self._watch)
         del self._core, self._space
 

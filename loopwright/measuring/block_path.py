@@ -75,7 +75,6 @@ class Memory:
     changed: Mapping[int, int] = field(default_factory=dict)
 
     def page(self) -> bytes:
-        """Return the bytes."""
         page = bytearray(self.word.to_bytes(8, "little") * (MEMORY_BYTES // 8))
         for at, byte in self.changed.items():
             page[at] = byte
@@ -371,7 +370,7 @@ class _Builder:
         self._path, self._end = path, end
         self._size = len(code)
         branches = [(n, step) for n, step in enumerate(path.steps) if step.branches]
-        self._exits = [(n, step) for n, step in branches if not self._is_inside(step)]
+        self._exits = [(n, step) for n, step in branches if path.index_of(step.other) < 0]
         short = [step.other for _, step in self._exits if len(step.ins) == 2]
         self._lead = _REACH if any(to < 0 for to in short) else 0
         # After the code, the bytes that short branches reach, and then a byte for each other exit.
@@ -382,9 +381,6 @@ class _Builder:
         self._bytes[self._lead : self._lead + self._size] = code
         self._taken: set[int] = set()
         self._leaves: dict[int, int] = {}
-
-    def _is_inside(self, step: Step) -> bool:
-        return self._path.index_of(step.other) >= 0
 
     def image(self) -> Image:
         landing = self._land()

@@ -248,7 +248,6 @@ class Guess:
     """Guesses of a loop's start, in an order that is the same each time."""
 
     def __init__(self, path: Path) -> None:
-        """Store the loop, and pointers for its registers."""
         self._path = path
         self._chance = random.Random(0)
         aligned = block_path.unaligned("x86_64", path.executed)

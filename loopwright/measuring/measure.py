@@ -260,13 +260,15 @@ def run(
     rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}
     tested = self_test_span(rounds.self_tests)
-    where = {v.id: _where(v) for v in wanted}
+    machine = hosts.machine()
+    cores = {v.id: "" if _emulated(v) else hosts.microarch() or "" for v in wanted}
     rows = [
         result_row(
             s.variant,
             s.place.offset,
             r,
-            *where[s.variant.id],
+            cores[s.variant.id],
+            machine,
             "" if refused[s.variant.id] else tested,
         )
         for s in subjects
@@ -368,8 +370,3 @@ def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> PlacedVarian
     contract = contract_of(variant)
     goals = readings.goals(variant, code, contract, sweep)
     return PlacedVariant(variant, code, contract, Placement.of(code, contract, offset), goals)
-
-
-def _where(variant: Variant) -> tuple[str, str]:
-    """Return the core and the machine that run a variant here."""
-    return "" if _emulated(variant) else hosts.microarch() or "", hosts.machine()

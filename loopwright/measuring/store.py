@@ -262,7 +262,6 @@ class Store:
             return cls(place, connect(place))
 
     def close(self) -> None:
-        """Close the store."""
         self._database.close()
 
     def add(

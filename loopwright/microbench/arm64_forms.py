@@ -43,7 +43,7 @@ def _why(name: str) -> str:
 
 @cache
 def _every() -> tuple[Sequence[Form], Sequence[str]]:
-    listed, lost = binding.arm64_forms(_allocated)
+    listed, lost = binding.arm64_forms(lambda word: not unknown("arm64", _code(word)))
     codes = [_code(word) for _, word, *_ in listed]
     out = []
     for one, seen in zip(listed, outlines("arm64", codes), strict=True):
@@ -58,10 +58,6 @@ def _every() -> tuple[Sequence[Form], Sequence[str]]:
             kind = (arm64_kit, seen.needs, memory, "", undone)
             out.append(Form(name, tuple(operands), encode, *kind))
     return out, lost
-
-
-def _allocated(word: int) -> bool:
-    return not unknown("arm64", _code(word))
 
 
 def _code(word: int) -> bytes:
@@ -108,14 +104,11 @@ def _encoding(
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
-        return _code(out) + (_back(registers[BASE], by) if by else b"")
+        base = registers.get(BASE, 0)
+        back = _code(_SUBTRACT | by << 10 | base << 5 | base)  # subtracts what the base moved by
+        return _code(out) + (back if by else b"")
 
     return encode
-
-
-def _back(base: int, by: int) -> bytes:
-    """Return the instruction that subtracts bytes from a register."""
-    return _code(_SUBTRACT | by << 10 | base << 5 | base)
 
 
 def _placed(word: int, field: "_Arm64Field | None", displacement: int) -> int:

@@ -95,9 +95,7 @@ class Kit(Protocol):
     SHORT: bytes  # the shortest nop
     MOVE: bytes  # a short move of a general-purpose register
 
-    def nop(self) -> bytes:
-        """Return a nop."""
-        ...
+    def nop(self) -> bytes: ...
 
     def pad(self, size: int) -> list[bytes]:
         """Return as few nops as fill so many bytes."""
@@ -229,7 +227,6 @@ class Form:
 
     @property
     def mnemonic(self) -> str:
-        """Return the mnemonic."""
         return self.name.partition(" ")[0]
 
     @property

@@ -406,12 +406,11 @@ def computed_latencies(
     out = dict(latencies)
     if constants.limit:
         for name in names:
-            out[name] = [_of_a_unit(one) for one in latencies.get(name, ())]
+            out[name] = [
+                one if one.refused else replace(one, cycles=1, bound=False)
+                for one in latencies.get(name, ())
+            ]
     return out
-
-
-def _of_a_unit(latency: Latency) -> Latency:
-    return latency if latency.refused else replace(latency, cycles=1, bound=False)
 
 
 _WAITS_FOR_ITSELF = 0.9  # share of the latency from which on a copy waits

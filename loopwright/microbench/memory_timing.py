@@ -220,7 +220,8 @@ def measure(
     if known.renamed("forwarded") is False:
         known = _with_stack_renaming(laboratory, known, forms)
     if known.renamed(forwarded_at(STEPS[-1])) and known.renamed(forwarded_at(FAR)) is False:
-        return replace(known, reach=_reach(laboratory, store, load, _base(kit, known)))
+        base = kit.STACK if known.by else kit.POOLS["gpr"].constant[0]
+        return replace(known, reach=_reach(laboratory, store, load, base))
     return known
 
 
@@ -284,11 +285,6 @@ def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int]
             break
         few, many = (told[0], many) if told[1] else (few, told[0])
     return few, many
-
-
-def _base(kit: Kit, known: Accesses) -> int:
-    """Return the base register of renamed accesses."""
-    return kit.STACK if known.by else kit.POOLS["gpr"].constant[0]
 
 
 def _reach(laboratory: Laboratory, store: Form, load: Form, base: int) -> tuple[int, int]:

@@ -484,5 +484,4 @@ class CandidateCore(Oracle):
         self._iterations = Iterations(self.isa, toml, table, given)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Simulate each trial."""
         return answers(self._core, trials, self._iterations)

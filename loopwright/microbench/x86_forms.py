@@ -273,13 +273,9 @@ def _unfit(info: iced.OpCodeInfo) -> str:
         return "loads a segment"
     if info.mnemonic in _ORDERS:
         return "orders memory accesses"
-    if _name(info).startswith(_PAST_CACHE):
+    if info.instruction_string.removeprefix("V").startswith(_PAST_CACHE):
         return "goes past the cache"
     return "reserved" if info.is_reserved_nop else ""
-
-
-def _name(info: iced.OpCodeInfo) -> str:
-    return info.instruction_string.partition(" ")[0].removeprefix("V")
 
 
 def _forms(code: "iced.Code_", info: iced.OpCodeInfo) -> Iterator[Form]:

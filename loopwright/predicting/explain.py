@@ -193,7 +193,7 @@ def answer_sources(asked: Question) -> Rows:
         pairs = [(s, s.block(offset)) for s in chosen for offset in asked.offsets]
         sound = [block for subject, block in pairs if not subject.error]
         answers = iter(model.predict(sound, core, brief=True))
-        assumptions = iter(assumed(model, sound, core))
+        assumptions = iter(_assumed(model, sound, core))
         for subject, block in pairs:
             key: dict[str, Any] = {**subject.key, "microarch": core.id}
             key |= {"notion": block.notion, "offset": block.offset}
@@ -204,7 +204,7 @@ def answer_sources(asked: Question) -> Rows:
             if answer.error:
                 out.append({**key, "error": answer.error})
                 continue
-            for row in (*_forms(model, block, core), *map(_row, of_block)):
+            for row in (*_forms(model, block, core), *of_block):
                 out.append({**key, "error": "", **row})
     types = {"least_cycles": "float64", "most_cycles": "float64"}
     return Rows(shown, [tuple(row.get(c, _BLANK.get(c, "")) for c in shown) for row in out], types)
@@ -238,26 +238,10 @@ def named(key: str) -> str:
     return f"{key}: {entry['title']}, {entry['address']}" if entry else key
 
 
-@dataclass(frozen=True)
-class Assumption:
-    """A parameter of low confidence that a block's cycles depend on.
-
-    name is dotted, value, source and confidence those of core.toml, least and most the cycles of an
-    iteration and of a start-up over its range.
-    """
-
-    name: str
-    value: str
-    source: str
-    confidence: str
-    least: float
-    most: float
-
-
-def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Assumption]]:
-    """Return the assumptions of the simulator's answer for each block on a core."""
+def _assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Row]]:
+    """Return for each block a row for each parameter with a range that its cycles depend on."""
     base = _cycles(model.overrides, blocks, core)
-    out: list[list[Assumption]] = [[] for _ in blocks]
+    out: list[list[Row]] = [[] for _ in blocks]
     for parameter in core.ranges:
         if not parameter.varied or parameter.name in model.overrides:
             continue
@@ -268,29 +252,11 @@ def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[l
         for of_block, at_each in zip(out, zip(*tried, strict=True), strict=True):
             cycles = [c for c in at_each if c is not None]
             if len(set(cycles)) > 1:
-                source, confidence = str(entry["source"]), str(entry["confidence"])
-                of_block.append(
-                    Assumption(
-                        parameter.name,
-                        parameter.value,
-                        source,
-                        confidence,
-                        min(cycles),
-                        max(cycles),
-                    )
-                )
+                row = {"of": parameter.name, "figure": parameter.value}
+                row["confidence"] = str(entry["confidence"])
+                row["source"] = _CITED.sub(lambda m: f"[{named(m[1])}]", str(entry["source"]))
+                of_block.append(row | {"least_cycles": min(cycles), "most_cycles": max(cycles)})
     return out
-
-
-def _row(of: Assumption) -> dict[str, Any]:
-    return {
-        "of": of.name,
-        "figure": of.value,
-        "confidence": of.confidence,
-        "source": _CITED.sub(lambda m: f"[{named(m[1])}]", of.source),
-        "least_cycles": of.least,
-        "most_cycles": of.most,
-    }
 
 
 def _cycles(

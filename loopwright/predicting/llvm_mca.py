@@ -34,11 +34,9 @@ class LlvmMca:
     iterations = 1000  # ramp-up then adds less than 0.1 % to a block of 10 cycles
 
     def version(self) -> str:
-        """Return the version; InputError if llvm-mca 19 is missing."""
         return _version()
 
     def lacks(self, core: Microarch) -> str:
-        """Return a message if LLVM has no scheduling model of a core, or ""."""
         return "" if "llvm" in core.called else f"llvm-mca has no model of {core.id}"
 
     def options(self, core: Microarch) -> list[str]:

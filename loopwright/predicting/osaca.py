@@ -20,7 +20,6 @@ class Osaca:
     corrects = ""
 
     def version(self) -> str:
-        """Return the version; InputError if OSACA is not installed."""
         from importlib import metadata
 
         try:
@@ -29,7 +28,6 @@ class Osaca:
             raise InputError("OSACA is missing: install it with `pip install osaca`") from None
 
     def lacks(self, core: Microarch) -> str:
-        """Return a message if OSACA has no model of a core, or ""."""
         return "" if "osaca" in core.called else f"OSACA has no model of {core.id}"
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:

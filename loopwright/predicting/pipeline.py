@@ -43,7 +43,6 @@ class Limit:
 
     @property
     def figure(self) -> str:
-        """Its name and its cycles."""
         return self.name if self.cycles is None else f"{self.name} {self.cycles:.2f}"
 
 
@@ -51,7 +50,7 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
     """Return the limits in a row of the simulator: binding ones first, then by cycles."""
     limits = [
         Limit(
-            name=_name(limit["limit"]),
+            name="divider" if limit["limit"].startswith("divider on") else limit["limit"],
             cycles=limit["cycles"],
             binds=limit["binds"],
             ports=limit["ports"],
@@ -61,16 +60,6 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
         for limit in row.get("limits", ())
     ]
     return sorted(limits, key=lambda limit: (not limit.binds, -(limit.cycles or 0)))
-
-
-def _name(limit: str) -> str:
-    """Return the shown name of a limit of the simulator."""
-    return "divider" if limit.startswith("divider on") else limit
-
-
-def limit_figures(limits: Sequence[Limit]) -> str:
-    """Return all limits with their figures: "op cache 2.00, ports 1.00, dispatch 0.80"."""
-    return ", ".join(limit.figure for limit in limits)
 
 
 def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: Microarch) -> str:
@@ -186,11 +175,9 @@ class Pipeline:
         self.overrides = dict(overrides or {})
 
     def version(self) -> str:
-        """Return the version; InputError if the simulator has not been built."""
         return f"loopwright pipeline {binding.version()}"
 
     def lacks(self, core: Microarch) -> str:
-        """Return a message if the simulator has no figures for a core, or ""."""
         there = (paths.models_root() / core.id / TABLE).is_file()
         return "" if there else f"the pipeline simulator has no figures for {core.id}"
 
@@ -399,7 +386,8 @@ def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
         limit.cycles for limit in limits if limit.name in _OF_INSTRUCTIONS and limit.cycles
     ]
     bound = max(cycles_of, default=None)
-    return Answer(cycles, bottleneck, note=note, limits=limit_figures(limits), bound=bound)
+    figures = ", ".join(limit.figure for limit in limits)
+    return Answer(cycles, bottleneck, note=note, limits=figures, bound=bound)
 
 
 def _rate_alone(block: Block) -> str:

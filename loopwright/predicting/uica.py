@@ -40,7 +40,6 @@ class Uica:
         return f"uiCA {done.stdout.strip() or '(commit unknown)'}"
 
     def lacks(self, core: Microarch) -> str:
-        """Return a message if uiCA has no model of a core, or ""."""
         return "" if "uica" in core.called else f"uiCA has no model of {core.id}"
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:

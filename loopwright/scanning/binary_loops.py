@@ -64,7 +64,6 @@ class ScannedLoop:
 
     @property
     def code(self) -> bytes:
-        """All of these bytes."""
         return self.text[self.first : self.first + self.length]
 
     @property
@@ -88,7 +87,6 @@ class ScannedLoop:
 
     @property
     def end(self) -> int:
-        """The address after its last byte."""
         return self.address + self.length
 
     @property
