@@ -136,6 +136,17 @@ def staged(out: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def check_writable(path: Path) -> None:
+    """Raise InputError unless a file can be written to a path, whose folders may be missing."""
+    existing = next(folder for folder in path.absolute().parents if folder.exists())
+    part = existing / _scratch_name()
+    try:
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        raise refusal(error, path) from None
+
+
 def made_folder(path: Path) -> Path:
     """Make a folder and its parents, and return it; InputError if that is refused."""
     with writing(path):

@@ -1,6 +1,7 @@
 """Pages in a real browser, opened from the file system, and what is asked of each."""
 
 import json
+from itertools import pairwise
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
@@ -91,3 +92,15 @@ READER = """
       boxes: all('.scroll').filter((e) => e.tabIndex !== 0 || !name(e)).length,
     };
     """
+
+
+def readable(browser):
+    """Hold a page to what a screen reader needs; return what was counted."""
+    found = browser.execute_script(READER)
+    assert (found["lang"], found["viewport"]) == ("en", True)
+    assert found["headings"][0] == 1
+    assert found["headings"].count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(found["headings"]))
+    for lack in ("unnamed", "uncaptioned", "unscoped", "unlabelled", "landmarks", "boxes"):
+        assert not found[lack], lack
+    return found

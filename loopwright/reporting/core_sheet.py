@@ -119,63 +119,37 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
     for use in core_figures.port_uses(about):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
     table: Mapping[str, Mapping[str, str]] = forms(about.id)
-    for one in references(about):
-        if one.latencies:
-            least, most = (f"{value:.3g}" for value in one.latencies)
-            text = least if least == most else f"{least} to {most}"
-            yield (LATENCY, one.form), _Figure("cycles", text, _SIMULATED)
-        if one.cycles is not None:
-            text = ("" if one.clean else "at most ") + f"{one.cycles:.2f}"
-            yield (THROUGHPUT, one.form), _Figure("cycles", text, _SIMULATED)
-        if one.form in table:
-            row = table[one.form]
-            yield (UOPS, one.form), _Figure("ports", row["ports"] or "none", row.get("source", ""))
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Throughput and latencies of an instruction in cycles, or the reason for a refusal.
-
-    latencies are the least and the most from an operand to the result, flags aside; None if no
-    chain measures one plainly. cycles is the throughput; where clean is false it is an upper bound,
-    as it includes what makes instances independent.
-    """
-
-    form: str
-    latencies: tuple[float, float] | None
-    cycles: float | None
-    clean: bool = True
-    why: str = ""
-
-
-def references(core: Microarch) -> Iterator[Reference]:
-    """Yield the figures of each well-known instruction, simulated as calibrate measures them."""
-    laboratory = Laboratory(Simulated(core.id, noise=0.0))
-    forms = _well_known(core)
-    rates = throughput.measure(laboratory, forms, "slope")
-    latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
-    for form in forms:
+    laboratory = Laboratory(Simulated(about.id, noise=0.0))
+    known = well_known(about)
+    rates = throughput.measure(laboratory, known, "slope")
+    latencies = latency.measure(laboratory, known, throughput.cycles(rates))
+    for form in known:
         rate = rates[form.name]
-        if rate.refused:
-            yield Reference(form.name, None, None, why=rate.refused)
-        else:
-            known = _least_and_most(latencies[form.name], form)
-            yield Reference(form.name, known, rate.cycles, rate.clean)
+        if not rate.refused and (cycles := _of_results(latencies[form.name], form)):
+            ends = dict.fromkeys(f"{end:.3g}" for end in (min(cycles), max(cycles)))
+            yield (LATENCY, form.name), _Figure("cycles", " to ".join(ends), _SIMULATED)
+        if not rate.refused:
+            # What makes instances independent may be in a figure that is not clean.
+            text = ("" if rate.clean else "at most ") + f"{rate.cycles:.2f}"
+            yield (THROUGHPUT, form.name), _Figure("cycles", text, _SIMULATED)
+        if row := table.get(form.name):
+            yield (UOPS, form.name), _Figure("ports", row["ports"] or "none", row.get("source", ""))
 
 
-def _well_known(core: Microarch) -> Sequence[Form]:
+def well_known(core: Microarch) -> Sequence[Form]:
+    """Return the forms of well-known instructions that a core has."""
     by_name: Mapping[str, Form] = {f.name: f for f in kits.forms(core.isa, core.features)[0]}
     return [by_name[name] for name in REFERENCES[core.isa] if name in by_name]
 
 
-def _least_and_most(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | None:
+def _of_results(latencies: Sequence[Latency], form: Form) -> list[float]:
+    """Return the plainly measured latencies from operands to results, flags aside."""
     flags = {operand.label for operand in form.operands if operand.kind == "flags"}
-    plain = [
+    return [
         one.measured
         for one in latencies
         if one.plain and flags.isdisjoint((one.source, one.target))
     ]
-    return (min(plain), max(plain)) if plain else None
 
 
 def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,11 +125,7 @@ def check(out: Path) -> None:
         raise InputError(f"{out} does not end in .html; name the page so")
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file for the page")
-    existing = next(folder for folder in out.absolute().parents if folder.exists())
-    if not existing.is_dir():
-        raise InputError(f"{out} cannot be written: {existing} is not a folder; name another place")
-    if not os.access(existing, os.W_OK):
-        raise InputError(f"{out} cannot be written: {existing} is read-only; name another place")
+    files.check_writable(out)
 
 
 def write(page: str, out: Path) -> None:

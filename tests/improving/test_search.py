@@ -8,7 +8,6 @@ import pytest
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.improving import improve
@@ -136,20 +135,6 @@ def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path,
 def test_a_page_without_found_variants_has_no_steps():
     kernel, _ = kernels.select(PLAIN)
     assert not kernel_section.steps(SimpleNamespace(kernel=kernel), "page").rows
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x86_64/put_event"], "name a variant"),
-        ([PLAIN, "--microarch", "tsv110"], "does not run x86_64 code"),
-        (["x86_64/clear_user/rep_stosq", "--microarch", "zen2"], "has no cost: zen2: no figures"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, said, capsys):
-    assert run(["improve", *arguments]) == 2
-    [line] = capsys.readouterr().err.strip().splitlines()
-    assert said in line
 
 
 @pytest.mark.slow

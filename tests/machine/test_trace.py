@@ -4,7 +4,6 @@ import pytest
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.cli import run
 from loopwright.code import assemble
 from loopwright.code.instructions import Code, decode
 from loopwright.errors import InputError
@@ -123,28 +122,6 @@ def test_code_that_cannot_be_run_is_refused_with_the_reason(monkeypatch):
     ):
         with pytest.raises(InputError, match=why):
             emulator.trace_call(_code(text), contract, Call(8))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x86_64/copy_user", "--size", "3"], "several variants"),
-        (["x86_64/copy_user/movsq", "--size", "-3"], "below 0"),
-        (["x86_64/copy_user/movsq", "--size", "3", "--align", "5000:0"], "5000"),
-        (["x86_64/copy_user/movsq", "--size", "3", "--align", "0:0,1:0"], "one alignment"),
-        (["x86_64/copy_user/movsq", "--size", "3", "--fault", "dst:9"], "dst:9"),
-        (["x86_64/copy_user/movsq", "--size", "3", "--fault", "stack:1"], "stack"),
-        (["x86_64/csum/adc1", "--size", "4", "--fault", "src:1"], "none"),
-        (["x86_64/put_event/stat_direct", "--size", "4"], "one record"),
-        (["x86_64/copy_user/movsq", "--size", "3", "--microarch", "zen9"], "zen9"),
-        (["x86_64/copy_user/movsq", "--size", "9999999999"], "MiB"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, said, capsys):
-    assert run(["trace", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert said in error
 
 
 ADD = """\

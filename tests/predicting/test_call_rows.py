@@ -228,32 +228,6 @@ def test_rows_as_csv_and_json(capsys):
     assert "size_bytes" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["x86_64/copy_user", "--sizes", "-1"], "-1"),
-        (["x86_64/put_event/stat_direct", "--sizes", "64,128"], "a call is 144 bytes"),
-        (["x86_64/copy_user", "--sizes", "9999999999"], "9999999999"),
-        (["x86_64/copy_user", "--sizes", ","], "no size"),
-        (["x86_64/copy_user", "--sizes", "nowhere.txt"], "nowhere.txt"),
-        (["x86_64/copy_user", "--sizes", "64", "--align", "5000:0"], "5000"),
-        (["x86_64/copy_user", "--sizes", "64", "--align", "1"], "--align"),
-        (["x86_64/copy_user", "--sizes", "64", "--align", ","], "alignment"),
-        (["x86_64/copy_user", "--align", "0:0"], "--sizes"),
-        (["x86_64/copy_user", "--notion", "call"], "--sizes"),
-        (["x86_64/copy_user", "--sizes", "64", "--notion", "loop"], "loop"),
-        (["x86_64/copy_user", "--sizes", "64", "--ports"], "--ports"),
-        (["x86_64/copy_user", "--sizes", "64", "--set", "nothing=1"], "nothing"),
-        (["--hex", "90", "--sizes", "64"], "KERNEL"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, said, capsys):
-    assert run(["predict", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert said in error
-
-
 def test_a_histogram_without_samples_is_refused(tmp_path, capsys):
     path = tmp_path / "none.txt"
     path.write_text("@sizes:\n[0, 64)               0 |          |\n")

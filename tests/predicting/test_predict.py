@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from loopwright.errors import InputError
 from loopwright.predicting.predict import predict
 
 LOAD3 = "488b07488b4f08488b5710"
@@ -118,29 +117,3 @@ def test_offset_all_gives_a_row_for_each_offset():
 def test_a_block_without_a_branch_is_no_loop():
     row = predict(hex=LOAD3, microarch="zen2", model="llvm-mca", notion="loop").iloc[0]
     assert "ends in a branch" in row["error"]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"hex": ""}, "empty"),
-        ({"hex": "488"}, "3 digits"),
-        ({"hex": "48zz"}, "'z'"),
-        ({"hex": "06"}, "no whole x86-64 instruction"),
-        ({"hex": "ffffffff", "microarch": "tsv110"}, "no whole AArch64 instruction"),
-        ({"hex": LOAD3, "microarch": "zen"}, "zen2"),
-        ({"hex": LOAD3, "model": "llvm"}, "llvm-mca"),
-        ({"hex": LOAD3, "notion": "looped"}, "loop"),
-        ({"hex": LOAD3, "offset": 64}, "0..63"),
-        ({"spec": "x86_64/copy_usr"}, "x86_64/copy_user"),
-        ({"spec": "x86_64/copy_user/movsw"}, "movsq"),
-        ({"spec": "x86_64/copy_user", "microarch": "tsv110"}, "arm64"),
-        ({"blocks": "/nonexistent.csv"}, "No such file"),
-        ({}, "give one of"),
-    ],
-)
-def test_bad_input_is_one_line_that_names_it(given, words):
-    with pytest.raises(InputError) as caught:
-        predict(**given)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)

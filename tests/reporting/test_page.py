@@ -136,18 +136,9 @@ def test_unfolded_nothing_overflows(unfolded):
 
 
 def test_what_a_screen_reader_needs_is_there(unfolded):
-    opened = unfolded
-    found = opened.execute_script(browsing.READER)
-    assert found["lang"] == "en"
-    assert found["viewport"]
-    assert found["headings"][0] == 1
-    assert found["headings"].count(1) == 1
-    steps = zip(found["headings"], found["headings"][1:], strict=False)
-    assert all(after <= before + 1 for before, after in steps)
+    found = browsing.readable(unfolded)
     assert found["pictures"] >= 4
     assert found["live"] == 2
-    for lack in ("unnamed", "uncaptioned", "unscoped", "unlabelled", "landmarks", "boxes"):
-        assert not found[lack], lack
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
