@@ -1,4 +1,4 @@
-"""A kernel of this repository with few of its variants, for what checks or judges all of them."""
+"""Copies of kernels: with few of their variants, for what judges all of them, or changed."""
 
 import re
 import shutil
@@ -15,3 +15,17 @@ def few(monkeypatch, folder, family, *names):
     assert len(kept) == len(names)
     described.write_text("".join([head, *kept]))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(folder))
+
+
+def changed(monkeypatch, folder, kernel, *changes, count=-1):
+    """Copy a kernel into a folder of kernels, which is then the one in use; return its folder.
+
+    changes are (file, old text, new text); at most count places of each are changed.
+    """
+    shutil.copytree(paths.kernels_root() / kernel, folder / kernel)
+    for file, old, new in changes:
+        text = (folder / kernel / file).read_text()
+        assert old in text
+        (folder / kernel / file).write_text(text.replace(old, new, count))
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(folder))
+    return folder / kernel

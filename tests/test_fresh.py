@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from few_variants import changed
 
 import loopwright as lw
 from loopwright import kernels, microarchs, paths
@@ -14,10 +15,7 @@ from loopwright.errors import InputError
 @pytest.fixture
 def clear_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a kernel that may be edited."""
-    folder = tmp_path / "x86_64" / "clear_user"
-    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
-    return folder
+    return changed(monkeypatch, tmp_path, "x86_64/clear_user")
 
 
 @pytest.fixture

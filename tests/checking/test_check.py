@@ -1,11 +1,11 @@
 """The check of contracts: good variants pass, and no broken one does."""
 
-import shutil
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 from checkout import DATA
+from few_variants import changed
 from quick import some
 
 from loopwright import kernels, toolchain
@@ -27,16 +27,8 @@ def broken(tmp_path, monkeypatch):
     """Return a function that checks a copy of a fixture with text in one file replaced."""
 
     def checked(kernel, variant, old, new, file=None):
-        root = tmp_path / "kernels"
-        folder = root / kernel
-        shutil.copytree(FIXTURES / kernel, folder)
-        path = folder / (file or f"{variant}.S")
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
-        [mutant] = kernels.select(f"{kernel}/{variant}")[1]
-        return run([mutant]).iloc[0]
+        changed(monkeypatch, tmp_path, kernel, (file or f"{variant}.S", old, new))
+        return run(kernels.select(f"{kernel}/{variant}")[1]).iloc[0]
 
     return checked
 
@@ -257,13 +249,9 @@ def test_contracts_that_make_no_sense_are_named(broken, old, new, said):
 
 @X86_ONLY
 def test_a_missing_feature_is_named(tmp_path, monkeypatch):
-    folder = tmp_path / "x86_64" / "fixture"
-    shutil.copytree(FIXTURES / "x86_64" / "fixture", folder)
-    source, described = folder / f"{COPY}.S", folder / "kernel.toml"
-    source.write_text(source.read_text().replace(DONE, f"{DONE}\tud2\n"))
     summary = 'summary = "eight bytes an iteration"'
-    needs = f'{summary}\nneeds = ["xop"]'
-    described.write_text(described.read_text().replace(summary, needs))
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    needs = "kernel.toml", summary, f'{summary}\nneeds = ["xop"]'
+    wrong = f"{COPY}.S", DONE, f"{DONE}\tud2\n"
+    changed(monkeypatch, tmp_path, "x86_64/fixture", wrong, needs)
     row = run(kernels.select(f"x86_64/fixture/{COPY}")[1]).iloc[0]
     assert "this host lacks xop" in row["note"]

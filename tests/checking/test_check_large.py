@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
+from few_variants import changed
 from quick import some
 
-from loopwright import kernels, paths, toolchain
+from loopwright import kernels, toolchain
 from loopwright.checking.check import run
 from loopwright.errors import InputError
 
@@ -17,13 +18,8 @@ def mutant(tmp_path, monkeypatch):
     """Return a function that checks a variant with a text of its source replaced."""
 
     def checked(spec, old, new):
-        family, name = spec.rsplit("/", 1)
-        source = kernels.load(family).variants[name].source
-        shutil.copytree(paths.kernels_root() / family, tmp_path / family)
-        text = source.read_text()
-        assert old in text
-        (tmp_path / family / source.name).write_text(text.replace(old, new))
-        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+        [variant] = kernels.select(spec)[1]
+        changed(monkeypatch, tmp_path, variant.kernel, (variant.source.name, old, new))
         return run(kernels.select(spec)[1]).iloc[0]
 
     return checked
@@ -104,10 +100,8 @@ def test_a_pointer_that_is_no_user_s_is_left_alone(mutant, variant):
 
 def test_what_guards_says_is_read(tmp_path, monkeypatch):
     family = "x86_64/put_event"
-    shutil.copytree(paths.kernels_root() / family, tmp_path / family)
-    described = tmp_path / family / "kernel.toml"
-    described.write_text(described.read_text().replace('guards = ["dst"]', 'guards = ["src"]', 1))
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    guards = "kernel.toml", 'guards = ["dst"]', 'guards = ["src"]'
+    changed(monkeypatch, tmp_path, family, guards, count=1)
     with pytest.raises(InputError, match=r"guards .'src'. must be"):
         kernels.load(family)
 

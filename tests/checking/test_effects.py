@@ -2,9 +2,9 @@
 
 import importlib.util
 import re
-import shutil
 import sys
 
+import few_variants
 import pytest
 from checkout import DATA, ROOT
 from quick import some
@@ -63,12 +63,8 @@ def changed(tmp_path, monkeypatch):
     """Return a function that names a variant of a copy of the small routines, changed."""
 
     def make(variant, file, old, new):
-        folder = tmp_path / "x86_64" / "effects"
-        shutil.copytree(FIXTURES / "x86_64" / "effects", folder)
-        text = (folder / file).read_text()
-        assert old in text
-        (folder / file).write_text(text.replace(old, new))
-        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+        few_variants.changed(monkeypatch, tmp_path, "x86_64/effects", (file, old, new))
         return kernels.select(f"x86_64/effects/{variant}")[1]
 
     return make

@@ -1,12 +1,12 @@
 """What is held by address and width in an emulated core, and how far it has reached."""
 
-import shutil
 from dataclasses import replace
 
+import few_variants
 import pytest
 from quick import some
 
-from loopwright import kernels, paths, toolchain
+from loopwright import kernels, toolchain
 from loopwright.checking import body, check, emulated
 from loopwright.code import assemble
 from loopwright.linux import routines
@@ -21,13 +21,11 @@ def changed(tmp_path, monkeypatch):
     """Return a function that gives the proof of a variant with text of its source replaced."""
 
     def proof(spec, old, new):
-        root = tmp_path / "kernels"
-        shutil.copytree(paths.kernels_root(), root)
-        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
         variant = kernels.select(spec)[1][0]
-        text = variant.source.read_text()
-        assert text.count(old) == 1
-        variant.source.write_text(text.replace(old, new))
+        assert variant.source.read_text().count(old) == 1
+        change = variant.source.name, old, new
+        few_variants.changed(monkeypatch, tmp_path, variant.kernel, change)
+        variant = kernels.select(spec)[1][0]
         return emulated.prove(emulated.forms(variant), kernels.contract_of(variant))
 
     return proof

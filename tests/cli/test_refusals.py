@@ -3,15 +3,14 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from few_variants import few
 
 import loopwright as lw
-from loopwright import kernels
 from loopwright.cli import run as run_here
 from loopwright.errors import InputError, unknown
 
@@ -111,14 +110,9 @@ def test_measurements_that_are_all_refused_are_no_success(tmp_path):
 @pytest.fixture
 def broken(tmp_path, monkeypatch):
     """Return a kernel of which one variant does not assemble, and its baseline."""
-    folder = tmp_path / "x86_64" / "clear_user"
-    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
-    head, *variants = (folder / "kernel.toml").read_text().split("[[variant]]")
-    few = [v for v in variants if re.search(r'^name = "(plain|unrolled64)"$', v, re.M)]
-    (folder / "kernel.toml").write_text("[[variant]]".join([head, *few]))
-    with (folder / "plain.S").open("a") as source:
+    few(monkeypatch, tmp_path, "x86_64/clear_user", "plain", "unrolled64")
+    with (tmp_path / "x86_64/clear_user/plain.S").open("a") as source:
         source.write("\tmovq %rax\n")
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
     return "x86_64/clear_user"
 
 

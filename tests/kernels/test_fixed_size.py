@@ -1,8 +1,8 @@
 """Routines of fixed size, as copy_page: checked, predicted and placed without a count."""
 
 import re
-import shutil
 
+import few_variants
 import pytest
 from checkout import DATA
 
@@ -26,15 +26,9 @@ def _kernels(monkeypatch):
 @pytest.fixture
 def changed(tmp_path, monkeypatch):
     """Return a function that loads the pages with texts of a file replaced."""
-    root = tmp_path / "kernels"
-    shutil.copytree(FOLDER / "x86_64" / "page", root / "x86_64" / "page")
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
 
-    def change(file, old, new):
-        path = root / "x86_64" / "page" / file
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new, 1))
+    def change(*texts):
+        few_variants.changed(monkeypatch, tmp_path / "kernels", "x86_64/page", texts, count=1)
         return kernels.load("x86_64/page")
 
     return change

@@ -1,9 +1,9 @@
 """Edits in a small tree of our own: what is found, what is kept apart, what is refused."""
 
-import shutil
 from pathlib import Path
 
 import pytest
+from few_variants import changed
 
 from loopwright import kernels
 from loopwright.errors import InputError
@@ -81,10 +81,7 @@ def linux(tmp_path: Path) -> Path:
 @pytest.fixture
 def own_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of kernels with a copy of clear_user, to be changed by the test."""
-    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
-    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
-    return folder
+    return changed(monkeypatch, tmp_path / "kernels", "x86_64/clear_user")
 
 
 def variant(name: str) -> kernels.Variant:

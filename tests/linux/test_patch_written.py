@@ -1,7 +1,6 @@
 """What is written of a patch: signed by whom, whole or not at all."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -9,9 +8,9 @@ import time
 
 import pandas as pd
 import pytest
+from few_variants import changed
 from linux_trees import SOMEONE, linux, variant
 
-from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
@@ -49,11 +48,8 @@ def test_the_users_git_identity_signs(tmp_path, monkeypatch):
 
 
 def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
-    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
-    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
-    source = folder / "aligned16.S"
-    source.write_text(source.read_text().replace("\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"))
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
+    blanks = "aligned16.S", "\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"
+    changed(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", blanks)
     monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
     with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
         make(

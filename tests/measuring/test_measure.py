@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from checkout import DATA
+from few_variants import changed
 from seen import answered, measured
 
 from loopwright import kernels, toolchain
@@ -221,11 +222,8 @@ def test_the_harness_itself_refuses_to_time_under_an_emulator():
 
 @X86_ONLY
 def test_what_breaks_its_contract_is_not_measured(tmp_path, monkeypatch):
-    folder = tmp_path / "x86_64" / "fixture"
-    shutil.copytree(FIXTURES / "x86_64" / "fixture", folder)
-    source = folder / "copy_words.S"
-    source.write_text(source.read_text().replace(".Ldone:\n", ".Ldone:\n\txorl\t%ebx, %ebx\n"))
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    wrong = "copy_words.S", ".Ldone:\n", ".Ldone:\n\txorl\t%ebx, %ebx\n"
+    changed(monkeypatch, tmp_path, "x86_64/fixture", wrong)
     rows = run(kernels.select("x86_64/fixture/copy_words")[1], sizes=(64,))
     assert set(rows["status"]) == {"refused"}
     assert rows["reason"].str.contains("breaks its contract: register rbx changed").all()
