@@ -1,6 +1,7 @@
 """Kits with trials, and what they leave behind on machines with cores of the simulator."""
 
 import json
+import subprocess
 import tarfile
 
 import pytest
@@ -38,6 +39,13 @@ def unpacked(folder, **asked):
     with tarfile.open(folder / "kit.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "loopwright-kit"
+
+
+def run(kit, *options, **more):
+    """Run a kit where nothing but the shell's own tools is on the path."""
+    command = ["sh", "./run", *options]
+    settings = {"capture_output": True, "text": True, "check": False, **more}
+    return subprocess.run(command, cwd=kit, env={"PATH": "/usr/bin:/bin"}, **settings)
 
 
 def trials(path):

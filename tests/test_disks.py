@@ -2,16 +2,15 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from checkout import LOOPWRIGHT
 from few_variants import few
 
 from loopwright import files
 from loopwright.errors import InputError
 
-LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 LIBRARY = Path("/lib/x86_64-linux-gnu/libcrypt.so.1")
 DISKS = {"full": ("size=64k", "No space left"), "read-only": ("size=1m,ro", "Read-only file sys")}
 VERBS = {

@@ -3,28 +3,16 @@
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from checkout import run_program as run
 
 from loopwright import toolchain
 from loopwright.cli import run as run_here
 from loopwright.machine import hosts
 
 COPY8 = "488b064889074883c6084883c70848ffc975ed"
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).parent / "loopwright", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 def test_predict_hex_prints_json_rows_with_the_columns_of_the_contract():

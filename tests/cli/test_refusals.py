@@ -1,31 +1,17 @@
 """What a first user does wrong: what is said of it, and with which exit code."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from checkout import run_program as run
 from few_variants import few
 
 import loopwright as lw
 from loopwright.cli import run as run_here
 from loopwright.errors import InputError, unknown
 
-LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 ADD = "4801d8"
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [LOOPWRIGHT, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 @pytest.mark.parametrize("group", [[], ["kmod"]])

@@ -7,7 +7,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import termios
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 import click
 import pandas as pd
 import pytest
+from checkout import LOOPWRIGHT, run_program
 from click.shell_completion import BashComplete
 from few_variants import few
 from made_up import RECORDS, held_to, predictions, study
@@ -34,7 +34,6 @@ from loopwright.portable import kit
 from loopwright.reporting import report
 from loopwright.rows import Rows
 
-LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 TABLE = ("predict", "x86_64/clear_user")
 
 
@@ -63,14 +62,7 @@ def on_terminal(width: int, *arguments: str, **environment: str) -> str:
 
 
 def piped(*arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        [LOOPWRIGHT, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **environment},
-    )
-    return done.stdout
+    return run_program(*arguments, check=True, **environment).stdout
 
 
 @pytest.mark.parametrize("verb", sorted(cli.commands))

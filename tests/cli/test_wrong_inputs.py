@@ -4,16 +4,15 @@ import io
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from checkout import LOOPWRIGHT
 
 import loopwright as lw
 from loopwright.cli import options, run
 from loopwright.errors import InputError
 
-LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 ADD = "4801d8"
 KERNEL = "x86_64/clear_user"
 COPY = "x86_64/copy_user"

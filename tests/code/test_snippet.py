@@ -1,10 +1,9 @@
 """Assembly, listings, mails and hex that somebody pastes: their loops, and text that has none."""
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from checkout import LOOPWRIGHT
 
 import loopwright as lw
 from loopwright import toolchain
@@ -171,7 +170,7 @@ def test_the_isa_can_be_named_and_has_to_fit():
 def test_the_command_line_reads_a_file_or_standard_input(tmp_path):
     path = tmp_path / "loop.s"
     path.write_text(X86)
-    command = [Path(sys.executable).parent / "loopwright", "predict", "--csv", "--asm"]
+    command = [LOOPWRIGHT, "predict", "--csv", "--asm"]
     by_file = subprocess.run([*command, path], capture_output=True, text=True, check=True)
     by_pipe = subprocess.run([*command, "-"], input=X86, capture_output=True, text=True, check=True)
     assert by_file.stdout == by_pipe.stdout

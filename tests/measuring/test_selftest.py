@@ -61,19 +61,27 @@ def test_a_loop_that_does_not_hold_has_its_reason(monkeypatch):
     assert (row["low"], row["high"]) == (1.00012, 1.0123)
 
 
+@pytest.fixture
+def changed(tmp_path, monkeypatch):
+    """Return a function that lets a copy of the harness, with text replaced, do the measuring."""
+
+    def change(file, old, new):
+        copy = shutil.copytree(paths.HARNESS, tmp_path / "harness")
+        text = (copy / file).read_text()
+        assert old in text
+        (copy / file).write_text(text.replace(old, new))
+        monkeypatch.setattr(paths, "HARNESS", copy)
+        harness.version.cache_clear()
+
+    yield change
+    harness.version.cache_clear()
+
+
 @pytest.mark.measures
 @X86_ONLY
-def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
-    copy = shutil.copytree(paths.HARNESS, tmp_path / "harness")
-    monkeypatch.setattr(paths, "HARNESS", copy)
-    chains = copy / "x86_64" / "chains.S"
-    text = chains.read_text()
-    chains.write_text(text.replace("imul %eax, %eax", "lea (%rax, %rcx), %rax"))
-    harness.version.cache_clear()
-    try:
-        [record] = harness.run("x86_64", harness.clock_job("clock"))
-    finally:
-        harness.version.cache_clear()
+def test_a_wrong_chain_refuses_the_run(changed):
+    changed("x86_64/chains.S", "imul %eax, %eax", "lea (%rax, %rcx), %rax")
+    [record] = harness.run("x86_64", harness.clock_job("clock"))
     if "imul chain:" in record["refused"]:
         pytest.skip(f"the chain was not measured here: {record['refused']}")
     said = r"self-test failed: .*imul chain at (1\.00|0\.99)\d\d( cycles an instruction)?, not 3"
@@ -82,19 +90,10 @@ def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
 
 @pytest.mark.measures
 @X86_ONLY
-def test_samples_in_slices_read_what_is_known(tmp_path, monkeypatch):
-    copy = shutil.copytree(paths.HARNESS, tmp_path / "harness")
-    gauge = copy / "common" / "gauge.c"
-    text = gauge.read_text()
-    assert "#define UNSLICED 2" in text
-    gauge.write_text(text.replace("#define UNSLICED 2", "#define UNSLICED 0"))
-    monkeypatch.setattr(paths, "HARNESS", copy)
-    harness.version.cache_clear()
+def test_samples_in_slices_read_what_is_known(changed):
+    changed("common/gauge.c", "#define UNSLICED 2", "#define UNSLICED 0")
     block = "job block\nid b\nisa x86_64\nseries\ncode 480fafc0\noffset 0\ntimes 512 1024\nend\n"
-    try:
-        record, chain = harness.run("x86_64", harness.self_test_job("a") + block)
-    finally:
-        harness.version.cache_clear()
+    record, chain = harness.run("x86_64", harness.self_test_job("a") + block)
     if record["refused"] or chain["refused"]:
         pytest.skip(f"not measured here: {record['refused'] or chain['refused']}")
     if record["clock"] == "perf-rdpmc":

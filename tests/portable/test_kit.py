@@ -8,6 +8,7 @@ import tarfile
 import time
 
 import pytest
+from calibration_kits import run
 from checkout import DATA, ROOT
 from test_store import BANNER
 
@@ -38,13 +39,6 @@ def packed(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _fixtures(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
-
-
-def run(packed, *options, **more):
-    """Run a kit where nothing but the shell's own tools is on the path."""
-    command = ["sh", "./run", *options]
-    settings = {"capture_output": True, "text": True, "check": False, **more}
-    return subprocess.run(command, cwd=packed, env={"PATH": "/usr/bin:/bin"}, **settings)
 
 
 @pytest.fixture(scope="module")

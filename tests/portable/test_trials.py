@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-from calibration_kits import first_round, trials
+from calibration_kits import first_round, run, trials
 
 import loopwright as lw
 from loopwright import toolchain
@@ -47,12 +47,6 @@ def changed(packed, folder, text):
     if text:
         (kit / "jobs" / "x86_64.trials").write_text(text)
     return kit
-
-
-def run(kit, *options, **more):
-    command = ["sh", "./run", *options]
-    settings = {"capture_output": True, "text": True, "check": False, **more}
-    return subprocess.run(command, cwd=kit, env={"PATH": "/usr/bin:/bin"}, **settings)
 
 
 def within(seconds, kit, *options):

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from checkout import ROOT
+from checkout import ROOT, run_program
 
 MOST_INSTALLED = 60_000_000  # bytes, of the wheel and what it needs
 SHOWN = ["x86_64/copy_user", "--microarch", "all", "--offset", "all", "--csv"]
@@ -84,8 +84,7 @@ def rows(text):
 
 def here(*arguments):
     """Return what the checkout prints."""
-    command = [Path(sys.executable).parent / "loopwright", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return run_program(*arguments, check=True).stdout
 
 
 def test_nothing_of_the_checkout_is_imported(installed):

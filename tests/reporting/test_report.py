@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import reports
+from checkout import LOOPWRIGHT
 from linux_trees import linux
 from quick import some
 
@@ -22,8 +21,6 @@ from loopwright.files import staged
 from loopwright.judging.study import Study
 from loopwright.reporting import findings, html
 from loopwright.reporting.report import report
-
-LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
 
 @pytest.fixture(scope="module")

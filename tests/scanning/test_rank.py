@@ -1,18 +1,15 @@
 """Rank of a scan: hurt loops first, spin-waits left out, split loops with figures."""
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from checkout import LOOPWRIGHT
 from scanned import built, by_name, found, linked
 
 import loopwright as lw
 from loopwright import microarchs, toolchain
 from loopwright.scanning import scan
 from loopwright.scanning.costs import CoreCosts
-
-LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
 SPINS = """
 	.globl spin
