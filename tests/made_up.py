@@ -67,29 +67,27 @@ def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
     return pd.DataFrame(rows).astype({"cycles": "float64"})
 
 
+# What the rows of measured calls share.
+CALL = {
+    "kernel": "x86_64/copy_user", "quantity": "call", "unit": "cycles/call", "skew_bytes": 2048,
+    "cache": "hot", "offset": 0, "clock": "tsc-calibrated", "status": "ok", "reason": "",
+    "machine": "a machine", "note": "",
+}  # fmt: skip
+
+
 def calls(cycles_by_variant, core, alignments=call_costs.ALIGNMENTS):
     """Measured calls: {variant: {size: cycles}}, or a number of cycles for every size."""
     rows = [
         {
-            "kernel": "x86_64/copy_user",
+            **CALL,
             "variant": variant,
-            "quantity": "call",
-            "unit": "cycles/call",
             "size_bytes": size,
             "dst_align": dst,
             "src_align": src,
-            "skew_bytes": 2048,
-            "cache": "hot",
-            "offset": 0,
             "cycles": float(cycles),
             "uncertainty": 0.01 * cycles,
             "raw": [[[spread * cycles for spread in (0.99, 1.0, 1.01)] * 10]] * 3,
-            "clock": "tsc-calibrated",
-            "status": "ok",
-            "reason": "",
             "microarch": core,
-            "machine": "a machine",
-            "note": "",
         }
         for variant, sizes in cycles_by_variant.items()
         for size, cycles in (

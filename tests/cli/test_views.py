@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 import pytest
+from made_up import CALL
 
 import loopwright as lw
 from loopwright.cli import run
@@ -13,33 +14,14 @@ WHY = "the samples of a process lie 4.1 % apart (at most 1 %)"
 
 
 def _row(variant: str, **more: object) -> dict[str, object]:
-    usual = {
-        "kernel": "x86_64/clear_user",
-        "variant": variant,
-        "quantity": "call",
-        "unit": "cycles/call",
-        "size_bytes": 4096,
-        "dst_align": 1,
-        "src_align": 0,
-        "cache": "hot",
-        "offset": 48,
-        "cycles": 530.87,
-        "p10": 525.0,
-        "p90": 541.0,
-        "uncertainty": 1.593,
-        "samples": 300,
-        "processes": 3,
-        "clock": "tsc-calibrated",
-        "status": "ok",
-        "reason": "",
-        "microarch": "zen4",
-        "machine": "Some 96-Core Processor (guest)",
-        "self_test": "add chain 1.0000, imul chain 2.9999 to 3.0000",
-        "milliseconds": 1.0,
-        "against": "",
-        "verdict": "",
+    usual = CALL | {
+        "kernel": "x86_64/clear_user", "variant": variant, "size_bytes": 4096, "dst_align": 1,
+        "src_align": 0, "skew_bytes": None, "offset": 48, "cycles": 530.87, "p10": 525.0,
+        "p90": 541.0, "uncertainty": 1.593, "samples": 300, "processes": 3, "microarch": "zen4",
+        "machine": "Some 96-Core Processor (guest)", "milliseconds": 1.0, "against": "",
+        "self_test": "add chain 1.0000, imul chain 2.9999 to 3.0000", "verdict": "",
         "note": "trust differences from 3 % on",
-    }
+    }  # fmt: skip
     return dict.fromkeys(RESULT_COLUMNS) | usual | more
 
 

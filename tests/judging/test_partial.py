@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from made_up import RECORDS, held_to
+from made_up import CALL, RECORDS, held_to
 
 from loopwright import kernels
 from loopwright.checking.check import user_space_note
@@ -32,26 +32,14 @@ def measured(core):
     for variant in kernels.load(KERNEL).variants.values():
         contract = contract_of(variant)
         cost = {**COSTS, **STAT}[variant.name]
-        shared = {
-            "kernel": KERNEL,
-            "variant": variant.name,
-            "skew_bytes": 2048,
-            "cache": "hot",
-            "offset": 0,
-            "uncertainty": 0.01,
-            "clock": "tsc-calibrated",
-            "status": "ok",
-            "reason": "",
-            "microarch": core,
-            "machine": "a machine",
-            "note": user_space_note(variant),
-        }
+        shared = {**CALL, "kernel": KERNEL, "variant": variant.name, "microarch": core}
+        shared |= {"uncertainty": 0.01, "note": user_space_note(variant)}
         for point in call_costs.judged_points(contract, None):
             cycles = cost * max(point.size / contract.dst_record, 1)
             raw = [[[cycles] * 5]] * 3
             rows.append(
-                {**shared, "quantity": "call", "unit": "cycles/call", "size_bytes": point.size,
-                 "dst_align": point.dst, "src_align": point.src, "cycles": cycles, "raw": raw}
+                {**shared, "size_bytes": point.size, "dst_align": point.dst,
+                 "src_align": point.src, "cycles": cycles, "raw": raw}
             )  # fmt: skip
         if contract.counted:
             rows.append(

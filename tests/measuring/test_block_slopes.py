@@ -1,30 +1,19 @@
 """Figures of blocks: made of slopes that agree, or there is none."""
 
 import math
+from dataclasses import replace
 
 import pytest
+from test_host import READ
 
-from loopwright.measuring.measure_blocks import BlockReading, mark_two_speeds, result, wants_more
+from loopwright.measuring.measure_blocks import mark_two_speeds, result, wants_more
 
 
 def _reading(cycles, refused="", disturbed=False, spread=0.001, two_speeds="", copies=10_000):
-    return BlockReading(
-        cycles=cycles,
-        p10=cycles * (1 - spread),
-        p90=cycles * (1 + spread),
-        samples=40,
-        accepted=50,
-        slow=10,
-        slow_from=1.1,
-        slow_to=2.5,
-        copies=copies,
-        two_speeds=two_speeds,
-        clock="clock",
-        misaligned=False,
-        shared=False,
-        disturbed=disturbed,
-        refused=refused,
-    )
+    samples = {"samples": 40, "accepted": 50, "slow": 10, "slow_to": 2.5, "copies": copies}
+    why = {"disturbed": disturbed, "refused": refused, "two_speeds": two_speeds}
+    ends = {"p10": cycles * (1 - spread), "p90": cycles * (1 + spread)}
+    return replace(READ, cycles=cycles, **ends, **samples, **why)
 
 
 def test_slopes_that_differ_give_no_number():
