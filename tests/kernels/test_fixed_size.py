@@ -26,9 +26,12 @@ def _kernels(monkeypatch):
 @pytest.fixture
 def changed(tmp_path, monkeypatch):
     """Return a function that loads the pages with texts of a file replaced."""
+    folder = few_variants.changed(monkeypatch, tmp_path / "kernels", "x86_64/page")
 
-    def change(*texts):
-        few_variants.changed(monkeypatch, tmp_path / "kernels", "x86_64/page", texts, count=1)
+    def change(file, old, new):
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new, 1))
         return kernels.load("x86_64/page")
 
     return change
