@@ -11,7 +11,9 @@ SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 
 
-def run_program(*arguments, check=False, **environment):
+def run_program(
+    *arguments: object, check: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run loopwright in a process of its own; return what it said and its exit code."""
     return subprocess.run(
         [LOOPWRIGHT, *map(str, arguments)],

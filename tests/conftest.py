@@ -110,6 +110,16 @@ def validation():
         yield importlib.import_module
 
 
+@pytest.fixture
+def models_held(monkeypatch):
+    """Have models right on the cores of made-up loops."""
+    from made_up import RECORDS, held_to
+
+    from loopwright.judging import model_accuracy
+
+    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+
+
 @pytest.fixture(scope="session", params=["x86_64", "arm64"])
 def kmod_built(request, tmp_path_factory):
     """Return a kernel, and the module with all variants built for it."""

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 from loopwright import paths
 
@@ -17,7 +18,7 @@ def few(monkeypatch, folder, family, *names):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(folder))
 
 
-def changed(monkeypatch, folder, kernel, *changes, count=-1):
+def changed(monkeypatch, folder: Path, kernel: str, *changes, count=-1) -> Path:
     """Copy a kernel into a folder of kernels, which is then the one in use; return its folder.
 
     changes are (file, old text, new text); at most count places of each are changed.

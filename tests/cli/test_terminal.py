@@ -17,14 +17,14 @@ import pytest
 from checkout import LOOPWRIGHT, run_program
 from click.shell_completion import BashComplete
 from few_variants import few
-from made_up import RECORDS, held_to, predictions, study
+from made_up import predictions, study
 from quick import some
 
 import loopwright as lw
 from loopwright import toolchain
 from loopwright.calibrating import calibrate
 from loopwright.cli import cli, output, prediction_views, run
-from loopwright.judging import model_accuracy, recommend
+from loopwright.judging import recommend
 from loopwright.judging.study import comparison
 from loopwright.linux import baseline as tree_baseline
 from loopwright.linux import patch
@@ -233,155 +233,79 @@ def test_whole_calls_are_a_line_each_and_reasons_stand_below(capsys, monkeypatch
 
 # What would take long to find, or needs another machine, is made up with the columns it has.
 LONG = "processes differ: " + ", ".join(["1.02"] * 30) + " cycles"
-MACHINE = {"clock": "tsc-calibrated", "machine": "AMD EPYC (guest)", "microarch": "zen4"}
+MADE_UP = {
+    "clock": "tsc-calibrated", "machine": "AMD EPYC (guest)", "microarch": "zen4",
+    "kernel": "x86_64/csum", "variant": "adc4", "id": "dot_product_of_floats", "notion": "loop",
+    "loop": "imul chain", "cycles": 3.01, "known": 3.0, "held": True, "basis": "documented",
+    "uncertainty": 0.01, "status": "ok", "note": LONG, "offset": 16, "predicted": 1.0,
+    "bottleneck": LONG, "unit": "cycles/call", "size_bytes": 64, "dst_align": 0, "src_align": 0,
+    "cache": "hot", "self_test": LONG, "ratio": None, "verdict": "baseline", "points": 1170,
+    "records": 90, "refused": 3, "processes": 3, "started": "2026-11-24T14:45:59Z",
+    "code": "ab" * 20, "file": "results-or-kit.tar.gz", "new": 90, "there": 0,
+    "missing": 0, "damaged": False, "bytes": 1026024, "kit": "44d89846" * 8, "variants": 32,
+    "trials": 0, "files": ["0001-x86-uaccess-Clear-user-memory-in-one-loop.patch"],
+    "notes": [LONG], "checks": [],
+}  # fmt: skip
 
 
 def frame(columns, *rows):
-    return pd.DataFrame([dict.fromkeys(columns, "") | row for row in rows], columns=list(columns))
-
-
-def self_test_rows():
-    row = {"loop": "imul chain", "cycles": 3.01, "known": 3.0, "held": True, "basis": "documented"}
-    return frame(measure.SELF_TEST_COLUMNS, row | MACHINE, row | MACHINE | {"held": True})
-
-
-def loop_rows():
-    row = {
-        "id": "dot_product_of_floats",
-        "notion": "loop",
-        "offset": 16,
-        "cycles": 1.02,
-        "uncertainty": 0.01,
-    }
-    return frame(
-        measure_blocks.TURN_COLUMNS, row | MACHINE | {"status": "ok", "reason": LONG, "note": LONG}
+    return pd.DataFrame(
+        [dict.fromkeys(columns, "") | MADE_UP | row for row in rows or [{}]], columns=list(columns)
     )
 
 
-def compared_rows():
-    row = {"id": "dot_product_of_floats", "microarch": "zen2", "offset": 16, "predicted": 1.0}
-    row |= {"bottleneck": LONG, "measured": None, "uncertainty": None, "error_percent": None}
-    here = row | MACHINE | {"measured": 1.02, "uncertainty": 0.01, "error_percent": -0.04}
-    return frame(measure_blocks.COMPARED_COLUMNS, row, here | {"error": LONG})
-
-
-def measured_rows():
-    row = {"kernel": "x86_64/csum", "variant": "adc4", "unit": "cycles/call", "size_bytes": 64}
-    row |= {"dst_align": 0, "src_align": 0, "cache": "hot", "cycles": 21.5, "uncertainty": 0.2}
-    row |= {"status": "ok", "note": LONG, "self_test": LONG, "ratio": None, "verdict": "baseline"}
-    refused = {"status": "refused", "reason": LONG, "cycles": None, "uncertainty": None}
-    return frame(readings.RESULT_COLUMNS, row | MACHINE, row | MACHINE | refused)
-
-
-def results_rows():
-    row = {"started": "2026-11-24T14:45:59Z", "kernel": "x86_64/csum", "variant": "adc4"}
-    row |= {"points": 14, "records": 90, "refused": 0, "processes": 3, "code": "ab" * 20}
-    return frame(results.COLUMNS, row | MACHINE)
-
-
-def imported_rows():
-    row = {"file": "results-of-a-machine.jsonl", "new": 90, "there": 0, "refused": 3, "missing": 0}
-    return frame(
-        results.IMPORT_COLUMNS, row | MACHINE | {"damaged": False, "note": f"{LONG}; {LONG}"}
-    )
-
-
-def kit_rows():
-    row = {"file": "kit.tar.gz", "bytes": 1026024, "kit": "44d89846" * 8, "variants": 32}
-    return frame(kit.COLUMNS, row | {"points": 1170, "trials": 0})
-
-
-def patch_rows():
-    named = "0001-x86-uaccess-Clear-user-memory-in-one-loop.patch"
-    row = {"kernel": "x86_64/csum", "variant": "adc4", "status": "written", "files": [named]}
-    return frame(patch.COLUMNS, row | {"notes": [LONG], "checks": []})
-
-
-def calibrated_rows():
-    row = {"figure": "dispatch width", "value": "6", "uncertainty": "", "note": LONG}
-    return frame(calibrate.COLUMNS, row, row | {"figure": "loads a cycle", "value": "2"})
-
-
-def judgement(*_, **__):
+def judgement():
     return recommend.conclude(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0})), None)
 
 
-def reported(*_, **__):
-    return [SimpleNamespace(recommendation=judgement().rows)]
-
-
-def of_tree(*_, **__):
+def of_tree():
     rows = comparison(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0})))
     checks = pd.DataFrame({"variant": ["tree:6.12"], "passed": [True], "failure": [""]})
     return SimpleNamespace(rows=rows, notes=[], checks=checks)
 
 
-MADE_UP = {
-    "self-test": (measure, "self_test", self_test_rows, ("self-test",), ("cycles", "known", "yes")),
-    "measure a loop": (
-        lw,
-        "measure_blocks",
-        loop_rows,
-        ("measure", "--hex", "90"),
-        ("1.02", "0.01"),
-    ),
-    "compare a loop": (
-        lw,
-        "compare_loops",
-        compared_rows,
-        ("compare", "--hex", "90"),
-        ("predicted", "measured", "1.02", "+0.0 %"),
-    ),
-    "measure": (lw, "measure", measured_rows, ("measure", "x86_64/csum"), ("21.5", "refused")),
-    "results": (lw, "results", results_rows, ("results",), ("machine", "adc4", "points")),
-    "import": (lw, "import_results", imported_rows, ("import", __file__), ("90 new", "3 refused")),
-    "kit": (lw, "kit", kit_rows, ("kit",), ("kit.tar.gz", "1026024", "1170")),
-    "patch": (
-        lw,
-        "patch",
-        patch_rows,
-        ("patch", "x86_64/csum/adc4", "--tree", "t", "-o", "o"),
-        ("0001-x86-uaccess",),
-    ),
-    "calibrate": (
-        calibrate,
-        "calibrate",
-        calibrated_rows,
-        ("calibrate", "-o", "cores"),
-        ("dispatch width", "6"),
-    ),
-    "recommend": (
-        recommend,
-        "concluded",
-        judgement,
-        ("recommend", "x86_64/copy_user"),
-        ("answer", "winner", "loop32"),
-    ),
-    "report": (
-        report,
-        "report",
-        reported,
-        ("report", "x86_64/copy_user", "-o", "out"),
-        ("x86_64/copy_user copy_user", "loop32"),
-    ),
-    "baseline": (
-        tree_baseline,
-        "run",
-        of_tree,
-        ("baseline", "x86_64/copy_user", "--tree", "t"),
-        ("movsq_aligned", "llvm-mca"),
-    ),
-}
+UNMEASURED = dict.fromkeys(("measured", "uncertainty", "error_percent"))
+MEASURED = {"measured": 1.02, "error_percent": -0.04, "error": LONG}
+REFUSED = {"status": "refused", "reason": LONG, "cycles": None, "uncertainty": None}
+WIDTH = {"figure": "dispatch width", "value": "6", "uncertainty": ""}
+SLOW = [  # command, what answers it, its made-up answer, and what is shown
+    ("self-test", (measure, "self_test"),
+     lambda: frame(measure.SELF_TEST_COLUMNS, {}, {}), ("cycles", "known", "yes")),
+    ("measure --hex 90", (lw, "measure_blocks"),
+     lambda: frame(measure_blocks.TURN_COLUMNS, {"reason": LONG}), ("3.01", "0.01")),
+    ("compare --hex 90", (lw, "compare_loops"),
+     lambda: frame(measure_blocks.COMPARED_COLUMNS, UNMEASURED, MEASURED),
+     ("predicted", "measured", "1.02", "+0.0 %")),
+    ("measure x86_64/csum", (lw, "measure"),
+     lambda: frame(readings.RESULT_COLUMNS, {}, REFUSED), ("3.01", "refused")),
+    ("results", (lw, "results"), lambda: frame(results.COLUMNS), ("machine", "adc4", "points")),
+    (f"import {__file__}", (lw, "import_results"),
+     lambda: frame(results.IMPORT_COLUMNS, {"note": f"{LONG}; {LONG}"}), ("90 new", "3 refused")),
+    ("kit", (lw, "kit"), lambda: frame(kit.COLUMNS), ("kit.tar.gz", "1026024", "1170")),
+    ("patch x86_64/csum/adc4 --tree t -o o", (lw, "patch"),
+     lambda: frame(patch.COLUMNS, {"status": "written"}), ("0001-x86-uaccess",)),
+    ("calibrate -o cores", (calibrate, "calibrate"),
+     lambda: frame(calibrate.COLUMNS, WIDTH, WIDTH | {"figure": "loads a cycle", "value": "2"}),
+     ("dispatch width", "6")),
+    ("recommend x86_64/copy_user", (recommend, "concluded"), judgement,
+     ("answer", "winner", "loop32")),
+    ("report x86_64/copy_user -o out", (report, "report"),
+     lambda: [SimpleNamespace(recommendation=judgement().rows)],
+     ("x86_64/copy_user copy_user", "loop32")),
+    ("baseline x86_64/copy_user --tree t", (tree_baseline, "run"), of_tree,
+     ("movsq_aligned", "llvm-mca")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", MADE_UP)
-def test_each_verb_that_takes_long_shows_its_answer_at_any_width(what, capsys, monkeypatch):
-    module, name, made, arguments, heads = MADE_UP[what]
-    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+@pytest.mark.parametrize(("command", "by", "made", "heads"), SLOW)
+@pytest.mark.usefixtures("models_held")
+def test_each_verb_that_takes_long_shows_its_answer_at_any_width(
+    command, by, made, heads, capsys, monkeypatch
+):
     found = made()
-    monkeypatch.setattr(module, name, lambda *_, **__: found)
+    monkeypatch.setattr(*by, lambda *_, **__: found)
     for width in WIDTHS:
-        text = rendered(capsys, monkeypatch, width, *arguments)
+        text = rendered(capsys, monkeypatch, width, *command.split())
         for head in heads:
             assert head in text, text
 

@@ -3,15 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import RECORDS, calls, held_to, predictions, study
+from made_up import calls, predictions, study
 
-from loopwright.judging import model_accuracy
 from loopwright.judging.study import comparison
 
-
-@pytest.fixture(autouse=True)
-def _records(monkeypatch):
-    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+pytestmark = pytest.mark.usefixtures("models_held")
 
 
 def test_the_table_has_errors_for_the_core_that_this_host_is():

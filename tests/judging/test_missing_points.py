@@ -6,16 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import RECORDS, calls, held_to, predictions, study
+from made_up import calls, predictions, study
 from quick import some
 
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import call_costs, model_accuracy
+from loopwright.judging import call_costs
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import HERE, REFUSED
 from loopwright.measuring import readings
 
+pytestmark = pytest.mark.usefixtures("models_held")
 SHORT = "not enough measured"
 NAMES = ["movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "loop32", "negative_index"]
 SIZES = (16, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -23,12 +24,9 @@ MODELS = {"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 9.0}
 TAKEN = (0, 1, 2, 3, 4, 7, 20, 60, 120, 180, 209, 210)  # points, of 210
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _records():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
-        patch.setattr(readings, "RESAMPLES", 40)
-        yield
+@pytest.fixture(autouse=True)
+def _few(monkeypatch):
+    monkeypatch.setattr(readings, "RESAMPLES", 40)
 
 
 def full(seed, core):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from made_up import CALL, RECORDS, held_to
+from made_up import CALL
 
 from loopwright import kernels
 from loopwright.checking.check import user_space_note
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import call_costs, model_accuracy
+from loopwright.judging import call_costs
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import MEASURED, comparison, gather
 from loopwright.kernels import contract_of
@@ -20,6 +20,7 @@ from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, cycle_curves, kernel_section, notebook, text
 from loopwright.reporting.findings import Asked, Finding
 
+pytestmark = pytest.mark.usefixtures("models_held")
 KERNEL = "x86_64/put_event"
 WORDS = "without stac/clac"
 COSTS = {"put_user_twice": 10, "write_begin": 22, "masked": 3, "masked_outside": 2}
@@ -53,13 +54,6 @@ def measured(core):
 def study():
     found = gather(KERNEL, quick=True)
     return replace(found, measurements=measured("zen2"), host="zen2", unmeasured="")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _records():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
-        yield
 
 
 def test_a_part_that_is_much_faster_makes_no_winner(study):

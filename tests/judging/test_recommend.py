@@ -2,16 +2,13 @@
 
 import pandas as pd
 import pytest
-from made_up import RECORDS, calls, held_to, predictions, study
+from made_up import calls, predictions, study
 
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import call_costs, model_accuracy
+from loopwright.judging import call_costs
 from loopwright.judging.recommend import conclude
 
-
-@pytest.fixture(autouse=True)
-def _records(monkeypatch):
-    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+pytestmark = pytest.mark.usefixtures("models_held")
 
 
 def row(*arguments, **more):

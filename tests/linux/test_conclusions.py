@@ -2,16 +2,13 @@
 
 import pandas as pd
 import pytest
-from made_up import CORES, RECORDS, calls, held_to, predictions, study
+from made_up import CORES, calls, predictions, study
 
-from loopwright.judging import call_costs, model_accuracy
+from loopwright.judging import call_costs
 from loopwright.judging.recommend import conclude
 from loopwright.linux import patch
 
-
-@pytest.fixture(autouse=True)
-def _records(monkeypatch):
-    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+pytestmark = pytest.mark.usefixtures("models_held")
 
 
 def of(name, *arguments):
