@@ -243,24 +243,24 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
 
 
 # Steps by the beginning of their names: answers per form, further answers, and seconds per form of
-# fits on idle CPUs. The figures lie between those of runs on Zen 4 and Redwood Cove guests.
+# fits on idle CPUs. The figures lie between those of runs on Zen 4 and Golden Cove guests.
 STEPS: Sequence[tuple[str, float, int, float]] = (
     ("throughput", 1.0, 0, 0.0),
-    ("latencies", 2.7, 0, 0.0),
-    ("slots", 1.4, 0, 0.0),
-    ("classes", 0.0, 1480, 0.0),
-    ("ports", 0.0, 120, 0.0),
-    ("uops of each", 2.1, 0, 0.0016),
-    ("uops of forms", 3.7, 0, 0.0047),
-    ("front end", 0.0, 490, 0.0),
-    ("loads", 0.0, 950, 0.0),
+    ("latencies", 2.8, 0, 0.0),
+    ("slots", 1.5, 0, 0.0),
+    ("classes", 0.0, 1150, 0.0),
+    ("ports", 0.0, 150, 0.0),
+    ("uops of each", 1.7, 0, 0.0016),
+    ("uops of forms", 2.6, 0, 0.0050),
+    ("front end", 0.0, 580, 0.0),
+    ("loads", 0.0, 900, 0.0),
     ("serialising", 0.0, 610, 0.0),
-    ("windows", 0.0, 950, 0.0),
-    ("front end that", 0.0, 230, 0.0120),
+    ("windows", 0.0, 1200, 0.0035),
+    ("front end that", 0.0, 120, 0.0250),
     ("rules of rename", 0.0, 1710, 0.0055),
-    ("mixtures", 1.2, 0, 0.0029),
-    ("forms whose", 1.0, 0, 0.0057),
-    ("calls", 0.0, 30, 0.0023),
+    ("mixtures", 1.5, 0, 0.0050),
+    ("forms whose", 0.6, 0, 0.0050),
+    ("calls", 0.0, 80, 0.0040),
     ("held-out", 0.0, 330, 0.0),
 )
 _TELLING = 400  # answers after which the pace is known
@@ -268,6 +268,8 @@ _STEADY = 2000  # answers of the pace, at least, as the last few of a step are o
 _LONG = 600  # seconds from which the time left is given in whole minutes
 _ALIKE = 4 / 3  # ratio of two estimates that are told as one
 _RECENT = 60.0  # seconds of the recent pace
+_QUIET = 0.009  # seconds an answer on a quiet machine
+_ASSUMED = 100.0  # seconds of a quiet machine that the usual pace begins with
 _LOUD = 0.1  # share of disturbed measurements from which other load is named
 
 
@@ -318,22 +320,35 @@ class TimeLeft:
 
         Answers of an earlier run belong to the first steps.
         """
-        needs = [round(each * self._forms) + more for _, each, more, _ in STEPS]
-        left = max(needs[self._step] - (self._asked - self._before), 0)
-        left += sum(needs[self._step + 1 :])
+        needs = self._needs()
+        left = self._left_of_step() + sum(needs[self._step + 1 :])
         return max(left - max(self._kept - sum(needs[: self._step]), 0), 0)
+
+    def _needs(self) -> Sequence[int]:
+        """Return the number of answers that each step needs."""
+        return [round(each * self._forms) + more for _, each, more, _ in STEPS]
+
+    def _left_of_step(self) -> int:
+        """Return the number of answers that the current step still needs."""
+        return max(self._needs()[self._step] - (self._asked - self._before), 0)
 
     def seconds(self) -> tuple[float, float] | None:
         """Return the least and the most seconds left; None while the pace is unknown.
 
-        One is by the recent pace and one by that of the whole run, as other load may last or not.
+        One is by the recent pace and one by the usual one, as other load may last or not. The usual
+        pace is that of answers per second, so that a loud minute counts no more than a quiet one,
+        and the machine is taken to be quiet at first.
         """
         if self._asked < _TELLING:
             return None
         (_, before, timed, _), (_, asked, now, _) = self._marks[0], self._marks[-1]
-        fits = sum(fit for *_, fit in STEPS[self._step :]) * self._forms * _slowdown()
-        paces = (now - timed) / max(asked - before, 1), self._timed / self._asked
-        return self._left() * min(paces) + fits, self._left() * max(paces) + fits
+        recent = (now - timed) / max(asked - before, 1)
+        usual = (_ASSUMED + self._timed) / (_ASSUMED / _QUIET + self._asked)
+        ahead = sum(fit for *_, fit in STEPS[self._step + 1 :])
+        ahead += STEPS[self._step][-1] * self._left_of_step() / self._needs()[self._step]
+        fits = ahead * self._forms * _slowdown()
+        least, most = sorted((recent, usual))
+        return self._left() * least + fits, self._left() * most + fits
 
     def __str__(self) -> str:
         seconds = self.seconds()
