@@ -315,6 +315,11 @@ PASSES: Sequence[Pass] = (
         "rules",
     ),
     _pass(
+        port_choice.choose_late_results,
+        "uops latencies rules assigned front_end",
+        "rules",
+    ),
+    _pass(
         latency_fit.refine_latencies,
         "latencies uops front_end assigned",
         "latencies",

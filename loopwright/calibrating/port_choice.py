@@ -15,6 +15,10 @@ the counts of waiting uops may be a cycle old. On others each uop before it in t
 same ports does so, counts lack the uops of the previous cycle, and branches that are not taken
 get the port with the fewest uops. The branches that close the loops show whether taken branches
 have only one of the branch ports.
+
+Late results. Microbenchmarks: loops of a form whose result takes several cycles and of three to
+five chains of cheap instructions that share its port. On some cores a result that takes as many
+cycles keeps those of other instructions on the port out of its cycle, so that chains wait.
 """
 
 import random
@@ -33,7 +37,7 @@ from loopwright.calibrating.dispatch_rules import (
     random_instance,
 )
 from loopwright.calibrating.fit import Rules
-from loopwright.microbench import kits
+from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
@@ -42,6 +46,7 @@ PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
 LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
 NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
 IMBALANCE = "ports.imbalance"
+RESULTS = "ports.result_cycles"
 _SEED = 71
 _CHAINS, _CHASES, _MIXTURES = 300, 120, 400  # loops
 _LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and independent ones
@@ -52,6 +57,8 @@ _WORD = 8  # bytes: loads of one word could have a bank conflict
 _LATER = (0, 1, 2)  # cycles
 _SLOTS, _AGES = range(4), range(3)
 _IMBALANCES = (5, 6, 4)  # the first one wins ties
+_LATE_FORMS, _LATE_CHAINS = 3, (3, 4, 5)  # forms of each latency, and chains beside one
+_LATEST = 6  # cycles of a late result; later ones are those of dividers and microcode
 
 
 def choose_port_choice(
@@ -171,3 +178,68 @@ def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[s
             (form,) = draw.choices(*(of_shared if kind < _NOPS + _SHARED else of_all))
             parts.append(random_instance(form, draw))
         yield f"mixture {number} of {len(parts)} instructions", b"".join(parts)
+
+
+def choose_late_results(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
+    """Return the learned core with the latency of results that keep others out, if any do.
+
+    The front end and the rules of port choice have to be known, as they limit the loops, too.
+    """
+    known = [form for form in forms if learned.has_ports(form.name)]
+    late = _late_forms(learned, known)
+    bodies = dict(_beside_chains(learned, known, late))
+    tried: list[Rules] = [{}, *({RESULTS: cycles} for cycles in sorted(late))]
+    return _chosen(laboratory, learned, bodies, tried, LEFT)
+
+
+def _late_forms(learned: CoreModel, forms: Sequence[Form]) -> dict[int, list[Form]]:
+    """Return the most used forms of each latency of several cycles, a mnemonic each.
+
+    Those whose instances wait for each other are left out.
+    """
+    usage = kits.per_million()
+    out: dict[int, dict[str, Form]] = {}
+    for form in sorted(forms, key=lambda one: -usage.get(one.name, 0.0)):
+        latencies, ports = learned.latencies[form.name], learned.uops[form.name].ports
+        carried = {one.source for one in latencies} & {one.target for one in latencies}
+        cycles = _cycles(learned, form)
+        if form.memory is None and not carried and ports and len(ports) < cycles <= _LATEST:
+            out.setdefault(cycles, {}).setdefault(form.mnemonic, form)
+    return {cycles: list(some.values())[:_LATE_FORMS] for cycles, some in out.items()}
+
+
+def _cycles(learned: CoreModel, form: Form) -> int:
+    """Return the cycles to the last result of a form of general registers, 0 for other forms."""
+    if not all(one.kind in ("gpr", "flags", "") for one in form.operands):
+        return 0
+    return max((one.cycles for one in learned.latencies[form.name] if one.plain), default=0)
+
+
+def _beside_chains(
+    learned: CoreModel, forms: Sequence[Form], late: Mapping[int, Sequence[Form]]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of a late form beside chains that share its ports."""
+    links = [form for form in forms if form.memory is None and _is_link(learned, form)]
+    usage = kits.per_million()
+    for form in (one for some in late.values() for one in some):
+        ports = frozenset().union(*learned.uops[form.name].ports or ())
+        sharing = [one for one in links if ports & _of(learned, one)]
+        if not sharing:
+            continue
+        link = max(sharing, key=lambda one: (len(_of(learned, one)), usage.get(one.name, 0.0)))
+        (own,) = (one.label for one in link.chosen if one.read and one.written)
+        alone = form.encode(form_instances.registers_for(form, {}))
+        for chains in _LATE_CHAINS:
+            registers = form.kit.POOLS["gpr"].others[:chains]
+            given = (form_instances.registers_for(link, {own: one}) for one in registers)
+            body = alone + b"".join(map(link.encode, given))
+            yield f"{form.name} beside {chains} chains of {link.name}", body
+
+
+def _is_link(learned: CoreModel, form: Form) -> bool:
+    """True if instances of a form depend on each other, with a result after a cycle."""
+    changed = [one for one in form.chosen if one.read and one.written]
+    alone = len(changed) == 1 and form.name not in learned.core.renamed_additions
+    return alone and _cycles(learned, form) == 1 and bool(_of(learned, form))
