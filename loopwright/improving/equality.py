@@ -3,7 +3,7 @@
 import itertools
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ class _Registers:
     vectors: tuple[str, ...]
     stack: str
     numbers: Mapping[str, int]
-    every: tuple[int, ...]
+    flags: int
     bits: Mapping[str, int]
 
 
@@ -52,9 +52,10 @@ def _registers(
     isa: str, names: tuple[str, ...], vectors: Mapping[str, str], flags: str, bits: dict[str, int]
 ) -> _Registers:
     numbers = {name: register_of(isa, name) for name in names}
-    every = (*numbers.values(), *(register_of(isa, n) for n in vectors), register_of(isa, flags))
+    numbers |= {whole: register_of(isa, name) for name, whole in vectors.items()}
     stack = "rsp" if isa == "x86_64" else "sp"
-    return _Registers(names, tuple(vectors.values()), stack, numbers, every, bits)
+    number = register_of(isa, flags)
+    return _Registers(names, tuple(vectors.values()), stack, numbers, number, bits)
 
 
 _OF = {
@@ -116,12 +117,14 @@ class Case:
 
 @dataclass(frozen=True)
 class _End:
-    """The state at the end of a run; label is the exit, "" where the loop had not ended."""
+    """The state at the end of a run; label is the exit, "" where the loop had not ended.
+
+    registers, those of vectors among them, are the ones that either code uses.
+    """
 
     label: str
     registers: Mapping[str, int]
     flags: int
-    vectors: Sequence[int]
     steps: NDArray[np.void]
     error: str = ""
 
@@ -138,7 +141,10 @@ def compare(
     """
     if why := _unfit(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
         return Proof(0, missing=why)
-    old, new_side = _Side(bare, bare.code), _Side(bare, new)
+    old, new_side = sides = _Side(bare, bare.code), _Side(bare, new)
+    used = {name for side in sides for ins in side.body for name in ins.used}
+    for side in sides:
+        side.observe(used)
     count = 0
     ended: set[str] = set()
     starts = [(0, 0), *((at, (entries or bare.entries)[n]) for n, at in bare.entries.items())]
@@ -226,12 +232,11 @@ def _difference(bare: Bare, old: "_Side", new: "_Side", old_end: _End, new_end: 
         return "" if alike else "a loop that does not end stores elsewhere"
     live = bare.listing.leaving[old_end.label]
     registers = _OF[bare.isa]
-    for name in registers.names:
-        if name in live and old_end.registers[name] != new_end.registers[name]:
-            return f"{name} is {new_end.registers[name]:#x} and not {old_end.registers[name]:#x}"
-    for n, name in enumerate(registers.vectors):
-        if name in live and old_end.vectors[n] != new_end.vectors[n]:
-            return f"{name.replace('zmm', 'xmm')} differs"
+    for name, value in old_end.registers.items():
+        if name in live and value != new_end.registers[name]:
+            if name in registers.vectors:
+                return f"{name.replace('zmm', 'xmm')} differs"
+            return f"{name} is {new_end.registers[name]:#x} and not {value:#x}"
     for kind, bits in registers.bits.items():
         if kind in live and (old_end.flags ^ new_end.flags) & bits:
             return f"flags are {new_end.flags & bits:#x} and not {old_end.flags & bits:#x}"
@@ -264,6 +269,7 @@ class _Side:
         self.registers = _OF[bare.isa]
         read = _x86 if bare.isa == "x86_64" else _arm64
         self.body = list(read(text, self.start))
+        self._addresses = {ins.at for ins in self.body}
         self._end = self.start + len(text)
         self._core: Any = core_of(bare.isa)
         halt = bytes([_HALT if bare.isa == "x86_64" else 0]) * PAGE  # no instruction of AArch64
@@ -288,6 +294,10 @@ class _Side:
         self._reached: set[int] = set()
         self._directions: set[tuple[int, bool]] = set()
 
+    def observe(self, used: Collection[str]) -> None:
+        """Set and read these registers alone, since each takes as long as many instructions."""
+        self._observed = {n: at for n, at in self.registers.numbers.items() if n in used}
+
     def prepare(self, case: Case) -> None:
         """Write a case's registers and memory into the core."""
         self._case = case
@@ -297,10 +307,9 @@ class _Side:
             self._pages.clear()
         for page in self._pages:
             self._core.mem_write(page * PAGE, _content(case, page))
-        values = [case.registers[name] for name in self.registers.names]
-        values = [*values, *case.vectors, case.flags | 2]
-        written = zip(self.registers.every, values, strict=True)
-        self._core.reg_write_batch(list(written))
+        values = {**case.registers, **dict(zip(self.registers.vectors, case.vectors, strict=True))}
+        written = [(number, values[name]) for name, number in self._observed.items()]
+        self._core.reg_write_batch([*written, (self.registers.flags, case.flags | 2)])
         self._recorder.clear()
 
     def run(self, case: Case, most: int, at: int = 0) -> _End:
@@ -323,17 +332,22 @@ class _Side:
             error = f"it goes to {last:#x}"
         if outside:
             steps = steps[:-1]
-        self._record_coverage([*steps["address"].tolist(), *([last] if outside else [])])
-        values = list(map(int, self._core.reg_read_batch(self.registers.every)))
-        names = self.registers.names
-        registers = dict(zip(names, values, strict=False))
-        return _End(label, registers, values[-1], values[len(names) : -1], steps, error)
+        reached = set(steps["address"].tolist())
+        if not reached <= self._addresses:  # such code may use registers that are not observed
+            error = error or "it goes to the middle of an instruction"
+        self._reached |= reached
+        beyond = np.array([last] if outside else [], np.uint64)
+        self._record_directions(np.append(steps["address"], beyond))
+        numbers = [*self._observed.values(), self.registers.flags]
+        *values, flags = map(int, self._core.reg_read_batch(numbers))
+        registers = dict(zip(self._observed, values, strict=True))
+        return _End(label, registers, flags, steps, error)
 
-    def _record_coverage(self, chain: Sequence[int]) -> None:
-        self._reached |= set(chain)
-        pairs = set(itertools.pairwise(chain))
-        branches = {i.at: i.end for i in self.body if i.conditional}
-        self._directions |= {(at, to == branches[at]) for at, to in pairs if at in branches}
+    def _record_directions(self, chain: NDArray[np.uint64]) -> None:
+        for ins in self.body:
+            if ins.conditional:
+                through = chain[1:][chain[:-1] == ins.at] == ins.end
+                self._directions |= {(ins.at, bool(one)) for one in np.unique(through)}
 
     def unreached(self) -> str:
         """Return the first instruction, or branch direction, that no run reached; "" if none."""
@@ -506,9 +520,10 @@ class _Operand(NamedTuple):
 class _Instruction(NamedTuple):
     """The properties of an instruction that the choice of cases depends on.
 
-    addresses are base and index of its memory accesses; load is the loaded register, the memory
-    operand and the size in bytes. test has the operands that decide its flags or its branch: two
-    operands of size bytes if compares, else one, whose value ended makes the result zero.
+    used are all registers that it reads or writes, addresses base and index of its memory accesses;
+    load is the loaded register, the memory operand and the size in bytes. test has the operands
+    that decide its flags or its branch: two operands of size bytes if compares, else one, whose
+    value ended makes the result zero.
     """
 
     at: int
@@ -516,6 +531,7 @@ class _Instruction(NamedTuple):
     text: str
     target: int | None
     conditional: bool
+    used: frozenset[str]
     written: frozenset[str]
     addresses: Sequence[tuple[str, str]]
     load: tuple[str, _Operand, int] | None
@@ -537,6 +553,12 @@ def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
     return list(out.values())
 
 
+def _whole_name(register: "iced.Register_") -> str:
+    """Return the name in `_Registers` of the register that a register is part of."""
+    vector = iced.RegisterExt.full_register(register) - iced.Register.ZMM0
+    return f"zmm{vector}" if 0 <= vector < 16 else full_name(register)
+
+
 def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
     factory, formatter = iced.InstructionInfoFactory(), iced.Formatter(iced.FormatterSyntax.GAS)
     for ins in iced.Decoder(64, text, ip=start):
@@ -544,6 +566,7 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
             continue
         info = factory.info(ins)
         read = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
+        used = {_whole_name(u.register) for u in info.used_registers()}
         written = {full_name(u.register) for u in info.used_registers() if u.access not in read}
         addresses = [(full_name(m.base), full_name(m.index)) for m in info.used_memory()]
         if ins.mnemonic in (iced.Mnemonic.LEA, iced.Mnemonic.NOP):
@@ -562,7 +585,7 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
             ended = -operands[1].constant
         yield _Instruction(
             int(ins.ip), int(ins.next_ip), " ".join(formatter.format(ins).split()),
-            near_target(ins), conditional, frozenset(written), addresses, load,
+            near_target(ins), conditional, frozenset(used), frozenset(written), addresses, load,
             operands if ins.rflags_modified and not conditional else None,
             min(8, max(1, wide)), compares, ended,
         )  # fmt: skip
@@ -601,6 +624,10 @@ _COMPARED = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
 _LOADED = re.compile(r"ldu?r(b|h|)$")
 
 
+# Capstone misses some of the registers that an instruction names.
+_NAMED = re.compile(r"\b[wxbhsdqv]\d+\b")
+
+
 def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
     for ins in decode("arm64", code, start):
         effects = arm64_effects(ins.code)
@@ -623,6 +650,7 @@ def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
         ended = -test[1].constant if ins.mnemonic in ("cmn", "adds") and test else 0
         yield _Instruction(
             ins.address, ins.end, text, ins.target, effects.flow is Flow.BRANCH,
+            effects.reads | effects.writes | {full("arm64", n) for n in _NAMED.findall(text)},
             frozenset(r for r in effects.writes if r[0] in "xs"),
             [(address[1], full("arm64", address[3] or ""))] if address else [],
             load, test, narrow, ins.mnemonic in ("cmp", "subs"), ended,

@@ -210,6 +210,15 @@ def test_a_dropped_condition_is_found(name, monkeypatch):
     assert all(equality.compare(loop, *new_code(loop, one)).failure for one in made)
 
 
+def test_a_branch_into_an_instruction_is_found():
+    loop = bare(FIND)
+    [made] = CopyIterations(2).apply(loop.listing)
+    text, entries = new_code(loop, made)
+    changed = bytes([*text[:-1], text[-1] ^ 1])
+    found = equality.compare(loop, changed, entries).failure
+    assert found.startswith("it goes to the middle of an instruction")
+
+
 def test_a_copy_that_leaves_elsewhere_is_found(monkeypatch):
     loop = bare(FIND)
     monkeypatch.setattr(unrolling, "opposite", lambda text, target: f"{text.split()[0]} {target}")
