@@ -26,47 +26,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
 FIRST = [
-    "test_calibrate",
-    "test_verify",
-    "test_report",
-    "test_bare",
-    "test_emulated",
-    "test_baseline",
-    "test_smt",
-    "test_check_kernels",
-    "test_doubtful_forms",
-    "test_bare_verb",
-    "test_check",
-    "test_calibrate_arm64",
-    "test_transformations",
-    "test_threads",
-    "test_check_large",
-    "test_wheel",
-    "test_patching",
-    "test_terminal",
-    "test_notebooks",
-    "test_front_end_fit",
-    "test_core_sheet",
-    "test_cluster",
-    "test_cores",
-    "test_import_answers",
-    "test_kit",
-]
+    "test_calibrate", "test_verify", "test_report", "test_bare", "test_emulated", "test_baseline",
+    "test_smt", "test_check_kernels", "test_doubtful_forms", "test_bare_verb", "test_check",
+    "test_calibrate_arm64", "test_transformations", "test_threads", "test_check_large",
+    "test_wheel", "test_patching", "test_terminal", "test_notebooks", "test_front_end_fit",
+    "test_core_sheet", "test_cluster", "test_cores", "test_import_answers", "test_kit",
+]  # fmt: skip
 
 
 # Files whose slow tests are worth most, where there is time for some of them alone.
 SLOW_FIRST = [
-    "test_golden",
-    "test_check_kernels",
-    "test_verify",
-    "test_cores",
-    "test_patch_trees",
-    "test_model_accuracy",
-    "test_wheel",
-    "test_docs",
-    "test_page",
-    "test_emulated",
-]
+    "test_golden", "test_check_kernels", "test_verify", "test_cores", "test_patch_trees",
+    "test_model_accuracy", "test_wheel", "test_docs", "test_page", "test_emulated",
+]  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):

@@ -13,17 +13,11 @@ from loopwright.errors import InputError
 
 LIBRARY = Path("/lib/x86_64-linux-gnu/libcrypt.so.1")
 DISKS = {"full": ("size=64k", "No space left"), "read-only": ("size=1m,ro", "Read-only file sys")}
+NO_MEASURE = ("--microarch", "sandybridge", "--no-measure")
 VERBS = {
     "scan": [LIBRARY, "--microarch", "zen2", "--html", "{disk}/loops.html"],
     "kit": ["-o", "{disk}/kit.tar.gz"],
-    "report": [
-        "x86_64/clear_user",
-        "--microarch",
-        "sandybridge",
-        "--no-measure",
-        "-o",
-        "{disk}/out",
-    ],
+    "report": ["x86_64/clear_user", *NO_MEASURE, "-o", "{disk}/out"],
     "kmod": ["source", "x86_64/put_event", "-o", "{disk}/kmod"],
     "calibrate": ["--quick", "--machine", "simulated:skylake", "-o", "{disk}/cores"],
 }
@@ -41,19 +35,8 @@ def on_disk(options, place, *command):
     if not shutil.which("unshare"):
         pytest.skip("no unshare here: no small disk can be mounted")
     left = place.parent / "left"
-    told = [
-        "unshare",
-        "--mount",
-        "--map-root-user",
-        "sh",
-        "-c",
-        MOUNTED,
-        "sh",
-        options,
-        place,
-        left,
-    ]
-    run = subprocess.run([*told, *command], capture_output=True, text=True)
+    told = ["unshare", "--mount", "--map-root-user", "sh", "-c", MOUNTED, "sh"]
+    run = subprocess.run([*told, options, place, left, *command], capture_output=True, text=True)
     if run.returncode == 77 or "unshare:" in run.stderr:
         pytest.skip(f"no small disk can be mounted here: {run.stderr.strip()}")
     return run, left.read_text().split()

@@ -138,15 +138,10 @@ def _files() -> dict[str, bytes]:
         files[f"jobs/{isa}.jobs"] = _jobs(isa).encode()
     roots = {"harness": paths.HARNESS, "kernels": paths.kernels_root()}
     for name, root in roots.items():
-        for path in sorted(p for p in root.rglob("*") if _is_source(p)):
-            files[f"source/{name}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+        for path in sorted(p for p in root.rglob("*") if p.is_file()):
+            if path.suffix in (".c", ".h", ".S", ".toml", ".md") or path.parent.name == "kit":
+                files[f"source/{name}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     return files
-
-
-def _is_source(path: Path) -> bool:
-    return path.is_file() and (
-        path.suffix in (".c", ".h", ".S", ".toml", ".md") or path.parent.name == "kit"
-    )
 
 
 def _program(isa: str) -> bytes:
@@ -323,17 +318,8 @@ def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
     return best[1]
 
 
-CORE_COLUMNS = [
-    "core",
-    "machine",
-    "isa",
-    "held_out",
-    "asked",
-    "answered",
-    "error",
-    "near",
-    "within",
-]
+_JUDGED = ("asked", "answered", "error", "near", "within")
+CORE_COLUMNS = ["core", "machine", "isa", "held_out", *_JUDGED]
 _TAKEN = (
     *core_files.CHECKED,
     core_files.PROVENANCE,
@@ -372,18 +358,8 @@ def import_core(folder: Path) -> pd.DataFrame:
                 shutil.copyfile(file, scratch / name)
     files.written(models / "sources.toml", core_files.sources(title, folder.name))
     rows = [
-        (
-            folder.name,
-            machine.name,
-            machine.isa,
-            judgement.kind,
-            judgement.asked,
-            judgement.answered,
-            judgement.error,
-            judgement.near,
-            judgement.within,
-        )
-        for judgement in judged
+        (folder.name, machine.name, machine.isa, one.kind, *(getattr(one, a) for a in _JUDGED))
+        for one in judged
     ]
     found = pd.DataFrame(rows, columns=CORE_COLUMNS)
     found.attrs["models"] = str(models)

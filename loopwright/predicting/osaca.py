@@ -68,14 +68,10 @@ def _text(isa: str, ins: Instruction) -> str:
     decoded = iced.Decoder(64, ins.code, ip=ins.address).decode()
     text = _formatter().format(decoded)
     base, suffixed = _formatter().format_mnemonic(decoded), ins.mnemonic
-    if base == suffixed and base[-1:] in "bwlq" and _bare(decoded) == base[:-1]:
+    bare = iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(decoded)
+    if base == suffixed and base[-1:] in "bwlq" and bare == base[:-1]:
         text = text.replace(base, base[:-1], 1)
     return text
-
-
-def _bare(ins: iced.Instruction) -> str:
-    """Return the mnemonic with no suffix at all, as Intel syntax writes it."""
-    return iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(ins)
 
 
 @cache

@@ -65,7 +65,10 @@ def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
             moved = _moved_branches(code, instructions, ins, new)
             if moved is not None:
                 longer = len(new) - len(old)
-                yield Encoded(moved, _path(path, ins.ip, longer), longer, ins.ip, _how(word, ins))
+                new_path = tuple(
+                    (a + longer * (a > ins.ip), b + longer * (b > ins.ip)) for a, b in path
+                )
+                yield Encoded(moved, new_path, longer, ins.ip, _how(word, ins))
 
 
 def taking(code: bytes, more: int) -> str:
@@ -210,10 +213,6 @@ def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | 
 def _short(own: bytes) -> bool:
     opcode = own[-2]
     return len(own) < 5 and (0x70 <= opcode <= 0x7F or 0xE0 <= opcode <= 0xE3 or opcode == 0xEB)
-
-
-def _path(path: Stretches, at: int, longer: int) -> Stretches:
-    return tuple((start + longer * (start > at), end + longer * (end > at)) for start, end in path)
 
 
 # Kinds of fixes; of two with the same cost in bytes the first is chosen.
@@ -512,16 +511,14 @@ def _written(candidate: Candidate, loop: ScannedLoop, here: str, before: bytes) 
     entered = "executed where control falls into the loop"
     if candidate.kind == "align":
         return f"`.p2align {power}` before {here}, {_bytes(candidate)} of nops, {entered}"
-    nops = f".nops {candidate.pad}" if loop.isa == "x86_64" else _nops(candidate.pad // 4)
+    count = candidate.pad // 4
+    nops = "nop" if count == 1 else f".rept {count}; nop; .endr"
+    nops = f".nops {candidate.pad}" if loop.isa == "x86_64" else nops
     if candidate.kind == "align, pad":
         return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(candidate)}, {entered}"
     longer = taking(before, candidate.pad) if loop.isa == "x86_64" else ""
     instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
     return f"`{nops}` before {here}, {entered}{instead}"
-
-
-def _nops(count: int) -> str:
-    return "nop" if count == 1 else f".rept {count}; nop; .endr"
 
 
 def _told(candidate: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:

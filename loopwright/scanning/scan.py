@@ -225,7 +225,9 @@ def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weig
             lines[sample.routine][sample.line] += sample.weight
         elif sample.routine in starts:
             routines[sample.routine] += sample.weight
-        elif sample.address is not None and _inside(image, sample.address):
+        elif sample.address is not None and any(
+            part.address <= sample.address < part.end for part in image.sections
+        ):
             at[sample.address] += sample.weight
     if not (at or lines or routines) or not total:
         raise InputError(
@@ -244,10 +246,6 @@ def _of(sample: Sample, image: Image) -> bool:
     if sample.dso.startswith(_KERNEL):
         return kernel
     return Path(sample.dso).name.strip("[]") in (image.path.name, image.path.name.partition(".")[0])
-
-
-def _inside(image: Image, address: int) -> bool:
-    return any(section.address <= address < section.end for section in image.sections)
 
 
 def _shares(

@@ -219,7 +219,8 @@ def improve_suspects(
             if asked.measured and not improved.search.interrupted:
                 improved.measure(step)
         except InputError as error:
-            out.notes.append(f"{loop.where}: left alone: {_without(str(error), loop.where)}")
+            reason = str(error).removeprefix(loop.where).removeprefix(": ")
+            out.notes.append(f"{loop.where}: left alone: {reason.strip()}")
             continue
         kept = [label for label in improved.named if improved.status[label] != "withdrawn"]
         out.found += bool(kept)
@@ -257,10 +258,6 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
     if piece.error and len(loop.path) > 1:
         raise InputError(f"its likely path runs through {len(loop.path)} pieces of code")
     return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)
-
-
-def _without(text: str, where: str) -> str:
-    return text.removeprefix(f"{where}: ").removeprefix(where).strip()
 
 
 def _nothing(improved: Improved) -> str:

@@ -95,17 +95,8 @@ def test_a_missing_tool_is_named_with_the_fix(tmp_path):
 
 
 def test_a_missing_tool_costs_only_its_own_rows(tmp_path):
-    done = run(
-        "predict",
-        "--hex",
-        COPY8,
-        "--microarch",
-        "zen2",
-        "--model",
-        "all",
-        "--json",
-        PATH=str(tmp_path),
-    )
+    command = f"predict --hex {COPY8} --microarch zen2 --model all --json"
+    done = run(*command.split(), PATH=str(tmp_path))
     assert done.returncode == 0
     errors = {row["model"]: row["error"] for row in json.loads(done.stdout)}
     assert "apt install llvm-19" in errors["llvm-mca"]

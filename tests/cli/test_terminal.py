@@ -212,17 +212,8 @@ def test_each_verb_shows_its_answer_at_any_width(what, width, loop, capsys, monk
 
 
 def test_whole_calls_are_a_line_each_and_reasons_stand_below(capsys, monkeypatch):
-    text = rendered(
-        capsys,
-        monkeypatch,
-        80,
-        "predict",
-        "x86_64/copy_user",
-        "--sizes",
-        "64",
-        "--microarch",
-        "zen2",
-    )
+    command = "predict x86_64/copy_user --sizes 64 --microarch zen2"
+    text = rendered(capsys, monkeypatch, 80, *command.split())
     assert re.search(
         r"^unrolled64 +zen2 +0 +64 +[\d.]+ \([\d.]+ to [\d.]+\) +[\d.]+$", text, re.M
     ), text

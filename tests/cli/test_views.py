@@ -100,16 +100,8 @@ def test_several_models_stand_side_by_side(capsys):
 
 
 def test_rows_of_several_models_stay_rows_where_a_program_reads_them(capsys):
-    what = [
-        "predict",
-        "--hex",
-        "4801d8",
-        "--microarch",
-        "zen2,haswell",
-        "--model",
-        "pipeline,osaca",
-    ]
-    assert run([*what, "--csv"]) == 0
+    command = "predict --hex 4801d8 --microarch zen2,haswell --model pipeline,osaca"
+    assert run([*command.split(), "--csv"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 4
     assert head.startswith("id,microarch,model,")

@@ -129,32 +129,11 @@ _OPTIONS = {
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
 }
-_ALIKE = {
-    "adx",
-    "aes",
-    "avx",
-    "avx2",
-    "bmi2",
-    "clflushopt",
-    "clwb",
-    "clzero",
-    "cx16",
-    "f16c",
-    "fma",
-    "fsgsbase",
-    "movbe",
-    "mwaitx",
-    "popcnt",
-    "rdpid",
-    "rdseed",
-    "sse4a",
-    "ssse3",
-    "wbnoinvd",
-    "xsave",
-    "xsavec",
-    "xsaveopt",
-    "xsaves",
-}  # the same by both
+_ALIKE = {  # the same by both
+    "adx", "aes", "avx", "avx2", "bmi2", "clflushopt", "clwb", "clzero", "cx16", "f16c", "fma",
+    "fsgsbase", "movbe", "mwaitx", "popcnt", "rdpid", "rdseed", "sse4a", "ssse3", "wbnoinvd",
+    "xsave", "xsavec", "xsaveopt", "xsaves",
+}  # fmt: skip
 _NAMES = {"sandybridge": "sandybridge", "ivybridge": "ivybridge", "haswell": "haswell"}
 _NAMES |= {"skylake": "skylake", "zen2": "znver2", "zen3": "znver3", "zen4": "znver4"}
 _NAMES |= {"goldencove": "sapphirerapids"}
