@@ -1,7 +1,7 @@
 """Evidence made up for tests: what models and machines might have said of copies to user space."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -48,27 +48,16 @@ def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
             for variant, moved in BYTES.items():
                 value = cycles.get((variant, core, model), cycles.get(variant))
                 rows.append(
-                    {
-                        "kernel": "x86_64/copy_user",
-                        "routine": "copy_user",
-                        "variant": variant,
-                        "microarch": core,
-                        "model": model,
-                        "notion": "loop",
-                        "offset": 0,
-                        "cycles": value,
-                        "bottleneck": "",
-                        "error": "" if value else "no answer",
-                        "bytes_per_iteration": moved,
-                        "startup_cycles": 0.0,
-                        "least_cycles": least,
-                    }
-                )
+                    {"kernel": "x86_64/copy_user", "routine": "copy_user", "variant": variant,
+                     "microarch": core, "model": model, "notion": "loop", "offset": 0,
+                     "cycles": value, "bottleneck": "", "error": "" if value else "no answer",
+                     "bytes_per_iteration": moved, "startup_cycles": 0.0, "least_cycles": least}
+                )  # fmt: skip
     return pd.DataFrame(rows).astype({"cycles": "float64"})
 
 
 # What the rows of measured calls share.
-CALL = {
+CALL: dict[str, Any] = {
     "kernel": "x86_64/copy_user", "quantity": "call", "unit": "cycles/call", "skew_bytes": 2048,
     "cache": "hot", "offset": 0, "clock": "tsc-calibrated", "status": "ok", "reason": "",
     "machine": "a machine", "note": "",
@@ -100,19 +89,9 @@ def calls(cycles_by_variant, core, alignments=call_costs.ALIGNMENTS):
 
 def study(predicted, measured=None, host="", broken=()):
     kernel = kernels.load("x86_64/copy_user")
-    checks = pd.DataFrame(
-        [
-            {
-                "kernel": kernel.id,
-                "variant": v,
-                "passed": v not in broken,
-                "cases": 1,
-                "failure": "",
-                "over_report_bytes": 0,
-            }
-            for v in kernel.variants
-        ]
-    )
+    checks = pd.DataFrame({"variant": list(kernel.variants)})
+    checks = checks.assign(kernel=kernel.id, cases=1, failure="", over_report_bytes=0)
+    checks["passed"] = ~checks["variant"].isin(broken)
     return Study(
         kernel,
         predicted,

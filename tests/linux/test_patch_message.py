@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_up import CALL
 
 from loopwright import kernels
 from loopwright.checking.check import run
@@ -46,21 +47,9 @@ def compared(*rows: tuple[str, str, str, float | None, str]) -> pd.DataFrame:
 def measured(name: str, rows: list[tuple[int, int, float]], note: str = "") -> pd.DataFrame:
     """Measured calls: size, alignment of the destination, cycles."""
     table = pd.DataFrame(rows, columns=["size_bytes", "dst_align", "cycles"])
+    shared = {**CALL, "kernel": KERNEL, "variant": name, "src_align": 0, "uncertainty": 0.012}
     return table.assign(
-        kernel=KERNEL,
-        variant=name,
-        quantity="call",
-        unit="cycles/call",
-        src_align=0,
-        skew_bytes=2048,
-        cache="hot",
-        uncertainty=0.012,
-        clock="tsc-calibrated",
-        status="ok",
-        reason="",
-        machine="Some CPU (guest)",
-        microarch="zen4",
-        note=note,
+        **shared | {"machine": "Some CPU (guest)", "microarch": "zen4", "note": note}
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import CALL
 
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
@@ -26,22 +27,10 @@ def raw(cycles, within=0.002, between=0.0, seed=0, divisor=1.0, ends=False):
 
 def row(variant, cycles, size=64, quantity="call", clock="tsc-calibrated", **noise):
     return {
-        "kernel": "x86_64/copy_user",
-        "variant": variant,
-        "quantity": quantity,
-        "size_bytes": size,
-        "dst_align": 0,
-        "src_align": 0,
-        "skew_bytes": float("nan"),
-        "cache": "hot",
-        "offset": 0,
-        "cycles": cycles,
-        "clock": clock,
-        "status": "ok",
-        "microarch": "zen4",
-        "machine": "a machine",
-        "raw": raw(cycles, **noise),
-    }
+        **CALL, "variant": variant, "quantity": quantity, "size_bytes": size, "dst_align": 0,
+        "src_align": 0, "skew_bytes": float("nan"), "cycles": cycles, "clock": clock,
+        "microarch": "zen4", "raw": raw(cycles, **noise),
+    }  # fmt: skip
 
 
 def compared(base, other, **settings):
