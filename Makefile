@@ -52,12 +52,15 @@ recommend: setup
 tests-setup:
 	@scripts/setup --tests || { scripts/setup && echo 'no browser: pages are not opened by the tests'; }
 
+# Files of tests that measure: collecting the others would take longer than some of these tests.
+MEASURING = $(shell grep -rl --include='test_*.py' 'pytest.mark.measures' tests)
+
 # Bytecode of packages and tests is made beside the simulator's tests, once and not by each worker.
 test: tests-setup
 	@.venv/bin/python -m pytest --collect-only -qq >/dev/null 2>&1 & \
 	PROPTEST_CASES=32 $(call CARGO,test) --profile tests --locked --quiet && wait
 	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-	.venv/bin/python -m pytest -m 'measures and not slow'
+	.venv/bin/python -m pytest -m 'measures and not slow' $(MEASURING)
 
 test-slow: tests-setup
 	PROPTEST_CASES=400 $(call CARGO,test) --profile tests --locked --quiet any_

@@ -41,7 +41,7 @@ def test_transformations_are_proven(name):
 def test_a_dropped_condition_is_not_proven(name, monkeypatch):
     loop = bare(MUTANTS[name])
     broken(name, monkeypatch)
-    made = [one for n in (2, 4) for one in UnrollByDistance(n).apply(loop.listing)]
+    made = list(UnrollByDistance(2).apply(loop.listing))
     assert made
     for one in made:
         assert re.search("may|leaves", smt.prove(loop, *new_code(loop, one)))
