@@ -1,7 +1,7 @@
 //! Values of registers at rename, and the moves and additions that rename performs without a port.
 
 use crate::block::uops::Uop;
-use crate::block::{Block, Slot, SlotKind};
+use crate::block::{Block, Notion, Slot, SlotKind};
 use crate::core::params::{rename, Params};
 use crate::core::value::UNLIMITED;
 use crate::engine::fingerprint::Fingerprint;
@@ -43,12 +43,19 @@ pub struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// All of them known from the start.
+    /// All of them known from the start, but for those that a loop writes.
     pub fn new(block: &Block, params: &'a Params) -> Registers<'a> {
+        let written = written(block);
+        let mut held = [Held::Since(0, 0); REGS];
+        if block.notion == Notion::Loop {
+            for reg in &written {
+                held[usize::from(*reg)] = Held::Since(params.scheduler.entry_delay as i32, 0);
+            }
+        }
         Registers {
             p: &params.rename,
-            written: written(block),
-            held: [Held::Since(0, 0); REGS],
+            written,
+            held,
             added: [0; REGS],
             aliases: Vec::new(),
             eliminated: [[0; CYCLES]; 2],

@@ -1,7 +1,7 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
 use crate::block::uops::{self, From, Role, Uop, OUTPUTS};
-use crate::block::{indices, Block, Fused, Slot, SlotKind, Traits};
+use crate::block::{indices, Block, Fused, Notion, Slot, SlotKind, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
@@ -16,6 +16,7 @@ use crate::engine::registers::Registers;
 use crate::engine::results::Results;
 use crate::isa::inst::{Reg, ARITH, CARRY};
 use std::collections::VecDeque;
+use std::mem::take;
 
 /// Rename.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Rename<'a> {
     logic: [bool; 2],
     /// The high bytes before the next fused uop are merged.
     merged: bool,
+    /// Slots of the first cycle that code before a loop takes.
+    before: u32,
     /// Cycles that the head has waited for all before it, up to those that count.
     drained: u32,
     /// Cycles that it still stands still, and why.
@@ -58,6 +61,11 @@ impl<'a> Rename<'a> {
             computing: 0,
             logic: [false; 2],
             merged: false,
+            before: if block.notion == Notion::Loop {
+                params.rename.entry_slots
+            } else {
+                0
+            },
             drained: 0,
             stall: 0,
             why: Hold::Serial,
@@ -125,7 +133,8 @@ impl<'a> Rename<'a> {
         };
         self.registers.begin_cycle();
         self.logic = [false; 2];
-        let (mut used, mut instructions, mut alu, mut branches) = (0, 0, 0, 0);
+        let mut used = if queue.is_empty() { 0 } else { take(&mut self.before) };
+        let (mut instructions, mut alu, mut branches) = (0, 0, 0);
         let (mut places, mut apart) = (0, 0);
         while used < p.width {
             let Some(&head) = queue.front() else {

@@ -10,6 +10,8 @@ tables! {
         alu_uops: limit[1..=1000] = Some(UNLIMITED),
         /// Branches per cycle.
         branches: limit[1..=1000] = Some(UNLIMITED),
+        /// Slots that code before a loop takes in the cycle in which rename begins with the loop.
+        entry_slots: int[0..=63] = Some(0),
         /// Entries of the uop queue before rename.
         queue: int[1..=4096] = None,
         /// Slots for eliminated moves of general-purpose registers.
@@ -58,6 +60,8 @@ tables! {
         delay: int[0..=100] = Some(5),
         /// Cycles after the earliest issue in which the arrival of the last operand is noticed a cycle late.
         late_wakeup: int[0..=2] = Some(0),
+        /// Cycle at which the registers that a loop changes are known at its entry.
+        entry_delay: int[0..=100] = Some(0),
         /// Extra cycles that a floating-point addition or subtraction waits for an operand from another kind of instruction.
         sum_cycles: int[0..=4] = Some(0),
     }
