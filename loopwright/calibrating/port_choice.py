@@ -58,6 +58,7 @@ _LATER = (0, 1, 2)  # cycles
 _SLOTS, _AGES = range(4), range(3)
 _IMBALANCES = (5, 6, 4)  # the first one wins ties
 _LATE_FORMS, _LATE_CHAINS = 3, (3, 4, 5)  # forms of each latency, and chains beside one
+_LESS = 0.8  # share of the error without late results that is left, at most
 _LATEST = 6  # cycles of a late result; later ones are those of dividers and microcode
 
 
@@ -191,7 +192,7 @@ def choose_late_results(
     late = _late_forms(learned, known)
     bodies = dict(_beside_chains(learned, known, late))
     tried: list[Rules] = [{}, *({RESULTS: cycles} for cycles in sorted(late))]
-    return _chosen(laboratory, learned, bodies, tried, LEFT)
+    return _chosen(laboratory, learned, bodies, tried, _LESS)
 
 
 def _late_forms(learned: CoreModel, forms: Sequence[Form]) -> dict[int, list[Form]]:

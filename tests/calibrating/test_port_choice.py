@@ -13,7 +13,7 @@ from loopwright.microbench.oracle import Simulated
 
 RULES = (
     port_choice.GROUPS, port_choice.PICKS, port_choice.SHIFTS, port_choice.LOADS,
-    port_choice.TURNS, *cross_check.IN_TURN,
+    port_choice.TURNS, port_choice.RESULTS, *cross_check.IN_TURN,
     rename_rules.SUMS, rename_rules.KEPT, rename_rules.PLACES, rename_rules.PAIRS,
 )  # fmt: skip
 
