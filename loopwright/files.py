@@ -139,6 +139,8 @@ def staged(out: Path) -> Iterator[Path]:
 def check_writable(path: Path) -> None:
     """Raise InputError unless a file can be written to a path, whose folders may be missing."""
     existing = next(folder for folder in path.absolute().parents if folder.exists())
+    if not existing.is_dir():
+        raise InputError(f"cannot write {path}: {existing} is not a folder; {_FIX}")
     part = existing / _scratch_name()
     try:
         part.touch()
