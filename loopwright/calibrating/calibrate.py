@@ -279,6 +279,7 @@ class TimeLeft:
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
         self._forms, self._progress = forms, progress
+        self._needs = [round(each * forms) + more for _, each, more, _ in STEPS]  # answers
         self._kept = self._asked = 0
         self._timed = 0.0  # seconds in which the machine answered
         self._disturbed = 0  # measurements, which are asked for again
@@ -320,17 +321,12 @@ class TimeLeft:
 
         Answers of an earlier run belong to the first steps.
         """
-        needs = self._needs()
-        left = self._left_of_step() + sum(needs[self._step + 1 :])
-        return max(left - max(self._kept - sum(needs[: self._step]), 0), 0)
-
-    def _needs(self) -> Sequence[int]:
-        """Return the number of answers that each step needs."""
-        return [round(each * self._forms) + more for _, each, more, _ in STEPS]
+        left = self._left_of_step() + sum(self._needs[self._step + 1 :])
+        return max(left - max(self._kept - sum(self._needs[: self._step]), 0), 0)
 
     def _left_of_step(self) -> int:
         """Return the number of answers that the current step still needs."""
-        return max(self._needs()[self._step] - (self._asked - self._before), 0)
+        return max(self._needs[self._step] - (self._asked - self._before), 0)
 
     def seconds(self) -> tuple[float, float] | None:
         """Return the least and the most seconds left; None while the pace is unknown.
@@ -345,7 +341,7 @@ class TimeLeft:
         recent = (now - timed) / max(asked - before, 1)
         usual = (_ASSUMED + self._timed) / (_ASSUMED / _QUIET + self._asked)
         ahead = sum(fit for *_, fit in STEPS[self._step + 1 :])
-        ahead += STEPS[self._step][-1] * self._left_of_step() / self._needs()[self._step]
+        ahead += STEPS[self._step][-1] * self._left_of_step() / self._needs[self._step]
         fits = ahead * self._forms * _slowdown()
         least, most = sorted((recent, usual))
         return self._left() * least + fits, self._left() * most + fits

@@ -189,7 +189,9 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
     numeric = {c: _numeric(rows.column(c)) for c in rows.columns}
     widest = {c: max(map(len, cells[c]), default=0) for c in rows.columns}
-    words = {c: max(map(len, " ".join([heads[c], *cells[c]]).split())) for c in rows.columns}
+    words = {
+        c: max(map(len, " ".join([heads[c], *cells[c]]).split()), default=0) for c in rows.columns
+    }
     for word, most in product(_LEAST_WORDS, _LEAST_TEXTS):
         least = {
             c: max(widest[c], min(word or most, max(map(len, heads[c].split()))))

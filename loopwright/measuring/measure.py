@@ -260,8 +260,8 @@ def run(
     rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}
     tested = self_test_span(rounds.self_tests)
-    machine = hosts.machine()
-    cores = {v.id: "" if _emulated(v) else hosts.microarch() or "" for v in wanted}
+    machine, here = hosts.machine(), hosts.microarch() or ""
+    cores = {v.id: "" if _emulated(v) else here for v in wanted}
     rows = [
         result_row(
             s.variant,

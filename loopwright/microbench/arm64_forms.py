@@ -104,9 +104,10 @@ def _encoding(
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
-        base = registers.get(BASE, 0)
-        back = _code(_SUBTRACT | by << 10 | base << 5 | base)  # subtracts what the base moved by
-        return _code(out) + (back if by else b"")
+        if not by:
+            return _code(out)
+        base = registers[BASE]
+        return _code(out) + _code(_SUBTRACT | by << 10 | base << 5 | base)  # the base moves back
 
     return encode
 

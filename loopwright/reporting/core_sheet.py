@@ -125,10 +125,10 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
     latencies = latency.measure(laboratory, known, throughput.cycles(rates))
     for form in known:
         rate = rates[form.name]
-        if not rate.refused and (cycles := _of_results(latencies[form.name], form)):
-            ends = dict.fromkeys(f"{end:.3g}" for end in (min(cycles), max(cycles)))
-            yield (LATENCY, form.name), _Figure("cycles", " to ".join(ends), _SIMULATED)
         if not rate.refused:
+            if cycles := _of_results(latencies[form.name], form):
+                ends = dict.fromkeys(f"{end:.3g}" for end in (min(cycles), max(cycles)))
+                yield (LATENCY, form.name), _Figure("cycles", " to ".join(ends), _SIMULATED)
             # What makes instances independent may be in a figure that is not clean.
             text = ("" if rate.clean else "at most ") + f"{rate.cycles:.2f}"
             yield (THROUGHPUT, form.name), _Figure("cycles", text, _SIMULATED)

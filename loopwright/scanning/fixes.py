@@ -511,9 +511,11 @@ def _written(candidate: Candidate, loop: ScannedLoop, here: str, before: bytes) 
     entered = "executed where control falls into the loop"
     if candidate.kind == "align":
         return f"`.p2align {power}` before {here}, {_bytes(candidate)} of nops, {entered}"
-    count = candidate.pad // 4
-    nops = "nop" if count == 1 else f".rept {count}; nop; .endr"
-    nops = f".nops {candidate.pad}" if loop.isa == "x86_64" else nops
+    count = candidate.pad // 4  # nops of AArch64
+    if loop.isa == "x86_64":
+        nops = f".nops {candidate.pad}"
+    else:
+        nops = "nop" if count == 1 else f".rept {count}; nop; .endr"
     if candidate.kind == "align, pad":
         return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(candidate)}, {entered}"
     longer = taking(before, candidate.pad) if loop.isa == "x86_64" else ""

@@ -148,6 +148,9 @@ WRONG = {
     f"improve {KERNEL}/rep_stosq --microarch zen2": "has no cost: zen2: no figures",
 }
 
+# Commands that are understood, but get no answer on any machine.
+UNANSWERED = {"measure --hex zz"}
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -167,7 +170,7 @@ def test_a_wrong_input_is_one_line(command, files, capsys, monkeypatch):
     before = sorted(files.iterdir())
     code = run(command.split())
     told = capsys.readouterr()
-    assert code in (1, 2), told
+    assert code == (1 if command in UNANSWERED else 2), told
     assert told.err.count("\n") == 1, told.err
     assert told.err.startswith("loopwright: ")
     assert WRONG[command] in told.err
