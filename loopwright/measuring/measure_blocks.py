@@ -12,6 +12,7 @@ from typing import Any, Self
 import pandas as pd
 
 from loopwright import toolchain
+from loopwright.code import instructions
 from loopwright.errors import InputError, unknown
 from loopwright.machine import harness, hosts
 from loopwright.measuring import block
@@ -316,7 +317,7 @@ def measure_blocks(
     dropped_from and dropped_to the factors by which they took longer. note names a misaligned
     access that may cross cache lines, and the comparison that a count replaces; code is the
     repeated code in hex: of a loop, with its branch. progress is called with the number of blocks
-    done and of all. InputError for an invalid blocks file or settings.
+    done and of all. InputError for an invalid blocks file, hex or settings.
     """
     given = Question(blocks=blocks, hex=hex, asm=asm, obj=obj)
     if asm is not None or obj is not None:
@@ -338,6 +339,8 @@ def measure_blocks(
         ]
     else:
         block_rows = list(given.rows())
+    if hex is not None:
+        instructions.decode(isa, instructions.parse_hex(block_rows[0].hex))
     wanted = [
         block.of_hex(row.id, row.hex, row.offset if at is None else at, isa, kind, row.path)
         for row in block_rows
