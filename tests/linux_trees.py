@@ -53,6 +53,15 @@ def whole_tree(series: str) -> Tree:
     return trees.read(_tree(series, "scripts/Makefile.build", whole=True))
 
 
+def part_of(root: Path, folder: Path, *files: str) -> Path:
+    """Copy files of a tree, and what its checkpatch reads, into a folder: a small tree."""
+    for part in ("Makefile", "Kbuild", "scripts/checkpatch.pl", "scripts/spelling.txt",
+                 "scripts/const_structs.checkpatch", *files):  # fmt: skip
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / part, folder / part)
+    return folder
+
+
 def variant(spec: str) -> kernels.Variant:
     return kernels.select(spec)[1][0]
 

@@ -80,8 +80,8 @@ def cycles(side: dict[str, Any], core: int, loop: int) -> list[float] | None:
     return [c for c, times in zip(strip[::2], strip[1::2], strict=True) for _ in range(times)]
 
 
-def many(folder: Path) -> Path:
-    """Return an object of 2,000 loops at all places of a line, each in a routine of its own."""
+def many(folder: Path, pairs: int) -> Path:
+    """Return an object of pairs of loops at all places of a line, each in its own routine."""
     one = (
         "\t.type f\\@, @function\nf\\@:\tmovq $0, (%rdi)\n\taddq $8, %rdi\n\tdecq %rsi\n"
         "\tjne f\\@\n\tret\n\t.size f\\@, .-f\\@\n"
@@ -91,5 +91,5 @@ def many(folder: Path) -> Path:
         "\ttestq %rax, %rax\n\tje 1f\n\tleaq 16(%rdi), %rdi\n\tdecq %rsi\n\tjne g\\@\n1:\tret\n"
         "\t.size g\\@, .-g\\@\n"
     )
-    text = f"\t.macro both\n{one}{two}\t.endm\n\t.rept 1000\n\tboth\n\t.endr\n"
+    text = f"\t.macro both\n{one}{two}\t.endm\n\t.rept {pairs}\n\tboth\n\t.endr\n"
     return built(folder, text, name="many.o")

@@ -23,7 +23,6 @@ QUICK = {
     "x86_64/memmove/loop32",
     "x86_64/memset/words64",
     "arm64/copy_user/to_user_nopan",
-    "arm64/memcmp/words",
     "arm64/strlen/pairs",
 }
 

@@ -38,7 +38,7 @@ TRUNCATED = {
 }  # fmt: skip
 
 
-QUICK = {"16 bits of a count", "32 bits moved", "31 bits"}
+QUICK = {"16 bits of a count"}
 
 
 @X86_ONLY
@@ -52,7 +52,7 @@ def test_a_count_is_taken_whole(mutant, kind):
 
 
 @X86_ONLY
-@pytest.mark.parametrize("mask", ["0xffe0", "0xfff8", "0xffff8", "0xffffff8"])
+@pytest.mark.parametrize("mask", some(["0xffe0", "0xfff8", "0xffff8", "0xffffff8"], {"0xffffff8"}))
 def test_a_sum_is_of_all_bytes(mutant, mask):
     row = mutant("x86_64/csum/adc1", "(len & ~7)", f"(len & {mask})")
     assert not row["passed"]
@@ -71,7 +71,7 @@ CARRIES = {  # errors that values without carries do not show
 
 
 @X86_ONLY
-@pytest.mark.parametrize("kind", CARRIES)
+@pytest.mark.parametrize("kind", some(CARRIES, {"the last carry"}))
 def test_carries_are_kept(mutant, kind):
     row = mutant("x86_64/csum/adc1", *CARRIES[kind])
     assert not row["passed"]
@@ -91,7 +91,7 @@ UNGUARDED = {
 
 
 @X86_ONLY
-@pytest.mark.parametrize("variant", UNGUARDED)
+@pytest.mark.parametrize("variant", some(UNGUARDED, {"write_begin", "stat_buffer"}))
 def test_a_pointer_that_is_no_user_s_is_left_alone(mutant, variant):
     row = mutant(f"x86_64/put_event/{variant}", *UNGUARDED[variant])
     assert not row["passed"]

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import iced_x86 as iced
 import pytest
+from quick import some
 from test_bare import ARM64, ENTERED, LOOPS, MUTANTS, arm64, bare, broken, new_code
 
 from loopwright.code import snippet
@@ -26,7 +27,7 @@ from loopwright.machine.emulator import core_of, register_of
 z3 = pytest.importorskip("z3")
 
 
-@pytest.mark.parametrize("name", [*LOOPS, *ENTERED])
+@pytest.mark.parametrize("name", some([*LOOPS, *ENTERED], {"copy", "find", "while"}))
 def test_transformations_are_proven(name):
     loop = bare({**LOOPS, **ENTERED}[name])
     base = next(EntriesApart().apply(loop.listing), loop.listing)
@@ -37,7 +38,7 @@ def test_transformations_are_proven(name):
         assert smt.prove(loop, *new_code(loop, one)) == "", one.steps
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", some(MUTANTS, {"signs do not count", "updates go one step"}))
 def test_a_dropped_condition_is_not_proven(name, monkeypatch):
     loop = bare(MUTANTS[name])
     broken(name, monkeypatch)
@@ -85,7 +86,7 @@ def test_every_changed_instruction_is_not_proven():
         assert re.search("may|leaves", unproven), new
 
 
-@pytest.mark.parametrize("name", ["mixed", *LOOPS])
+@pytest.mark.parametrize("name", some(["mixed", *LOOPS], {"mixed"}))
 def test_neighbours_that_depend_on_one_another_are_not_proven_in_the_other_order(name):
     loop = bare({"mixed": MIXED, **LOOPS}[name])
     lines, effects = loop.listing.lines, loop.listing.effects

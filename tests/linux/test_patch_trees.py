@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,17 +53,29 @@ QUICK = [
 ]
 
 
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory):
+    """Return what makes a variant's patch against a tree, which stays as it was, once each."""
+
+    @cache
+    def made(spec, series):
+        root, out = linux(series), tmp_path_factory.mktemp("patch") / "out"
+        before = snapshot(root)
+        found = make(variant(spec), root, out, Evidence(), SOMEONE)
+        assert snapshot(root) == before
+        assert list(out.iterdir()) == [*found.files]
+        return found
+
+    return made
+
+
 @pytest.mark.parametrize(("spec", "series"), some(TARGETS, QUICK))
 def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
-    spec, series, tmp_path
+    spec, series, patched, tmp_path
 ):
-    root = linux(series)
-    before = snapshot(root)
-    made = make(variant(spec), root, tmp_path / "out", Evidence(), SOMEONE)
-    assert snapshot(root) == before
+    root, made = linux(series), patched(spec, series)
     assert made.status == "written"
     (patch,) = made.files
-    assert list((tmp_path / "out").iterdir()) == [patch]
 
     repository = pristine(root, patch, tmp_path / "pristine")
     git(repository, "am", "-q", str(patch))
@@ -118,18 +131,14 @@ def test_what_a_tree_cannot_take_is_refused_in_one_line(spec, series, said, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_callers_name_the_registers_that_the_new_code_changes(tmp_path):
-    made = make(
-        variant("x86_64/copy_user/unrolled64"), linux("6.12"), tmp_path, Evidence(), SOMEONE
-    )
-    patch = made.files[0].read_text()
+def test_callers_name_the_registers_that_the_new_code_changes(patched):
+    patch = patched("x86_64/copy_user/unrolled64", "6.12").files[0].read_text()
     assert '+\t\t: : "memory", "rax", "r8", "r9", "r10", "r11");' in patch
     assert "+ * it simpler for us, we can clobber rsi/rdi, rax and r8-r11 freely." in patch
 
 
-def test_only_lines_that_change_the_code_are_in_the_patch(tmp_path):
-    aim = variant("x86_64/put_event/write_begin")
-    made = make(aim, linux("6.12"), tmp_path, Evidence(), SOMEONE)
+def test_only_lines_that_change_the_code_are_in_the_patch(patched):
+    made = patched("x86_64/put_event/write_begin", "6.1")
     hunks = (
         made.files[0].read_text().partition("\n@@ ")[2].partition("\n")[2].partition("\n-- \n")[0]
     )
@@ -141,12 +150,9 @@ def test_only_lines_that_change_the_code_are_in_the_patch(tmp_path):
     ]
 
 
-def test_both_directions_of_the_arm64_copies_change_together(tmp_path):
-    texts = []
-    for side in ("to", "from"):
-        aim = variant(f"arm64/copy_user/{side}_user_batched")
-        made = make(aim, linux("6.12"), tmp_path / side, Evidence(), SOMEONE)
-        texts.append(made.files[0].read_text())
+def test_both_directions_of_the_arm64_copies_change_together(patched):
+    specs = (f"arm64/copy_user/{side}_user_batched" for side in ("to", "from"))
+    texts = [patched(spec, "6.12").files[0].read_text() for spec in specs]
     assert [Path(file).name for file in touched(texts[0])] == [
         "copy_from_user.S",
         "copy_template.S",

@@ -9,19 +9,25 @@ import time
 import pandas as pd
 import pytest
 from few_variants import changed
-from linux_trees import SOMEONE, linux, variant
+from linux_trees import SOMEONE, linux, part_of, variant
 
 from loopwright.errors import InputError
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
 
 
-def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Return a small tree of Linux with what a patch of clear_user needs."""
+    files = "arch/x86/lib/clear_page_64.S", "arch/x86/include/asm/uaccess_64.h"
+    return part_of(linux("6.12"), tmp_path_factory.mktemp("linux"), *files)
+
+
+def test_without_a_git_identity_nothing_is_signed_and_it_is_said(root, tmp_path, monkeypatch):
     for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    root = linux("6.12")
     monkeypatch.chdir(tmp_path)
     made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
     patch = made.files[0].read_text()
@@ -32,13 +38,12 @@ def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monke
     assert "git identity" in next(f.allowed for f in made.findings if f.level == "ERROR")
 
 
-def test_the_users_git_identity_signs(tmp_path, monkeypatch):
+def test_the_users_git_identity_signs(root, tmp_path, monkeypatch):
     config = tmp_path / "config"
     config.write_text("[user]\n\tname = Jane Doe\n\temail = jane@example.org\n")
     for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
-    root = linux("6.12")
     monkeypatch.chdir(tmp_path)
     made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
     patch = made.files[0].read_text()
@@ -47,14 +52,14 @@ def test_the_users_git_identity_signs(tmp_path, monkeypatch):
     assert not [f for f in made.findings if f.level == "ERROR"]
 
 
-def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
+def test_a_patch_with_errors_is_not_kept_and_its_log_is(root, tmp_path, monkeypatch):
     blanks = "aligned16.S", "\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"
     changed(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", blanks)
     monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
     with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
         make(
             variant("x86_64/clear_user/aligned16"),
-            linux("6.12"),
+            root,
             tmp_path / "out",
             Evidence(),
             SOMEONE,
@@ -66,23 +71,23 @@ def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_variant_that_breaks_its_contract_gets_no_patch(tmp_path):
+def test_a_variant_that_breaks_its_contract_gets_no_patch(root, tmp_path):
     row = {"kernel": "x86_64/clear_user", "variant": "plain", "passed": False, "failure": "rbx"}
     evidence = Evidence(checks=pd.DataFrame([row]))
     with pytest.raises(InputError, match="breaks its contract, no patch: rbx"):
-        make(variant("x86_64/clear_user/plain"), linux("6.12"), tmp_path / "out", evidence, SOMEONE)
+        make(variant("x86_64/clear_user/plain"), root, tmp_path / "out", evidence, SOMEONE)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_told(root, tmp_path):
     (tmp_path / "out").write_text("a file where the folder would be")
     aim = variant("x86_64/clear_user/plain")
     with pytest.raises(InputError, match=r"cannot write .*/out/0001-.*\.patch: "):
-        make(aim, linux("6.12"), tmp_path / "out", Evidence(), SOMEONE)
+        make(aim, root, tmp_path / "out", Evidence(), SOMEONE)
 
 
-def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
-    root, out = linux("6.12"), tmp_path / "out"
+def test_killed_at_any_point_it_leaves_no_half_written_file(root, tmp_path):
+    out = tmp_path / "out"
     code = (
         "import sys; from pathlib import Path; from loopwright import kernels; "
         "from loopwright.linux.message import Evidence; "

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from linux_trees import SOMEONE, linux, variant
+from linux_trees import SOMEONE, linux, part_of, variant
 
 from loopwright.errors import InputError
 from loopwright.linux import patch as patches
@@ -39,11 +39,7 @@ def git(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def work(tmp_path):
     """Return a small work tree of Linux with what a patch of csum_partial() needs, committed."""
-    root, folder = linux("6.12"), tmp_path / "linux"
-    for part in ("Makefile", "Kbuild", FILE, "scripts/checkpatch.pl", "scripts/spelling.txt",
-                 "scripts/const_structs.checkpatch"):  # fmt: skip
-        (folder / part).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / part, folder / part)
+    folder = part_of(linux("6.12"), tmp_path / "linux", FILE)
     git(folder, "init", "-q")
     git(folder, "add", "-f", ".")
     git(folder, "commit", "-q", "-m", "all of it")

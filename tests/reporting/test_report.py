@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import reports
 from checkout import LOOPWRIGHT
+from few_variants import few
 from linux_trees import linux
 from quick import some
 
@@ -123,7 +124,8 @@ def test_what_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("stop", some([signal.SIGINT, signal.SIGTERM], {signal.SIGINT}))
-def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
+def test_interrupted_it_leaves_nothing_half_written(tmp_path, monkeypatch, stop):
+    few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "immediates")
     out = tmp_path / "out"
     process = subprocess.Popen(
         [LOOPWRIGHT, "report", "x86_64/clear_user", "-o", out], stderr=subprocess.PIPE, text=True
