@@ -12,7 +12,8 @@ from loopwright.code.instructions import Code, ExceptionEntry
 from loopwright.kernels import contract_of
 
 VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
-# Of each kernel one that other tests check, too: what is found of a variant is kept.
+# Of each kernel of x86-64, and of those of arm64 that copy and scan, one that other tests check,
+# too: what is found of a variant is kept.
 QUICK = {
     "x86_64/clear_user/immediates",
     "x86_64/copy_user/movsq_aligned",

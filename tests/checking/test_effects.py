@@ -96,11 +96,12 @@ def test_other_forms_of_the_effects_hold(variant, hit, monkeypatch):
         ("length_bytes", "\tjae", "\tja", "at src byte 0 of 0"),
         ("length_bytes", "(%rdi,%rax)", "1(%rdi,%rax)", "length"),
         ("move_string", "\tjb\t.Lbackward\n", "", "src - dst = -"),
-        (
+        pytest.param(
             "move_string",
             "\tcmpq\t%rdx, %rax\n\tjb",
             "\ttestq\t%rax, %rax\n\tjns",
             "said to be left",
+            marks=pytest.mark.slow,
         ),
         (
             "move_string",
