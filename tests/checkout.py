@@ -1,9 +1,12 @@
 """Where the checkout lies that the tests are of, its program, and data that it does not hold."""
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
@@ -22,3 +25,14 @@ def run_program(
         check=check,
         env={**os.environ, **environment},
     )
+
+
+def run_here(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process; return what it said and its exit code."""
+    from loopwright.cli import run
+
+    given = [*map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch.dict(os.environ, environment), redirect_stdout(out), redirect_stderr(err):
+        code = run(given)
+    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from checkout import ROOT
+from quick import some
 
 # Sends itself an interrupt, once: when a module is looked for, or a file of that name opened.
 PROGRAM = """
@@ -60,14 +61,13 @@ def interrupted(module, arguments, folder):
 
 
 @pytest.mark.parametrize("module", ["loopwright.cli", "click", "loopwright.cli.kernels"])
-@pytest.mark.parametrize("verb", ["list", "measure"])
-def test_while_the_command_line_is_imported(module, verb, tmp_path):
-    done = interrupted(module, VERBS[verb], tmp_path)
+def test_while_the_command_line_is_imported(module, tmp_path):
+    done = interrupted(module, VERBS["measure"], tmp_path)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "loopwright: interrupted\n"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", some(VERBS, {"list", "measure", "report", "doctor"}))
 def test_while_a_verb_begins(verb, tmp_path):
     done = interrupted("core.toml" if verb == "doctor" else "kernel.toml", VERBS[verb], tmp_path)
     assert done.returncode == 130, done.stderr

@@ -4,11 +4,10 @@ import json
 import re
 
 import pytest
-from checkout import run_program as run
+from checkout import run_here as run
 from few_variants import few
 
 import loopwright as lw
-from loopwright.cli import run as run_here
 from loopwright.errors import InputError, unknown
 
 ADD = "4801d8"
@@ -125,19 +124,20 @@ def test_alone_it_is_bad_input(broken):
             call(f"{broken}/plain")
 
 
-def test_who_interrupts_a_measurement_is_told_how_to_go_on(monkeypatch, capsys):
+def test_who_interrupts_a_measurement_is_told_how_to_go_on(monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lw, "measure", interrupted)
-    assert run_here(["measure", "x86_64/clear_user"]) == 130
-    said = capsys.readouterr().err.strip()
+    done = run("measure", "x86_64/clear_user")
+    said = done.stderr.strip()
+    assert done.returncode == 130
     assert said.startswith("loopwright: interrupted; ")
     assert "--resume" in said
     assert "\n" not in said
     monkeypatch.setattr(lw, "compare", interrupted)
-    assert run_here(["compare", "x86_64/clear_user"]) == 130
-    assert capsys.readouterr().err.strip() == "loopwright: interrupted"
+    done = run("compare", "x86_64/clear_user")
+    assert (done.returncode, done.stderr.strip()) == (130, "loopwright: interrupted")
 
 
 def test_both_formats_are_refused_before_anything_is_done(tmp_path):
