@@ -14,36 +14,40 @@ import loopwright as lw
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "jinja2", "rich", "elftools", "capstone"}
 
 
-def imported(arguments: list[str]) -> set[str]:
-    """Return the top-level modules that are there when a command has run."""
+LIGHT = [
+    ["--help"],
+    ["predict", "--help"],
+    ["measure", "--help"],
+    ["list"],
+    ["list", "microarchs"],
+    ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2"],
+    ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--json"],
+    ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--model", "llvm-mca"],
+]
+
+
+def imported(commands: list[list[str]]) -> list[set[str]]:
+    """Return the top-level modules that are there after each of the commands, run in order."""
     script = (
-        "import sys; from loopwright.cli import run; assert run(sys.argv[1:]) == 0; "
-        "print('imported:', *{name.partition('.')[0] for name in sys.modules})"
+        "import json, sys; from loopwright.cli import run\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    assert run(command) == 0\n"
+        "    print('imported:', *{name.partition('.')[0] for name in sys.modules})"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
-    )
-    (line,) = [one for one in done.stdout.splitlines() if one.startswith("imported:")]
-    return set(line.split()[1:])
+        [sys.executable, "-c", script, json.dumps(commands)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [set(x.split()[1:]) for x in done.stdout.splitlines() if x.startswith("imported:")]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["predict", "--help"],
-        ["measure", "--help"],
-        ["list"],
-        ["list", "microarchs"],
-        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2"],
-        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--json"],
-        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--model", "llvm-mca"],
-    ],
-)
-def test_nothing_heavy_is_imported_where_it_is_not_needed(arguments):
-    there = imported(arguments)
-    assert "loopwright" in there
-    assert not there & HEAVY
+def test_nothing_heavy_is_imported_where_it_is_not_needed():
+    after = imported(LIGHT)
+    assert len(after) == len(LIGHT)
+    assert "loopwright" in after[0]
+    assert "iced_x86" not in after[0], "the help needs no verb"
+    heavy = [(command, there & HEAVY) for command, there in zip(LIGHT, after, strict=True)]
+    assert not [one for one in heavy if one[1]]
 
 
 # Run commands as they run where no extra is installed.
@@ -90,10 +94,6 @@ def test_what_needs_an_extra_names_it(arguments, module, extra):
     assert done.returncode == 2
     said = f"loopwright: {module} is missing: pip install 'loopwright[{extra}]'\n"
     assert done.stderr == said
-
-
-def test_help_imports_no_verb():
-    assert "iced_x86" not in imported(["--help"])
 
 
 def test_a_verb_is_a_function_whatever_was_imported_before():

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import click
 import pandas as pd
 import pytest
-from checkout import LOOPWRIGHT, run_program
+from checkout import LOOPWRIGHT, run_here, run_program
 from click.shell_completion import BashComplete
 from few_variants import few
 from made_up import predictions, study
@@ -59,10 +59,6 @@ def on_terminal(width: int, *arguments: str, **environment: str) -> str:
         parts.append(part)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     return b"".join(parts).decode().replace("\r", "")
-
-
-def piped(*arguments: str, **environment: str) -> str:
-    return run_program(*arguments, check=True, **environment).stdout
 
 
 @pytest.mark.parametrize("verb", sorted(cli.commands))
@@ -118,8 +114,9 @@ def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
 
 
 @pytest.mark.parametrize("width", [pytest.param(80, marks=pytest.mark.slow), 200])
-def test_a_sweep_is_a_line_and_a_strip_of_64_offsets(loop, width):
-    text = shown(width, "predict", "--asm", loop, "--microarch", CORES, "--offset", "all")
+def test_a_sweep_is_a_line_and_a_strip_of_64_offsets(loop, width, capsys, monkeypatch):
+    asked = ("predict", "--asm", loop, "--microarch", CORES, "--offset", "all")
+    text = rendered(capsys, monkeypatch, width, *asked)
     rows = lw.predict(asm=LOOP, microarch="zen2", offset="all")
     slow = rows.loc[rows["cycles"] > rows["cycles"].min(), "offset"]
     assert 0 < len(slow) < 64
@@ -145,13 +142,14 @@ def test_cores_that_say_the_same_are_one_line(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [80, WIDE])
-def test_this_machine_is_in_the_default_table(loop, width):
+def test_this_machine_is_in_the_default_table(loop, width, capsys, monkeypatch):
     if toolchain.host_isa() != "x86_64" or hosts.microarch() is None:
         pytest.skip("no core.toml describes this machine")
-    text = " ".join(shown(width, "predict", "--asm", loop).split())
+    asked = ("predict", "--asm", loop)
+    text = " ".join(rendered(capsys, monkeypatch, width, *asked).split())
     assert f"{hosts.microarch()} (this machine)" in text
-    named = " ".join(shown(width, "predict", "--asm", loop, "--microarch", "host").split())
-    assert "(this machine)" in named
+    named = rendered(capsys, monkeypatch, width, *asked, "--microarch", "host")
+    assert "(this machine)" in " ".join(named.split())
 
 
 # What a user of each verb asks, and the heads of the columns that answer it.
@@ -316,7 +314,7 @@ def test_a_terminal_has_colour_unless_it_is_not_wanted():
 
 
 def test_in_a_pipe_a_row_is_a_line_whatever_the_window():
-    narrow, wide = (piped(*TABLE, COLUMNS=columns) for columns in ("40", "400"))
+    narrow, wide = (run_here(*TABLE, COLUMNS=columns).stdout for columns in ("40", "400"))
     assert narrow == wide
     assert "\x1b" not in narrow
     rows = [line for line in narrow.splitlines() if "sandybridge" in line or "zen2" in line]
@@ -327,7 +325,7 @@ def test_in_a_pipe_a_row_is_a_line_whatever_the_window():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_that_the_shell_takes(shell, tmp_path):
-    script = piped("completion", shell)
+    script = run_here("completion", shell).stdout
     assert "To install it" in script
     assert "_LOOPWRIGHT_COMPLETE" in script
     if not shutil.which(shell):
@@ -355,7 +353,8 @@ def test_the_shell_completes(words, expected):
 
 def test_the_installed_program_answers_the_shell():
     asked = {"COMP_WORDS": "loopwright rec", "COMP_CWORD": "1"}
-    assert piped(_LOOPWRIGHT_COMPLETE="bash_complete", **asked) == "plain,recommend\n"
+    done = run_program(check=True, _LOOPWRIGHT_COMPLETE="bash_complete", **asked)
+    assert done.stdout == "plain,recommend\n"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

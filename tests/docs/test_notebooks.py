@@ -82,6 +82,7 @@ def test_it_opens_with_its_question_and_ends_with_what_to_change(path):
     assert "## What to change" in last.source
 
 
+@pytest.mark.slow
 def test_text_that_does_not_assemble_is_one_clear_line(tmp_path):
     (path,) = (p for p in NOTEBOOKS if p.stem == "your_own_loop")
     text = path.read_text().replace("movq    %rax, (%rdi)", "movq    %rax, (%foo)")

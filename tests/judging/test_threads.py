@@ -88,6 +88,10 @@ def test_the_loop_that_was_aligned_beats_the_one_across_a_line_if_one_entry_is_r
     assert "uop_cache.reads" in row["measure_first"]
     assert "+16.5 to +65.5 % (system call, EPYC Naples, zen1)" in row["published"]
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
+def test_the_loop_that_was_aligned_wins_where_one_entry_is_read_a_cycle(every):
     row, bands = asked("x86-clear-user-loop-alignment", ("uop_cache.reads", "1"), every=every)
     large = bands[(bands["to_bytes"] >= 4096) & (bands["status"] == "wins")]
     assert len(large), row["bands"]

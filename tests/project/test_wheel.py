@@ -11,10 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from checkout import ROOT, run_program
+from checkout import ROOT, run_here
 
 MOST_INSTALLED = 60_000_000  # bytes, of the wheel and what it needs
-SHOWN = ["x86_64/copy_user", "--microarch", "all", "--offset", "all", "--csv"]
+SHOWN = ["x86_64/copy_user/loop32", "--microarch", "all", "--offset", "all", "--csv"]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,9 @@ def rows(text):
 
 def here(*arguments):
     """Return what the checkout prints."""
-    return run_program(*arguments, check=True).stdout
+    done = run_here(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_nothing_of_the_checkout_is_imported(installed):

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from checkout import LOOPWRIGHT
+from checkout import run_here
 from scanned import built, by_name, found, linked
 
 import loopwright as lw
@@ -112,14 +112,12 @@ def test_what_is_hurt_comes_first_whatever_others_lose():
 
 def test_below_the_table_stands_how_the_first_loops_are_fixed(tmp_path):
     path = built(tmp_path, RANKED)
-    run = subprocess.run(
-        [LOOPWRIGHT, "scan", path, "--microarch", "zen2"], capture_output=True, text=True
-    )
+    text = run_here("scan", path, "--microarch", "zen2").stdout
     rows = lw.scan(path, microarch="zen2")
     said = [how for how in rows["how"] if how]
     assert said
-    assert said[0] in run.stdout
-    assert run.stdout.index(said[0]) < run.stdout.index("innermost loop")
+    assert said[0] in text
+    assert text.index(said[0]) < text.index("innermost loop")
 
 
 def test_names_of_a_stripped_library_are_told_apart(tmp_path):
@@ -131,5 +129,4 @@ def test_names_of_a_stripped_library_are_told_apart(tmp_path):
 
 
 def _summary(path):
-    told = [LOOPWRIGHT, "scan", path, "--microarch", "zen2"]
-    return subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    return run_here("scan", path, "--microarch", "zen2").stdout
