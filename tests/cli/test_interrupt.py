@@ -67,7 +67,7 @@ def test_while_the_command_line_is_imported(module, tmp_path):
     assert done.stderr == "loopwright: interrupted\n"
 
 
-@pytest.mark.parametrize("verb", some(VERBS, {"list", "measure", "report", "doctor"}))
+@pytest.mark.parametrize("verb", some(VERBS, {"list", "predict", "measure", "doctor"}))
 def test_while_a_verb_begins(verb, tmp_path):
     done = interrupted("core.toml" if verb == "doctor" else "kernel.toml", VERBS[verb], tmp_path)
     assert done.returncode == 130, done.stderr
