@@ -59,8 +59,13 @@ def concluded(row):
     return row["winner"], margin, row["slower_on"], tuple(best)
 
 
-def holds(whole, part, sizes=None):
-    before, after = (conclude(found, sizes).rows.iloc[0] for found in (whole, part))
+def judged(found, sizes=None):
+    """Return the row of the one routine."""
+    return conclude(found, sizes).rows.iloc[0]
+
+
+def holds(before, after):
+    """Return True if a part's row says that points are missing; else it must be the whole's."""
     said = " ".join(str(after[name]) for name in ("confidence", "reason", "only_where"))
     if SHORT in said:
         assert SHORT not in after["confidence"] or after["winner"] == ""
@@ -82,7 +87,7 @@ def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken):
     core = ["zen2", "zen4", "sandybridge"][seed % 3]
     random = np.random.default_rng(seed)
     whole = full(seed, core)
-    holds(whole, without(whole, random, taken))
+    holds(judged(whole), judged(without(whole, random, taken)))
 
 
 @pytest.mark.parametrize(
@@ -95,56 +100,56 @@ def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken):
 def test_so_it_does_with_a_histogram(seed, taken, low, width):
     sizes = Histogram("@sizes", (Bucket(low, low + width, 10), Bucket(0, 64, 1)))
     whole = full(seed, "zen2")
-    holds(whole, without(whole, np.random.default_rng(seed), taken), sizes)
+    part = without(whole, np.random.default_rng(seed), taken)
+    holds(judged(whole, sizes), judged(part, sizes))
 
 
 @pytest.mark.parametrize("core", some(["zen2", "zen4"], {"zen2"}))
 def test_a_single_point_that_counts_is_missed_and_named(core):
     whole = full(1, core)
-    assert SHORT not in " ".join(map(str, conclude(whole).rows.iloc[0]))
+    before = judged(whole)
+    assert SHORT not in " ".join(map(str, before))
     rows = whole.measurements
     for size in (8, 256, 4096):
         point = (rows["variant"] == "loop32") & (rows["size_bytes"] == size)
         point &= rows["dst_align"] == 1
-        part = replace(whole, measurements=rows[~point])
-        assert holds(whole, part)
-        reason = conclude(part).rows.iloc[0]["reason"]
-        assert f"1 of 27 points of loop32 are missing ({size} B at 1:0)" in reason
+        after = judged(replace(whole, measurements=rows[~point]))
+        assert holds(before, after)
+        said = f"1 of 27 points of loop32 are missing ({size} B at 1:0)"
+        assert said in after["reason"]
     point = rows["size_bytes"] == 0
-    assert not holds(whole, replace(whole, measurements=rows[~point]))
+    assert not holds(before, judged(replace(whole, measurements=rows[~point])))
 
 
 def test_nothing_left_is_not_the_same_as_nothing_asked_for():
     whole = full(2, "zen2")
     none = replace(whole, measurements=whole.measurements.iloc[:0])
-    assert holds(whole, none)
-    refused = replace(none, unmeasured=f"{REFUSED}disturbed")
-    assert holds(whole, refused)
-    asked = conclude(replace(none, unmeasured="measuring was left out")).rows.iloc[0]
+    before = judged(whole)
+    assert holds(before, judged(none))
+    assert holds(before, judged(replace(none, unmeasured=f"{REFUSED}disturbed")))
+    asked = judged(replace(none, unmeasured="measuring was left out"))
     assert asked["winner"] == "loop32"  # what the models say, who were asked alone
     assert SHORT not in asked["reason"]
 
 
 def test_points_of_two_clocks_or_machines_do_not_meet():
     whole = full(3, "zen2")
-    rows = whole.measurements
+    before, rows = judged(whole), whole.measurements
     for column, value in (("clock", "perf-rdpmc"), ("machine", "another"), ("skew_bytes", 0)):
         changed = rows.copy()
         mine = (changed["variant"] == "loop32") & (changed["size_bytes"] == 256)
         changed.loc[mine, column] = value
-        part = replace(whole, measurements=changed)
-        assert holds(whole, part)
-        assert (
-            "3 of 27 points of loop32 beside movsq_aligned" in conclude(part).rows.iloc[0]["reason"]
-        )
+        after = judged(replace(whole, measurements=changed))
+        assert holds(before, after)
+        assert "3 of 27 points of loop32 beside movsq_aligned" in after["reason"]
 
 
 def test_a_machine_that_no_core_describes_has_its_best_named_or_not():
     whole = full(4, "")
     whole = replace(whole, host="")
-    assert f"{HERE}: " in conclude(whole).rows.iloc[0]["reason"]
-    rows = whole.measurements
-    assert holds(whole, replace(whole, measurements=rows[rows["size_bytes"] != 256]))
+    before, rows = judged(whole), whole.measurements
+    assert f"{HERE}: " in before["reason"]
+    assert holds(before, judged(replace(whole, measurements=rows[rows["size_bytes"] != 256])))
 
 
 def test_few_points_of_one_variant_never_meet_others_of_another():
@@ -154,7 +159,7 @@ def test_few_points_of_one_variant_never_meet_others_of_another():
     large = rows["size_bytes"] >= 1024
     mine = rows["variant"] == "unrolled64"
     part = replace(whole, measurements=rows[(mine & ~large) | (~mine & large)])
-    assert holds(whole, part)
+    assert holds(judged(whole), judged(part))
 
 
 def record_study(share, random):
@@ -182,6 +187,6 @@ def test_routines_of_a_family_are_judged_apart():
     found = record_study(1.0, random)
     rows = found.measurements
     part = replace(found, measurements=rows[~rows["variant"].str.startswith("from_user_batched")])
-    judged = conclude(part).rows.set_index("routine")
-    assert judged.loc["copy_from_user", "confidence"] == "not enough measured on neoverse-n1"
-    assert judged.loc["copy_to_user", "reason"] == whole.loc["copy_to_user", "reason"]
+    after = conclude(part).rows.set_index("routine")
+    assert after.loc["copy_from_user", "confidence"] == "not enough measured on neoverse-n1"
+    assert after.loc["copy_to_user", "reason"] == whole.loc["copy_to_user", "reason"]

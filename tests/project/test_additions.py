@@ -86,9 +86,20 @@ def house(tmp_path):
     return tmp_path
 
 
-def run(house, *arguments):
+RUN = """
+import sys
+from loopwright.cli import run
+
+for command in sys.argv[1:]:
+    assert run(command.split()) == 0
+    print(end="\\f")
+"""
+
+
+def run(house, *commands):
+    """Return what each of the commands prints, run in one process."""
     done = subprocess.run(
-        [sys.executable, "-c", "from loopwright.cli import main; main()", *arguments],
+        [sys.executable, "-c", RUN, *commands],
         capture_output=True,
         text=True,
         check=False,
@@ -96,7 +107,7 @@ def run(house, *arguments):
         env={**os.environ, "PYTHONPATH": str(house), "LOOPWRIGHT_BUILD": str(paths.build_dir())},
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.split("\f")[:-1]
 
 
 def test_a_kernel_is_a_folder(house):
@@ -105,12 +116,16 @@ def test_a_kernel_is_a_folder(house):
     (folder / "kernel.toml").write_text(KERNEL)
     for name, body in (("stores", STORES), ("string", STRING)):
         (folder / f"{name}.S").write_text(VARIANT.format(body))
-    assert "x86_64/fill_bytes" in run(house, "list", "kernels")
-    listed = run(house, "list", "variants", "--csv")
+    kernels, listed, said, held = run(
+        house,
+        "list kernels",
+        "list variants --csv",
+        "predict x86_64/fill_bytes --microarch zen2 --csv",
+        "check x86_64/fill_bytes --csv",
+    )
+    assert "x86_64/fill_bytes" in kernels
     assert re.findall(r"^x86_64/fill_bytes\W(\w+)", listed, re.M) == ["stores", "string"]
-    said = run(house, "predict", "x86_64/fill_bytes", "--microarch", "zen2", "--csv")
     assert re.findall(r"^x86_64/fill_bytes,fill_bytes,(\w+),zen2,pipeline,loop,\d+,\d", said, re.M)
-    held = run(house, "check", "x86_64/fill_bytes", "--csv")
     assert len(re.findall(r"^x86_64/fill_bytes,.*True", held, re.M)) == 2
 
 
@@ -124,9 +139,14 @@ def test_a_model_is_a_file_and_its_line(house):
     (folder / "models.py").write_text(
         text.replace(line, added).replace("\nMODELS", f"\n{imported}", 1)
     )
-    assert "one-cycle 1" in run(house, "list", "models")
-    assert "model one-cycle" in run(house, "doctor")
-    said = run(house, "predict", "x86_64/csum/adc4", "--microarch", "zen2", "--model", "all")
+    listed, found, said = run(
+        house,
+        "list models",
+        "doctor",
+        "predict x86_64/csum/adc4 --microarch zen2 --model all",
+    )
+    assert "one-cycle 1" in listed
+    assert "model one-cycle" in found
     assert re.search(r"\bone\b", said.splitlines()[0])
     assert re.search(r"^adc4 .* 1\.00$", said, re.M)
 
