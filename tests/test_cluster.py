@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from operator import neg
 
 import pytest
@@ -27,37 +28,53 @@ def cluster():
         yield found
 
 
-@pytest.fixture
-def worker(cluster, tmp_path):
-    """Yield what starts a worker as somebody would by hand, and returns its process."""
-    started = []
-
-    def start():
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
-        log = (tmp_path / f"worker{len(started)}").open("w")
-        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
-        at = {"cwd": tmp_path, "stdout": log, "stderr": log}
-        started.append(subprocess.Popen([*command, *options], **at))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+@contextmanager
+def started(count, cluster, folder):
+    """Yield the processes of workers, started as somebody would by hand."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+    options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    with (folder / "workers").open("w") as log:
+        at = {"cwd": folder, "stdout": log, "stderr": log}
+        ours = [subprocess.Popen([*command, *options], **at) for _ in range(count)]
+        yield ours
+        for process in ours:
+            process.kill()
+            process.wait()
 
 
-def test_the_work_of_a_worker_that_is_killed_is_done_by_others_once(cluster, worker):
-    ours = [worker() for _ in range(3)]
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Yield the address of a scheduler with a worker."""
+    folder = tmp_path_factory.mktemp("served")
+    with (
+        local_cluster(n_workers=0, dashboard_address=None) as found,
+        started(1, found, folder),
+    ):
+        yield found.scheduler_address
+
+
+def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
+    cluster, tmp_path, monkeypatch
+):
     found = {}
-    with workers.connected(cluster.scheduler_address) as client:
-        client.wait_for_workers(3)
+    with (
+        started(2, cluster, tmp_path) as ours,
+        workers.connected(cluster.scheduler_address) as client,
+    ):
+        client.wait_for_workers(2)
         for done in workers.each(client, neg, range(200)):
             if not found:
                 ours[1].send_signal(signal.SIGKILL)
             assert done.number not in found
             found[done.number] = done.result
-        assert len(client.nthreads()) == 2
-    assert found == {n: -n for n in range(200)}
+        assert len(client.nthreads()) == 1
+        assert found == {n: -n for n in range(200)}
+        monkeypatch.setattr(workers, "_FETCH", 1)
+        running = workers.each(client, neg, range(10**6), alone=1.0)
+        next(running)
+        ours[0].kill()
+        with pytest.raises(InputError, match="no worker has been left for 1 s"):
+            list(running)
 
 
 def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
@@ -72,36 +89,23 @@ def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
     assert sorted((d.number, d.result) for d in done) == [(n, -n) for n in range(40)]
 
 
-def test_nobody_waits_for_ever_where_no_worker_is_left(cluster, worker, monkeypatch):
-    monkeypatch.setattr(workers, "_FETCH", 1)
-    only = worker()
-    with workers.connected(cluster.scheduler_address) as client:
-        running = workers.each(client, neg, range(10**6), alone=1.0)
-        next(running)
-        only.kill()
-        with pytest.raises(InputError, match="no worker has been left for 1 s"):
-            list(running)
-
-
-def test_an_error_of_a_task_is_raised_here(cluster, worker):
-    worker()
+def test_an_error_of_a_task_is_raised_here(served):
     with (
-        workers.connected(cluster.scheduler_address) as client,
+        workers.connected(served) as client,
         pytest.raises(ZeroDivisionError),
     ):
         list(workers.each(client, (1).__truediv__, [0]))
 
 
-def test_a_worker_with_other_cores_is_refused(cluster, worker, monkeypatch, tmp_path):
+def test_a_worker_with_other_cores_is_refused(served, monkeypatch, tmp_path):
     other = tmp_path / "models"
     shutil.copytree(workers.paths.models_root(), other, ignore=shutil.ignore_patterns("pipeline"))
     with (other / "zen2" / "core.toml").open("a") as file:
         file.write("\n")
-    worker()
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(other))
     with (
         pytest.raises(InputError, match=r"worker tcp://.* has loopwright .*; install the same"),
-        workers.connected(cluster.scheduler_address),
+        workers.connected(served),
     ):
         pass
 
