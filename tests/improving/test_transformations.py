@@ -37,13 +37,13 @@ CLEAR, COPY, INDEX, SUM, PUT, MOVE = (
         "memmove/loop32",
     )
 )
-# Those of LEFT_OUT are held there.
+# Those of LEFT_OUT are held there, and chains of few words below.
 USED = {
     COMPARE: (CopyIterations(2), CopyIterations(4)),
     CLEAR: (CopyIterations(4), Unroll(8, apart=True), Align(5)),
     COPY: (PipelineLoads(), Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2),),
-    SUM: (CarryChains(4, 1), CarryChains(32, 4)),
+    SUM: (CarryChains(32, 4),),
     PUT: (ConstantBranches(), Copies()),
     MOVE: (PipelineLoads(),),
 }
