@@ -240,14 +240,6 @@ def run(
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     sweep = Sweep(sizes, alignments, skews, caches)
-    native = [v for v in wanted if not _emulated(v)]
-    checked = run_checks(native)
-    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
-    refused |= {
-        v.id: "" if passed else f"breaks its contract: {failure}"
-        for v, passed, failure in zip(native, checked["passed"], checked["failure"], strict=True)
-    }
-    stolen = hosts.steal()
     places = {v.id: _offsets(v, offset) for v in wanted}
     if sizes is None and any(len(asked) > 1 for asked in places.values()):
         sweep = replace(sweep, calls=False)
@@ -256,6 +248,14 @@ def run(
         raise InputError(
             f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
         )
+    native = [v for v in wanted if not _emulated(v)]
+    checked = run_checks(native)
+    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
+    refused |= {
+        v.id: "" if passed else f"breaks its contract: {failure}"
+        for v, passed, failure in zip(native, checked["passed"], checked["failure"], strict=True)
+    }
+    stolen = hosts.steal()
     sound = [s for s in subjects if not refused[s.variant.id]]
     rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}

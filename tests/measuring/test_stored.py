@@ -8,7 +8,7 @@ from few_variants import few
 from made_up import predictions, study
 from test_store import BANNER
 
-from loopwright import kernels
+from loopwright import kernels, paths
 from loopwright.code import assemble
 from loopwright.judging.call_costs import ALIGNMENTS
 from loopwright.judging.recommend import conclude
@@ -75,6 +75,12 @@ def add(uid="u", started=1_700_000_000, banner=ROME, protocol=PROTOCOL, **made_u
     Store.open().add(run, list(records(**made_up)))
 
 
+@pytest.fixture
+def three_variants(monkeypatch, tmp_path):
+    """Have three variants of the kernel alone."""
+    few(monkeypatch, tmp_path / "kernels", KERNEL, "movsq_aligned", "loop32", FAST)
+
+
 def measured():
     """Return the loops that the store has of Zen 2, by variant."""
     rows, sources = stored_measurements(kernels.load(KERNEL), Store.open())
@@ -83,8 +89,14 @@ def measured():
     return loops.set_index("variant")
 
 
+@pytest.mark.usefixtures("three_variants")
 def test_a_zen2_machine_lands_in_the_zen2_column(monkeypatch, tmp_path):
-    few(monkeypatch, tmp_path / "kernels", KERNEL, "movsq_aligned", "loop32", FAST)
+    models = tmp_path / "models"
+    models.mkdir()
+    for path in paths.models_root().iterdir():
+        if path.is_file() or path.name in ("zen2", "sandybridge"):
+            (models / path.name).symlink_to(path)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(models))
     add()
     rows = compare(KERNEL, quick=True, stored=True)
     loops = rows[(rows["source"] == MEASURED) & (rows["microarch"] == "zen2")].set_index("variant")
@@ -97,6 +109,7 @@ def test_a_zen2_machine_lands_in_the_zen2_column(monkeypatch, tmp_path):
     assert "clock tsc-calibrated" in by_core(rows)
 
 
+@pytest.mark.usefixtures("three_variants")
 def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
     add("calibrated", 3_000, cost=lambda *_: 3000.0)
     assert set(measured()["clock"]) == {"tsc-calibrated"}
@@ -109,6 +122,7 @@ def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
     assert measured().loc["loop32", "cycles"] == pytest.approx(8)
 
 
+@pytest.mark.usefixtures("three_variants")
 def test_a_newer_run_of_fewer_points_hides_none_of_more():
     add("whole", 1_000)
     few = [r for r in records(lambda *_: 99.0, clock="perf-rdpmc") if r.answer["count"] != 256]
@@ -128,6 +142,7 @@ def test_other_code_and_other_protocols_count_for_nothing():
     assert results("x86_64/csum").empty
 
 
+@pytest.mark.usefixtures("three_variants")
 def test_a_run_at_other_code_offsets_alone_counts_for_nothing():
     add(offset=7)
     assert measured().empty
@@ -141,6 +156,7 @@ def test_a_machine_that_no_core_describes_is_listed_and_not_used():
     assert set(results()["microarch"]) == {""}
 
 
+@pytest.mark.usefixtures("three_variants")
 def test_points_of_too_few_processes_are_left_out():
     run = Run("cut", ROME["fingerprint"], 1, 1, "kit", ROME)
     Store.open().add(run, [r for r in records(cost) if r.process < 3])
