@@ -14,8 +14,8 @@ from loopwright.microbench.oracle import Simulated, Trial
 
 MNEMONICS = ["add", "imul", "paddd", "mulps", "pshufd", "fadd", "madd", "eor", "aese", "fmov"]
 
-# Cores whose microbenchmarks a first round has: those that tests learn, and another of AArch64.
-KNOWN = ["neoverse-n1", "skylake", "tsv110", "zen2"]
+# Cores whose microbenchmarks a first round has: those that tests learn.
+KNOWN = ["neoverse-n1", "skylake", "zen2"]
 
 
 def first_round(factory):

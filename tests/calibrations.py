@@ -9,7 +9,14 @@ import pytest
 from once import once
 
 import loopwright as lw
-from loopwright.calibrating import front_end, front_end_search, passes, port_choice
+from loopwright.calibrating import (
+    calls,
+    decoding,
+    front_end,
+    front_end_search,
+    passes,
+    port_choice,
+)
 from loopwright.microbench import x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.oracle import Simulated
@@ -124,18 +131,22 @@ def of_rule(rule):
 
 
 def few_loops(monkeypatch):
-    """Let calibrate time fewer loops, which are most of what it simulates.
+    """Let calibrate time fewer loops, which are most of what it simulates, and try fewer rules.
 
-    Those of a front end are at every third code offset, with every third number of moves, and fewer
-    at random; those of a port's choice are a third.
+    Those of a front end are at every fifth code offset, with every fifth number of moves, and fewer
+    at random; those of a port's choice are a fifth. Loops with calls are at one code offset.
     """
-    monkeypatch.setattr(front_end, "_OFFSETS", range(0, 64, 3))
-    monkeypatch.setattr(front_end, "_MOVES", range(5, 33, 3))
+    monkeypatch.setattr(front_end, "_OFFSETS", range(0, 64, 5))
+    monkeypatch.setattr(front_end, "_MOVES", range(5, 33, 5))
     monkeypatch.setattr(front_end, "_RANDOM_LOOPS", 20)
-    monkeypatch.setattr(front_end, "_SHORT_LOOPS", 48)
-    monkeypatch.setattr(port_choice, "_CHAINS", 100)
-    monkeypatch.setattr(port_choice, "_CHASES", 40)
-    monkeypatch.setattr(port_choice, "_MIXTURES", 133)
+    monkeypatch.setattr(front_end, "_SHORT_LOOPS", 32)
+    monkeypatch.setattr(port_choice, "_CHAINS", 60)
+    monkeypatch.setattr(port_choice, "_CHASES", 24)
+    monkeypatch.setattr(port_choice, "_MIXTURES", 80)
+    monkeypatch.setattr(calls, "_OFFSETS", (0,))
+    monkeypatch.setattr(calls, "_PLACES", range(1, 4))
+    monkeypatch.setattr(decoding, "_FEWEST", range(4, 7))
+    monkeypatch.setattr(decoding, "_STALLS", (2, 6))
 
 
 def learned(factory, core):

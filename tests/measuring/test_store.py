@@ -210,8 +210,8 @@ def test_a_store_that_cannot_be_written_can_be_read(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     logged, closed = (Store.open(disk / f"{name}.sqlite") for name in ("logged", "closed"))
-    for store in (logged, closed):
-        store.add(a_run(), [a_record()])
+    for one in (logged, closed):
+        one.add(a_run(), [a_record()])
     closed.close()
     script = [
         "import os",

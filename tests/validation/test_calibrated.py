@@ -16,7 +16,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def held(modules, folder):
-    return modules["calibrated"].hold("skylake", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modules["calibrated"], "_EACH", 1)
+        return modules["calibrated"].hold("skylake", folder)
 
 
 def named(core):
