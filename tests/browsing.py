@@ -3,7 +3,13 @@
 import json
 from itertools import pairwise
 
+import pytest
+from quick import some
+
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+
+# For what a page does, not how it is laid out: on a phone it is for `make test-slow`.
+behaviour = pytest.mark.parametrize("opened", some(SIZES, {"desktop"}), indirect=True)
 
 
 def opened(chromium, page, size):

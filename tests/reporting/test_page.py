@@ -87,6 +87,7 @@ def test_the_first_screen_answers_and_the_rest_is_folded(opened):
     assert opened.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
+@browsing.behaviour
 def test_the_questions_come_first_then_a_verdict_for_each_routine(opened, drawn):
     texts = [e.text for e in opened.find_elements("css selector", ".answer p:first-child")]
     asked = [thread for thread in findings.threads() if thread.kernel in drawn]
@@ -101,6 +102,7 @@ def test_the_questions_come_first_then_a_verdict_for_each_routine(opened, drawn)
     assert {word for word, _ in said} <= {"ship", "split", "open", "keep", "contested", "unknown"}
 
 
+@browsing.behaviour
 def test_each_published_pair_has_a_name_both_figures_and_a_mark(opened, drawn):
     pairs = opened.find_elements("css selector", ".pair:not(.axis)")
     assert len(pairs) >= (10 if drawn == EVERY else 4)
@@ -114,6 +116,7 @@ def test_each_published_pair_has_a_name_both_figures_and_a_mark(opened, drawn):
         assert pair.find_elements("css selector", "circle.dot")
 
 
+@browsing.behaviour
 def test_a_link_from_the_first_screen_opens_its_section(opened):
     link = opened.find_element("css selector", '.answer a[href="#x86-64-csum"]')
     link.click()
@@ -151,6 +154,7 @@ def shown(browser, selector):
     return browser.execute_script(f"{script}.map((e) => ({{...e.dataset}}))", selector)
 
 
+@browsing.behaviour
 def test_filters_change_the_rows_and_say_so(unfolded):
     opened = unfolded
     from selenium.webdriver.support.ui import Select
@@ -180,6 +184,7 @@ def test_filters_change_the_rows_and_say_so(unfolded):
     browsing.wait_until(opened, lambda: len(shown(opened, rows)) == len(before))
 
 
+@browsing.behaviour
 def test_tables_sort_by_the_head_that_is_pressed(unfolded):
     opened = unfolded
     table = opened.find_element("id", "x86-64-clear-user-throughput")
@@ -195,6 +200,7 @@ def test_tables_sort_by_the_head_that_is_pressed(unfolded):
     assert orders[0] != orders[1]
 
 
+@browsing.behaviour
 def test_the_timeline_steps_by_keyboard_and_shows_what_is_chosen(unfolded):
     opened = unfolded
     from selenium.webdriver.common.keys import Keys

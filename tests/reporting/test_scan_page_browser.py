@@ -129,6 +129,7 @@ def test_text_stands_out_in_both_schemes(opened, scheme):
     assert browsing.low_contrast(opened, scheme) == []
 
 
+@browsing.behaviour
 def test_filters_change_the_rows_and_say_so(opened):
     assert len(cells(opened, "core")) == 8
     choose(opened, "core", "zen2")
@@ -151,6 +152,7 @@ def test_filters_change_the_rows_and_say_so(opened):
     wait_until(opened, lambda: len(cells(opened, "core")) == 8)
 
 
+@browsing.behaviour
 def test_the_table_sorts_by_the_head_that_is_pressed(opened):
     assert cells(opened, "would save, %")[:2] == ["37.50", "0.00"]
     for head, first in (("address", "descending"), ("loop", "ascending")):
@@ -173,6 +175,7 @@ def test_the_table_sorts_by_the_head_that_is_pressed(opened):
         assert cells(opened, "cycles/iteration")[-2:] == ["\N{EM DASH}"] * 2
 
 
+@browsing.behaviour
 def test_a_loop_is_opened_with_all_that_is_known_of_it(opened):
     open_first(opened)
     edges = texts(opened, ".code tr.edge.hurts")
@@ -190,6 +193,7 @@ def test_a_loop_is_opened_with_all_that_is_known_of_it(opened):
     assert own == ["code offset 57: 2.00 cycles an iteration"]
 
 
+@browsing.behaviour
 def test_its_timeline_steps_by_keyboard(opened):
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import Select
@@ -213,6 +217,7 @@ def test_its_timeline_steps_by_keyboard(opened):
     assert texts(opened, "#home #t-chart")
 
 
+@browsing.behaviour
 def test_the_map_is_walked_by_keyboard_and_opens_loops(opened):
     from selenium.webdriver.common.keys import Keys
 
