@@ -78,7 +78,10 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
 
 
 def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
+    import dask
+
     with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         local_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
         workers.connected(two.scheduler_address) as client,
     ):

@@ -2,11 +2,13 @@
 
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
 from checkout import LOOPWRIGHT
 from few_variants import few
+from quick import some
 
 from loopwright import files
 from loopwright.errors import InputError
@@ -42,15 +44,11 @@ def on_disk(options, place, *command):
     return run, left.read_text().split()
 
 
-# One verb stands for the others where nothing at all can be written.
-@pytest.mark.parametrize(
-    ("verb", "disk"),
-    [
-        *((verb, "full") for verb in VERBS),
-        *((verb, "read-only") for verb in ["kmod"]),
-        *(pytest.param(v, "read-only", marks=pytest.mark.slow) for v in VERBS if v != "kmod"),
-    ],
-)
+# A page, a folder and answers of a machine stand for what others write; one for a read-only disk.
+QUICK = {("scan", "full"), ("kmod", "full"), ("calibrate", "full"), ("kmod", "read-only")}
+
+
+@pytest.mark.parametrize(("verb", "disk"), some(product(VERBS, DISKS), QUICK))
 def test_a_verb_that_writes_ends_in_one_line(tmp_path, monkeypatch, verb, disk):
     if verb == "scan" and not LIBRARY.exists():
         pytest.skip(f"no {LIBRARY} here")
