@@ -38,7 +38,7 @@ fn a_path_takes_what_it_does_at_every_place() {
             };
             let wanted = run_all(&core, &[wanted], 1).remove(0).unwrap();
             for brief in [true, false] {
-                let step = if brief { apart } else { 8 * apart }; // limits are found by many runs
+                let step = if brief { apart } else { 16 * apart }; // limits are found by many runs
                 let jobs = (0..64).step_by(step).map(|offset| Job {
                     bottleneck: !brief,
                     ..job(one, offset)
