@@ -26,7 +26,7 @@ FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 
 X86 = [
     "add", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg", "paddd",
-    "mulps", "pshufd", "divss", "movd", "movq", "vaddps", "vpand", "haddps", "crc32", "mulx",
+    "mulps", "pshufd", "movd", "movq", "vaddps", "vpand",
     "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
 ]  # fmt: skip
 ARM64 = [
@@ -45,7 +45,7 @@ PLAIN = [
     *DELIVERED,
     "lea.bid", "lea.bd", "movaps", "cmp", "sub", "movzx", "movsxd", "xor", "pxor",
 ]  # fmt: skip
-MICROCODED = ["rcl", "rcr", "rol", "ror", "cmpxchg", "xadd", "sbb", "cmovb"]
+MICROCODED = ["rcl", "rcr", "rol", "cmpxchg", "xadd", "cmovb"]
 ZEN2_FORMS = [
     "inc", "vaddps", "vmovaps", "movmskps", "pand", "vpand", "addps", "unpckhps", "pmulld",
     "comisd", "vpmovsxbw", "sqrtpd", "divps", "shld", "shrd", "bsf", "bsr", "pinsrd", "vmulps",
