@@ -11,8 +11,6 @@ alone has its curve.
 
 Held rename. Microbenchmark: a short string instruction and moves behind it, which start after it
 where it holds rename.
-
-Curves of a core are either measured or simulated from its parameters.
 """
 
 from bisect import bisect
@@ -20,9 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from loopwright import files, paths
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_files import STRINGS
 from loopwright.calibrating.core_model import (
     UNKNOWN,
     CoreModel,
@@ -34,11 +30,9 @@ from loopwright.calibrating.core_model import (
 )
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.code import binding
-from loopwright.microarchs import Microarch
-from loopwright.microbench import kits
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import Run, Simulated
+from loopwright.microbench.oracle import Run
 
 SIZES = (
     8, 16, 32, 56, 64, 72, 120, 128, 136, 192, 248, 256, 264, 384, 504, 512, 520, 768, 1024, 1536,
@@ -309,25 +303,3 @@ def _check(
 
 def _case_name(one: Repeated) -> str:
     return f"{one.size} bytes, offsets {one.source} and {one.destination}"
-
-
-def measured_curves(core: Microarch) -> dict[Repeated, float]:
-    """Return the measured cycles of each case; none for a core that was not calibrated."""
-    file = paths.models_root() / core.id / STRINGS
-    if not file.is_file():
-        return {}
-    return {
-        Repeated(
-            row["instruction"].removeprefix("rep "),
-            *(int(row[name]) for name in ("bytes", "source_offset", "destination_offset")),
-        ): float(row["cycles"])
-        for row in files.csv_rows(file)
-        if row["cycles"]
-    }
-
-
-def simulated_curves(core: Microarch) -> dict[Repeated, float]:
-    """Return the simulated cycles of each case, as far as the core's parameters give any."""
-    cases = list(every(kits.of(core.isa)))
-    timed = measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
-    return {one.what: one.figure.cycles for one in timed if one.figure}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopwright import files, microarchs, paths
-from loopwright.calibrating import strings
+from loopwright.calibrating import core_files, strings
+from loopwright.calibrating.core_model import Repeated
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits, latency, throughput
@@ -78,7 +79,7 @@ def core_rows(microarch: str, beside: str | None = None) -> Rows:
     if other and other.isa != mine.isa:
         raise InputError(f"{other.id} is {other.isa} and {mine.id} {mine.isa}; give one like it")
     own_figures, other_figures = dict(_figures(mine)), dict(_figures(other)) if other else {}
-    if any(strings.measured_curves(own) for own in (mine, other) if own):
+    if any(_measured_curves(own) for own in (mine, other) if own):
         own_figures |= _strings(mine)
         other_figures |= _strings(other) if other else {}
     rows = []
@@ -154,15 +155,37 @@ def _of_results(latencies: Sequence[Latency], form: Form) -> list[float]:
 
 def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
     """Return the cycles of repeated string instructions by name, bytes and offsets."""
-    timed = strings.measured_curves(about)
+    timed = _measured_curves(about)
     source = "strings.csv, measured" if timed else "core.toml, simulated"
     return {
         (
             STRINGS,
             f"rep {one.name}, {one.size} bytes, offsets {one.source} and {one.destination}",
         ): _Figure("cycles", f"{cycles:.1f}", source)
-        for one, cycles in (timed or strings.simulated_curves(about)).items()
+        for one, cycles in (timed or _simulated_curves(about)).items()
     }
+
+
+def _measured_curves(core: Microarch) -> dict[Repeated, float]:
+    """Return the measured cycles of each case; none for a core that was not calibrated."""
+    file = paths.models_root() / core.id / core_files.STRINGS
+    if not file.is_file():
+        return {}
+    return {
+        Repeated(
+            row["instruction"].removeprefix("rep "),
+            *(int(row[name]) for name in ("bytes", "source_offset", "destination_offset")),
+        ): float(row["cycles"])
+        for row in files.csv_rows(file)
+        if row["cycles"]
+    }
+
+
+def _simulated_curves(core: Microarch) -> dict[Repeated, float]:
+    """Return the simulated cycles of each case, as far as the core's parameters give any."""
+    cases = list(strings.every(kits.of(core.isa)))
+    timed = strings.measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
+    return {one.what: one.figure.cycles for one in timed if one.figure}
 
 
 def _shown(value: object) -> object:
