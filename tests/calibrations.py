@@ -58,9 +58,7 @@ CORES = {
     "skylake": (sorted({*X86, *PLAIN, *MICROCODED}), {
         "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
         "serial.mfence": "33", "mispredict.cycles": "11",
-        # Not learned: these, and moves whose slots are freed late, which take ports at times.
-        "scheduler.delay": "5", "scheduler.late_wakeup": "0",
-        "rename.move_slot_cycles": "0", "rename.odd_bytes_kept": "false",
+        "scheduler.delay": "5", "scheduler.late_wakeup": "0", "rename.odd_bytes_kept": "false",
     }),
     "sandybridge": (PLAIN, {"predecode.block_bytes": "32"}),
     "zen2": (sorted({*PLAIN, *ZEN2_FORMS}), {}),

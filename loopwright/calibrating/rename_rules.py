@@ -19,6 +19,9 @@ the ports left over and by the uops that each accepts.
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
 
+Move slots. Microbenchmarks: chains of moves and additions. Some cores eliminate few moves at a
+time, so that the others take a cycle and a port.
+
 Kept moves. Microbenchmarks: chains of a zero extension of a byte and an addition, by the register
 of the byte. Some cores eliminate such moves only from the registers that old code names.
 
@@ -28,7 +31,7 @@ address has an index. On some cores few of them begin in a cycle, and only among
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
@@ -36,6 +39,7 @@ from loopwright.calibrating.fit import Rules
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.latency import is_free
 
 _LESS = 0.8  # share of the error without a rule that is left, at most
 
@@ -181,10 +185,14 @@ def _access(form: Form, word: int, register: int) -> bytes:
 
 
 SUMS, KEPT = "scheduler.sum_cycles", "rename.odd_bytes_kept"
+SLOTS = {"gpr": "rename.move_slots_gpr", "vector": "rename.move_slots_vec"}
+FREED = "rename.move_slot_cycles"
 PLACES, PAIRS = "rename.apart_places", "rename.apart"
 _SEED, _CHAINS, _LINKS = 73, 16, (2, 5)
 _NOPS, _PAIRED = range(2, 20), (1, 2, 3)
 _LATER = (1, 2)  # cycles
+_SLOTS, _FREED = (1, 2, 4, 8, 16), range(4)  # moves, and cycles until one's slot is free
+_MOVES = (1, 2, 3, 5, 8)  # of a chain before an addition
 
 
 def choose_rename_rules(
@@ -195,6 +203,11 @@ def choose_rename_rules(
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     sums: list[Rules] = [{SUMS: cycles} for cycles in _LATER]
     learned = _chosen(laboratory, learned, dict(_sums(kit, named)), sums)
+    for kind, name in SLOTS.items():
+        limits: list[Rules] = [
+            {name: slots, FREED: cycles} for slots, cycles in product(_SLOTS, _FREED)
+        ]
+        learned = _chosen(laboratory, learned, dict(_moves(learned, named, kind)), limits)
     learned = _chosen(laboratory, learned, dict(_extensions(kit, named)), [{KEPT: True}])
     width = range(1, learned.width.instructions + 1)
     pairs: list[Rules] = [{PLACES: places, PAIRS: most} for places, most in product(width, _PAIRED)]
@@ -223,6 +236,27 @@ def _sums(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
         chained = [(form, {form.chosen[0].label: register}) for form in drawn]
         parts = [one.encode(form_instances.registers_for(one, given)) for one, given in chained]
         yield " ".join(form.mnemonic for form in drawn), b"".join(parts)
+
+
+def _moves(learned: CoreModel, named: dict[str, Form], kind: str) -> Iterator[tuple[str, bytes]]:
+    """Yield chains of moves and an operation, where rename eliminates some of the moves alone."""
+    usage = kits.per_million()
+    partly = [
+        one
+        for name, one in named.items()
+        if is_free(learned.latencies[name]) and any(o.bound for o in learned.latencies[name])
+        if [operand.kind for operand in one.chosen] == [kind, kind]
+    ]
+    if not partly:
+        return
+    form = max(partly, key=lambda one: usage.get(one.name, 0.0))
+    written, read = (one.label for one in form.chosen)
+    first, *others = form.kit.POOLS[kind].others
+    for moves in _MOVES:
+        turns = [first, *(others[n % len(others)] for n in range(moves - 1)), first]
+        links = [form.encode({written: b, read: a}) for a, b in pairwise(turns)]
+        chain = b"".join(links) + form.kit.transfer(kind, kind, first, first)
+        yield f"{moves} of {form.name} and another link", chain
 
 
 def _extensions(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:

@@ -454,8 +454,12 @@ def zero_idioms(
 
 
 def is_free(latencies: Sequence[Latency]) -> bool:
-    """True if a one-register result takes no cycle, as of eliminated moves."""
-    known = [one for one in latencies if one.plain and one.target == "0"]
+    """True if a one-register result takes no cycle, as of eliminated moves.
+
+    Where rename eliminates some of the moves alone, a chain takes a part of a cycle for each.
+    """
+    known = [one for one in latencies if one.plain or (not one.refused and one.measured > _WHOLE)]
+    known = [one for one in known if one.target == "0"]
     return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
 
 

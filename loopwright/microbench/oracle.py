@@ -5,6 +5,7 @@ Simulated machines have noise with the distribution of the harness; loops whose 
 does not determine are simulated as calls, step by step.
 """
 
+import fcntl
 import hashlib
 import json
 import random
@@ -133,7 +134,7 @@ class Recorded(Oracle):
         path: Path,
         progress: Callable[[int, float, int], None] | None = None,
     ) -> None:
-        """Read the file's answers; InputError if they are another machine's.
+        """Read the file's answers; InputError if another machine's, or another run writes them.
 
         progress is called with the number of trials the machine has answered since, and of the last
         batch the seconds and the number of disturbed trials.
@@ -143,7 +144,15 @@ class Recorded(Oracle):
         self._known: dict[str, Timing] = {}
         self._progress = progress
         self.asked = 0
-        if path.exists():
+        with files.writing(path):
+            self._file = path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another run writes {path}; let it end, or take another folder"
+            ) from None
+        if path.stat().st_size:
             content = read_answers(path)
             self._known = content.known
             if content.head["fingerprint"] != self.fingerprint:
@@ -151,13 +160,13 @@ class Recorded(Oracle):
                     f"{path} holds answers of {content.head['fingerprint']}, and this is "
                     f"{self.fingerprint}; take another folder or remove it"
                 )
-            with path.open("r+b") as file:
-                file.truncate(content.whole)
+            self._file.truncate(content.whole)
         else:
-            files.written(path, json.dumps(head(machine)) + "\n")
+            with files.writing(path):
+                self._line(**head(machine))
+                self._file.flush()
         self.kept = len(self._known)  # answers of an earlier run
         self._path = path
-        self._file = path.open("a")
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial; the machine measures those without an answer."""

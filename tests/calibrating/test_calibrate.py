@@ -12,7 +12,8 @@ import pytest
 from calibrations import rows
 
 import loopwright as lw
-from loopwright.calibrating import core_files, port_classes
+from loopwright import paths
+from loopwright.calibrating import core_files, port_classes, rename_rules
 from loopwright.calibrating.passes import learn
 from loopwright.calibrating.port_classes import Union, mixture
 from loopwright.calibrating.ports import bound_cycles, index_subsets
@@ -81,6 +82,29 @@ def test_latencies_are_found_again(learned):
     assert len(known) > 40
     wrong = {key: pair for key, pair in known.items() if pair[0] != pair[1]}
     assert len(wrong) <= 0.02 * len(known), wrong
+
+
+def test_the_slots_of_eliminated_moves_are_found_again(learned):
+    found = calibrations.parameters(learned / "simulated-skylake")
+    on_core = calibrations.parameters(paths.models_root() / "skylake")
+    for name in (*rename_rules.SLOTS.values(), rename_rules.FREED):
+        assert found[name] == on_core[name], name
+
+
+@pytest.mark.parametrize("name", ["mov r64,r64", "movzx r64,r8", "movaps x,x"])
+def test_a_move_that_is_eliminated_at_times_passes_its_operand_on(learned, name, monkeypatch):
+    true = Laboratory(calibrations.original("skylake"))
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned))
+    mine = Laboratory(Simulated("simulated-skylake", noise=0))
+    move = calibrations.FORMS[name]
+    kind = move.chosen[0].kind
+    first, second = move.kit.POOLS[kind].others[:2]
+    labels = [operand.label for operand in move.chosen]
+    there = move.encode(dict(zip(labels, (second, first), strict=True)))
+    chain = [there, move.kit.transfer(kind, kind, second, first)]
+    (theirs,), (ours,) = true.time([chain]), mine.time([chain])
+    assert theirs.cycles > 1
+    assert ours.cycles == pytest.approx(theirs.cycles, rel=0.05)
 
 
 def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
@@ -158,6 +182,15 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     again.close()
     assert Replay(path).measure([add]) == first
     assert Replay(path).measure([Trial(b"\x90")])[0].refused
+
+
+def test_two_runs_do_not_write_one_file(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    first = Recorded(Simulated("skylake"), path)
+    with pytest.raises(InputError, match=f"another run writes {path}; let it end"):
+        Recorded(Simulated("skylake"), path)
+    first.close()
+    assert not Recorded(Simulated("skylake"), path).kept
 
 
 def test_a_run_that_is_killed_within_a_batch_keeps_what_it_has(tmp_path):
