@@ -8,7 +8,7 @@ from loopwright import toolchain
 from loopwright.machine import harness
 
 ASKED = 3  # self-tests that fail in a row before a machine counts as too loud
-TOGETHER = 90  # seconds from the first quick test that measures in which others may begin
+TOGETHER = 60  # seconds from the first quick test that measures in which others may begin
 
 
 class Loudness:
