@@ -19,8 +19,8 @@ the ports left over and by the uops that each accepts.
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
 
-Move slots. Microbenchmarks: chains of moves and additions. Some cores eliminate few moves at a
-time, so that the others take a cycle and a port.
+Move slots. Microbenchmarks: chains of moves and another operation. Some cores eliminate few moves
+at a time, so that the others take a cycle and a port.
 
 Kept moves. Microbenchmarks: chains of a zero extension of a byte and an addition, by the register
 of the byte. Some cores eliminate such moves only from the registers that old code names.
@@ -192,7 +192,7 @@ _SEED, _CHAINS, _LINKS = 73, 16, (2, 5)
 _NOPS, _PAIRED = range(2, 20), (1, 2, 3)
 _LATER = (1, 2)  # cycles
 _SLOTS, _FREED = (1, 2, 4, 8, 16), range(4)  # moves, and cycles until one's slot is free
-_MOVES = (1, 2, 3, 5, 8)  # of a chain before an addition
+_MOVES = (1, 2, 3, 5, 8)  # of a chain before another operation
 
 
 def choose_rename_rules(
@@ -256,7 +256,7 @@ def _moves(learned: CoreModel, named: dict[str, Form], kind: str) -> Iterator[tu
         turns = [first, *(others[n % len(others)] for n in range(moves - 1)), first]
         links = [form.encode({written: b, read: a}) for a, b in pairwise(turns)]
         chain = b"".join(links) + form.kit.transfer(kind, kind, first, first)
-        yield f"{moves} of {form.name} and another link", chain
+        yield f"{moves} of {form.name} and another operation", chain
 
 
 def _extensions(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:

@@ -339,7 +339,7 @@ def measure_blocks(
         ]
     else:
         block_rows = list(given.rows())
-    if hex is not None:
+    if hex is not None:  # there is no other row that could be measured
         instructions.decode(isa, instructions.parse_hex(block_rows[0].hex))
     wanted = [
         block.of_hex(row.id, row.hex, row.offset if at is None else at, isa, kind, row.path)
