@@ -36,10 +36,12 @@ def started(count, cluster, folder):
     with (folder / "workers").open("w") as log:
         at = {"cwd": folder, "stdout": log, "stderr": log}
         ours = [subprocess.Popen([*command, *options], **at) for _ in range(count)]
-        yield ours
-        for process in ours:
-            process.kill()
-            process.wait()
+        try:
+            yield ours
+        finally:
+            for process in ours:
+                process.kill()
+                process.wait()
 
 
 @pytest.fixture(scope="module")

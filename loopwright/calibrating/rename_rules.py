@@ -31,7 +31,7 @@ address has an index. On some cores few of them begin in a cycle, and only among
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise, product
+from itertools import combinations, cycle, islice, pairwise, product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
@@ -253,7 +253,7 @@ def _moves(learned: CoreModel, named: dict[str, Form], kind: str) -> Iterator[tu
     written, read = (one.label for one in form.chosen)
     first, *others = form.kit.POOLS[kind].others
     for moves in _MOVES:
-        turns = [first, *(others[n % len(others)] for n in range(moves - 1)), first]
+        turns = [first, *islice(cycle(others), moves - 1), first]
         links = [form.encode({written: b, read: a}) for a, b in pairwise(turns)]
         chain = b"".join(links) + form.kit.transfer(kind, kind, first, first)
         yield f"{moves} of {form.name} and another operation", chain

@@ -458,8 +458,11 @@ def is_free(latencies: Sequence[Latency]) -> bool:
 
     Where rename eliminates some of the moves alone, a chain takes a part of a cycle for each.
     """
-    known = [one for one in latencies if one.plain or (not one.refused and one.measured > _WHOLE)]
-    known = [one for one in known if one.target == "0"]
+    known = [
+        one
+        for one in latencies
+        if one.target == "0" and (one.plain or (not one.refused and one.measured > _WHOLE))
+    ]
     return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
 
 

@@ -142,7 +142,7 @@ def test_a_loop_that_is_entered_in_its_middle_is_one_of_its_head(name):
     [apart] = EntriesApart().apply(loop.listing)
     assert not list(EntriesApart().apply(apart))
     assert equality.compare(loop, *new_code(loop, apart)).holds
-    made = [(t.name, one) for t in (CopyIterations(2), Align(5)) for one in t.apply(apart)]
+    made = [(t.name, one) for t in LOOP_TRANSFORMATIONS for one in t.apply(apart)]
     assert any(one.iterations > 1 for _, one in made)
     for step, one in made:
         proof = equality.compare(loop, *new_code(loop, one))

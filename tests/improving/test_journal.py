@@ -13,7 +13,7 @@ from loopwright.improving import equality, improve, loops
 from loopwright.improving.loops import LoopsQuestion, answer_loops
 from loopwright.improving.search import Cost, Journal, Settings, digest_of, search
 
-SETTINGS = Settings(tried=12, depth=3)
+SETTINGS = Settings(tried=24, depth=3)
 
 
 def steps(found):

@@ -237,25 +237,24 @@ KNOWN_ARM64 = """
 """
 
 
-# Of each ISA: instructions, the branch back, formulas, decoder, registers, flags, and the least
-# number of comparisons.
+# Of each ISA: instructions, the branch back, its formulas and decoder, registers, and its flags.
 CORES = {
     "x86_64": (
         KNOWN, "jne", X86Formulas, lambda code, at: iced.Decoder(64, code, ip=at),
         [n for n in NAMES if n not in BITS], "eflags",
-        dict(zip(BITS, (0, 2, 6, 7, 11), strict=True)), 10_000,
+        dict(zip(BITS, (0, 2, 6, 7, 11), strict=True)),
     ),
     "arm64": (
         KNOWN_ARM64, "cbnz x1,", Arm64Formulas, arm64_instructions,
         [n for n in ARM64_NAMES if n[0] == "x" or n == "sp"], "nzcv",
-        {bit: 31 - n for n, bit in enumerate(FLAG_BITS)}, 12_500,
+        {bit: 31 - n for n, bit in enumerate(FLAG_BITS)},
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("isa", CORES)
 def test_known_instructions_do_what_a_core_does(isa):
-    texts, back, formulas_of, decoded, names, flags, places, least = CORES[isa]
+    texts, back, formulas_of, decoded, names, flags, places = CORES[isa]
     text = "\n".join(f"\t{x.strip()}" for line in texts.splitlines() for x in line.split(";"))
     [(_, piece)] = snippet.loops_of(f".L1:\n{text}\n\t{back} .L1\n", isa)
     draw = random.Random(5)
@@ -268,7 +267,7 @@ def test_known_instructions_do_what_a_core_does(isa):
         core.mem_write(base, ins.code)
         [one] = decoded(ins.code, base)
         formulas = formulas_of(z3, {base: one})
-        for _ in range(6):
+        for _ in range(12):
             values = {
                 n: draw.choice((0, 1, 2**31, 2**63, 2**64 - 1, draw.getrandbits(64), 2**31 - 1))
                 for n in names
@@ -297,7 +296,7 @@ def test_known_instructions_do_what_a_core_does(isa):
                     assert z3.is_true(flag) == bool(found >> at & 1), (ins.text, bit)
                 else:  # the vendors of x86 leave some undefined
                     assert isa == "x86_64", (ins.text, bit)
-    assert compared > least
+    assert compared > 20_000
 
 
 ACCESSES_ARM64 = {
