@@ -13,7 +13,7 @@
 #define MOST_CODE (1 << 20)
 
 static const char *const kinds[] = {"check", "measure",	  "block", "clock",
-				    "facts", "self_test", "judge"};
+				    "facts", "self_test", "quiet", "judge"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields",
 				      "set",  "move",  "compare",  "scan"};
 static const char *const sides[] = {"dst", "src"};

@@ -15,6 +15,7 @@ enum kind {
 	KIND_CLOCK,
 	KIND_FACTS,
 	KIND_SELF_TEST,
+	KIND_QUIET,
 	KIND_JUDGE
 };
 enum effect {

@@ -16,6 +16,8 @@
 #define PROBING 5000000 /* ns */
 #define SLICES 16	/* of a burst, at most: an even number; of two targets half as many */
 #define LEAST_SLICE 32	/* iterations of the chain in one, at least */
+#define LOOKS 128	/* for a quiet core, most of a series */
+#define LOOKS_ALONE 512 /* and of a request to wait for one */
 #define ENDS 256	/* slices by which it is known what ending one takes */
 
 static const struct code calibrator = {.run = chain_add};
@@ -292,7 +294,8 @@ void meter_open(struct meter *meter)
 	unsigned int count;
 
 	memset(meter, 0, sizeof(*meter));
-	meter->environment = (struct environment){quickest, take, warm_up, pause_for, 1, meter};
+	meter->environment =
+	    (struct environment){quickest, take, warm_up, pause_for, 1, meter, LOOKS};
 	g->environment = &meter->environment;
 	g->calibrator = &calibrator;
 	meter->cpu = pin();
@@ -309,6 +312,14 @@ void meter_open(struct meter *meter)
 	if (!meter->clock->counts_cycles)
 		meter->environment.slices = SLICES;
 	gauge_open(g, loops_known(&count), &room);
+}
+
+bool meter_await_quiet(const struct meter *meter)
+{
+	unsigned int looks = 0;
+
+	return !*meter->gauge.refused &&
+	       gauge_await_quiet(&meter->gauge, LOOKS_ALONE, &looks);
 }
 
 void meter_test_rest(struct meter *meter)

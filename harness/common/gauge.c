@@ -31,6 +31,11 @@
 #define UNSLICED 2	       /* of which as many are without slices */
 #define TOO_FEW 3	       /* one part in so many accepted, or fewer: slices may do better */
 #define NEIGHBOUR_PAUSE 250000 /* us: what shares the core may be gone by then */
+#define LOOK_PART 4	       /* a look calibrates for one part in so many of a burst */
+#define LOOK_WARM 20000	       /* ns, before a look */
+#define LOOK_PAUSE 1000	       /* us, behind a look in vain */
+#define LOOK_CLOCK 100	       /* one part in so many: most that its calibrations differ */
+#define LOOK_SHARED 1030       /* per mille: a sentinel that is slower by this shares the core */
 #define STALLED 4096	       /* repetitions: so many take time, if the clock moves */
 #define LEAST_TICKS 16	       /* that they take */
 #define STANDS_STILL "the clock stands still, or this CPU went away"
@@ -76,6 +81,41 @@ static unsigned int pause_before(unsigned int group)
 	return LEAST_PAUSE + (group * 2654435761u >> 8) % PAUSES;
 }
 
+/* True if the sentinel is as fast as alone: nothing shares the core now. */
+static bool look(const struct gauge *g)
+{
+	const struct environment *e = g->environment;
+	const struct canary *c = &g->sentinel;
+	struct plan plan = {.gauge = g, .target = {c->code}, .targets = 1, .slices = g->slices};
+	struct sample s = {0};
+	u64 known, cycles;
+
+	plan.times = c->times;
+	plan.calibrations = (g->calibrations + LOOK_PART - 1) / LOOK_PART;
+	known = plan.calibrations * CHAIN_LENGTH;
+	e->warm_up(e->data, c->code, c->times, LOOK_WARM);
+	if (!e->take(e->data, &plan, true, &s) || s.disturbed)
+		return false;
+	cycles = integers_scale(s.target[0], 2 * MILLION * known, s.before + s.behind);
+	return integers_apart(s.before, s.behind) * LOOK_CLOCK < s.before &&
+	       cycles <= integers_scale(c->cycles, LOOK_SHARED, 1000);
+}
+
+bool gauge_await_quiet(const struct gauge *g, unsigned int most, unsigned int *used)
+{
+	const struct environment *e = g->environment;
+
+	if (!g->sentinel.cycles)
+		return true;
+	for (; *used < most; ++*used) {
+		if (look(g))
+			return true;
+		if (!e->pause(e->data, LOOK_PAUSE))
+			return false;
+	}
+	return false;
+}
+
 /* Add a group of samples to a series; false where no more can be taken. */
 static bool take_group(const struct plan *plan, struct series *s)
 {
@@ -90,6 +130,7 @@ static bool take_group(const struct plan *plan, struct series *s)
 		pause /= s->count < MIXED * s->brief ? SHORTER : SHORT;
 	if (again && !e->pause(e->data, pause))
 		return false;
+	gauge_await_quiet(plan->gauge, e->looks, &s->looks);
 	for (unsigned int t = 0; t < plan->targets; t++)
 		e->warm_up(e->data, plan->target[t], plan->times,
 			   (again ? warm_again : warm) / plan->targets);
@@ -255,6 +296,26 @@ static void size_bursts(struct gauge *g)
 		snprintf(g->refused, sizeof(g->refused), "%s", STANDS_STILL);
 }
 
+static struct canary canary_of(const struct gauge *g, const struct code *code, u64 cycles)
+{
+	struct canary c = {.code = code};
+
+	c.times = gauge_times(g, code, g->burst / GAUGE_CANARY_PART, ~0ull);
+	c.cycles = c.times * CHAIN_LENGTH * cycles;
+	return c;
+}
+
+/* Let the self-test wait for a quiet core, where a stream's cycles are documented and required. */
+static void set_sentinel(struct gauge *g, const struct known *loops)
+{
+	memset(&g->sentinel, 0, sizeof(g->sentinel));
+	for (; loops->required || loops->canary; loops++)
+		if (loops->required && loops->canary) {
+			g->sentinel = canary_of(g, loops->code, loops->cycles);
+			return;
+		}
+}
+
 /* From now on samples include the times of streams that a neighbour would slow. */
 static void set_canaries(struct gauge *g)
 {
@@ -262,15 +323,11 @@ static void set_canaries(struct gauge *g)
 
 	for (unsigned int i = 0; i < g->tested && next < SERIES_CANARIES; i++) {
 		const struct known_test *t = &g->tests[i];
-		struct canary *c = &g->canary[next];
 
-		if (!t->known.canary || !t->held)
-			continue;
-		c->code = t->known.code;
-		c->times = gauge_times(g, c->code, g->burst / GAUGE_CANARY_PART, ~0ull);
-		c->cycles = c->times * CHAIN_LENGTH * t->cycles;
-		next++;
+		if (t->known.canary && t->held)
+			g->canary[next++] = canary_of(g, t->known.code, t->cycles);
 	}
+	g->sentinel = g->canary[0];
 }
 
 /* True if the required loops held, and as many streams as a sample has canaries. */
@@ -295,6 +352,7 @@ void gauge_open(struct gauge *g, const struct known *loops, struct workspace *ro
 	size_bursts(g);
 	if (*g->refused)
 		return;
+	set_sentinel(g, loops);
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		if (attempt && !e->pause(e->data, NEIGHBOUR_PAUSE))
 			return;

@@ -43,6 +43,7 @@ struct environment {
 	bool (*pause)(void *data, unsigned int us);
 	unsigned int slices; /* most that take can make of a burst; 1 where it makes none */
 	void *data;
+	unsigned int looks; /* most of a series for a quiet core; 0 where nothing waits for one */
 };
 
 struct canary {
@@ -61,6 +62,8 @@ struct gauge {
 	u64 calibrations;    /* iterations of the calibrator in a burst */
 	unsigned int slices; /* of a burst: 1 where the core keeps one speed for as long */
 	struct canary canary[SERIES_CANARIES];
+	struct canary sentinel; /* the stream that tells a quiet core: before the self-test passes,
+				 * one whose cycles are documented */
 	struct known_test tests[KNOWN_LOOPS];
 	unsigned int tested;
 	char refused[SERIES_REASON]; /* why nothing is measured here, or empty */
@@ -81,6 +84,12 @@ void gauge_open(struct gauge *gauge, const struct known *loops, struct workspace
 /* Measure the other known loops, once. */
 void gauge_test_rest(struct gauge *gauge, const struct known *loops, unsigned int count,
 		     struct workspace *room);
+
+/*
+ * Wait until nothing shares the core; false where that does not happen within so many looks, a
+ * millisecond apart. used counts them.
+ */
+bool gauge_await_quiet(const struct gauge *gauge, unsigned int most, unsigned int *used);
 
 /*
  * Find the repetitions of the first target that fill a burst, up to a limit, and calibrations that

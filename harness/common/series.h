@@ -55,6 +55,7 @@ struct series {
 	u64 repetitions;	     /* of each target in a sample */
 	u64 known;		     /* cycles of a calibration */
 	u64 hz;			     /* ticks a second; 0 where the clock counts cycles */
+	unsigned int looks;	     /* for a quiet core, so far */
 	unsigned int brief;	     /* samples of a series that is to be quick; 0 of any other */
 	bool sliced;		     /* calibrations and targets of a sample were timed by turns */
 	u64 canary[SERIES_CANARIES]; /* what they take alone, in millionths; 0: not known yet */

@@ -245,6 +245,11 @@ def clock_job(job_id: str) -> str:
     return f"job clock\nid {job_id}\nend\n"
 
 
+def quiet_job(job_id: str) -> str:
+    """Return the job that waits for a quiet core, a second or so."""
+    return f"job quiet\nid {job_id}\nend\n"
+
+
 def facts_job(job_id: str, files: Sequence[str]) -> str:
     """Return the job that reports the facts of the machine."""
     return "\n".join(["job facts", f"id {job_id}", *(f"file {f}" for f in files), "end", ""])

@@ -53,13 +53,11 @@ def timing_of(readings: Sequence[BlockReading]) -> Timing:
 
 _TRIES = 4  # tries of a disturbed trial
 _PORTION = 16  # most trials that a worker takes at a time
-_IN_A_ROW = 8  # disturbed readings after which a worker waits for a self-test that passes
 _TRIALS = 400  # of a harness process, which begins with a self-test
-_IN_VAIN = 60  # self-tests that fail without an answer between them, before the run ends
+_LOUD = 20  # waits for a quiet core in vain after which the self-test is repeated
+_PATIENCE = 180  # s without an answer, before the run ends
 _WORKERS = 2  # processes at a time, each on its own cores
-_PAUSE = 0.2  # s, before another self-test; twice as long after each that fails,
-_LONGEST = (1.0, 30.0)  # s, up to this, of the first worker and of another
-_WORKING = 20  # answers after which a worker pauses briefly again
+_PAUSE, _LONGEST = 0.2, 5.0  # s, before another self-test, twice as long after each that fails
 
 
 def _cores() -> list[set[int]]:
@@ -89,7 +87,7 @@ class _Queue:
         self._unsteady = unsteady
         self._left = deque(_Asked(number, 0, trial) for number, trial in enumerate(trials))
         self._open = len(trials)  # trials without a final timing
-        self._failed = 0  # self-tests since the last answer
+        self._answered = time.monotonic()
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         self._found: dict[int, Timing] = {}
@@ -113,7 +111,7 @@ class _Queue:
                 if reading.unsteady:
                     unsteady.append(reading)
                 if not reading.disturbed:
-                    self._failed = 0
+                    self._answered = time.monotonic()
                 if found.transient and asked.tries + 1 < _TRIES:
                     self._left.append(asked._replace(tries=asked.tries + 1))
                 else:
@@ -125,11 +123,9 @@ class _Queue:
         with self._changed:
             self._changed.wait_for(lambda: self.done, seconds)
 
-    def failed(self, why: str) -> None:
-        """Count a self-test that failed; too many without an answer between them are an error."""
-        with self._changed:
-            self._failed += 1
-        if self._failed >= _IN_VAIN:
+    def wait_in_vain(self, why: str) -> None:
+        """Report that a core is loud; an error if there was no answer for long."""
+        if time.monotonic() - self._answered > _PATIENCE:
             self.end(
                 InputError(
                     f"nothing can be timed here now: {why}; run it again, which goes on from "
@@ -160,15 +156,16 @@ class _Queue:
 class _Worker:
     """A harness process on its own CPUs, replaced after some trials; each begins with a self-test.
 
-    Two workers may share a core, whatever topology the machine reports: then the self-test of one
-    fails while the other works. All but the first therefore wait longer and longer.
+    It takes trials when its core is quiet. Two workers may share a core, whatever topology the
+    machine reports; then one waits while the other works.
     """
 
-    def __init__(self, isa: str, cpus: Collection[int], number: int) -> None:
-        self._isa, self._longest = isa, _LONGEST[min(number, 1)]
+    def __init__(self, isa: str, cpus: Collection[int]) -> None:
+        self._isa = isa
         self._kept: harness.Kept | None = None
         self._given = 0  # trials of the process
-        self._pause, self._until, self._answered = _PAUSE, 0.0, 0
+        self._loud = 0  # waits for a quiet core in vain
+        self._pause, self._until = _PAUSE, 0.0
         # A process inherits the CPUs of the thread that starts it.
         self._thread = ThreadPoolExecutor(1, "trials", os.sched_setaffinity, (0, cpus))
 
@@ -177,21 +174,12 @@ class _Worker:
         self._thread.submit(self._serve, queue)
 
     def _serve(self, queue: _Queue) -> None:
-        in_a_row = 0
         try:
             while not queue.done:
-                if not (self._kept and self._given < _TRIALS and in_a_row < _IN_A_ROW):
-                    in_a_row = 0
-                    if not self._begin(queue):
-                        continue
-                taken = queue.take()
-                read = self._read(taken)
-                queue.give(taken, read)
-                for one in read:
-                    in_a_row = in_a_row + 1 if one.disturbed and not one.unsteady else 0
-                    self._answered += not one.disturbed
-                if self._answered >= _WORKING:
-                    self._pause = _PAUSE
+                sound = self._kept and self._given < _TRIALS and self._loud < _LOUD
+                if (sound or self._begin(queue)) and self._is_quiet(queue):
+                    taken = queue.take()
+                    queue.give(taken, self._read(taken))
         except BaseException as error:
             self.end()
             queue.end(error)
@@ -202,15 +190,27 @@ class _Worker:
         if time.monotonic() < self._until:
             queue.pause(self._until - time.monotonic())
             return False
-        self._kept, self._answered = harness.Kept(self._isa), 0
+        self._kept = harness.Kept(self._isa)
         (clock,) = self._kept.answers([harness.clock_job("clock")])
         if not clock["refused"]:
+            self._pause = _PAUSE
             return True
         self.end()
-        queue.failed(clock["refused"])
+        queue.wait_in_vain(clock["refused"])
         self._until = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, self._longest)
+        self._pause = min(2 * self._pause, _LONGEST)
         return False
+
+    def _is_quiet(self, queue: _Queue) -> bool:
+        """Wait for a quiet core, for some time."""
+        assert self._kept
+        (found,) = self._kept.answers([harness.quiet_job("quiet")])
+        if found["quiet"]:
+            self._loud = 0
+        else:
+            self._loud += 1
+            queue.wait_in_vain("something shares the core")
+        return bool(found["quiet"])
 
     def _read(self, taken: Sequence[_Asked]) -> list[BlockReading]:
         """Read trials once; another try uses other numbers of copies or iterations."""
@@ -226,7 +226,7 @@ class _Worker:
         """End the process, so that the next one tests itself."""
         if self._kept:
             self._kept.close()
-        self._kept, self._given = None, 0
+        self._kept, self._given, self._loud = None, 0, 0
 
 
 class Host(Oracle):
@@ -243,7 +243,7 @@ class Host(Oracle):
         )
         cores = _cores()
         parts = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
-        self._workers = [_Worker(self.isa, cpus, number) for number, cpus in enumerate(parts)]
+        self._workers = [_Worker(self.isa, cpus) for cpus in parts]
         self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:

@@ -104,6 +104,19 @@ def test_samples_in_slices_read_what_is_known(changed):
     assert chain["cycles"] == pytest.approx(3, rel=0.01)
 
 
+@pytest.mark.measures
+@X86_ONLY
+@pytest.mark.parametrize(("most", "quiet"), [(500, 0), (9000, 1)])
+def test_a_core_is_quiet_while_a_stream_is_as_fast_as_alone(changed, most, quiet):
+    changed("common/gauge.c", "#define LOOK_SHARED 1030", f"#define LOOK_SHARED {most}")
+    kept = harness.Kept("x86_64")
+    clock, found = kept.answers([harness.clock_job("a"), harness.quiet_job("b")])
+    kept.close()
+    if clock["refused"]:
+        pytest.skip(f"not measured here: {clock['refused']}")
+    assert found == {"id": "b", "quiet": quiet}
+
+
 @pytest.mark.measures(loud=True)
 @X86_ONLY
 def test_the_verb_says_whether_all_hold(capsys):

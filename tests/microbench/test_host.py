@@ -48,19 +48,21 @@ def record(reading):
 @pytest.fixture
 def harness(monkeypatch):
     """A harness that answers what the test sets, on one core, with short pauses."""
-    said = SimpleNamespace(readings=[], tests=[], begun=0)
+    said = SimpleNamespace(readings=[], tests=[], quiet=[], begun=0)
 
     class Kept:
         def __init__(self, *_):
             said.begun += 1
 
         def answers(self, jobs):
-            return [
-                {"refused": said.tests.pop(0) if said.tests else ""}
-                if job.startswith("job clock")
-                else record(said.readings.pop(0))
-                for job in jobs
-            ]
+            return [self.answer(job) for job in jobs]
+
+        def answer(self, job):
+            if job.startswith("job clock"):
+                return {"refused": said.tests.pop(0) if said.tests else ""}
+            if job.startswith("job quiet"):
+                return {"quiet": said.quiet.pop(0) if said.quiet else 1}
+            return record(said.readings.pop(0))
 
         def close(self):
             pass
@@ -68,7 +70,7 @@ def harness(monkeypatch):
     monkeypatch.setattr(host.harness, "Kept", Kept)
     monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)])
     monkeypatch.setattr(host, "_PAUSE", 0.001)
-    monkeypatch.setattr(host, "_LONGEST", (0.002, 0.002))
+    monkeypatch.setattr(host, "_LONGEST", 0.002)
     return said
 
 
@@ -113,17 +115,29 @@ def test_disturbed_trials_are_tried_again_and_are_then_transient(harness):
     assert harness.begun == 1
 
 
-def test_many_disturbed_trials_in_a_row_need_a_self_test_that_passes(harness):
-    harness.readings += [LOUD] * 8 + [READ] * 3
-    trials = [replace(ADD, offset=n) for n in range(3)]
+def test_trials_wait_for_a_quiet_core_without_another_self_test(harness):
+    harness.readings += [READ]
+    harness.quiet += [0] * 19
+    assert [one.cycles for one in Host().measure([ADD])] == [2.0]
+    assert harness.quiet == []
+    assert harness.begun == 1
+
+
+def test_a_core_that_is_loud_for_long_needs_a_self_test_that_passes(harness):
+    harness.readings += [READ]
+    harness.quiet += [0] * 20
     harness.tests += ["", SHARED]
-    assert [one.cycles for one in Host().measure(trials)] == [2.0] * 3
+    assert [one.cycles for one in Host().measure([ADD])] == [2.0]
     assert harness.begun == 3
 
 
-def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(harness):
-    harness.tests += [SHARED] * 1000
-    with pytest.raises(InputError, match=r"nothing can be timed .* self-test failed.*run it again"):
+@pytest.mark.parametrize("loud", ["tests", "quiet"])
+def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(harness, monkeypatch, loud):
+    monkeypatch.setattr(host, "_PATIENCE", 0.05)
+    harness.tests += [SHARED] * 10000 if loud == "tests" else []
+    harness.quiet += [0] * 100000 if loud == "quiet" else []
+    why = "self-test failed" if loud == "tests" else "something shares the core"
+    with pytest.raises(InputError, match=rf"nothing can be timed .* {why}.*run it again"):
         Host().measure([ADD])
 
 
