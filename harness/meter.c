@@ -318,8 +318,7 @@ bool meter_await_quiet(const struct meter *meter)
 {
 	unsigned int looks = 0;
 
-	return !*meter->gauge.refused &&
-	       gauge_await_quiet(&meter->gauge, LOOKS_ALONE, &looks);
+	return !*meter->gauge.refused && gauge_await_quiet(&meter->gauge, LOOKS_ALONE, &looks);
 }
 
 void meter_test_rest(struct meter *meter)
