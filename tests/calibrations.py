@@ -12,12 +12,11 @@ import loopwright as lw
 from loopwright.calibrating import (
     calls,
     decoding,
-    front_end,
     front_end_search,
     passes,
     port_choice,
 )
-from loopwright.microbench import x86_forms
+from loopwright.microbench import front_end, x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.oracle import Simulated
 

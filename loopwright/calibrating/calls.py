@@ -24,11 +24,11 @@ from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
 from loopwright.calibrating.core_model import CoreModel, Evidence, assumed, fitted, measured
 from loopwright.calibrating.fit import Hypothesis, Rules
-from loopwright.calibrating.front_end import LOOPS
 from loopwright.calibrating.ports import Doubt, Ports, Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Kit
+from loopwright.microbench.front_end import LOOPS
 from loopwright.microbench.laboratory import Figure, Laboratory, closed
 from loopwright.microbench.oracle import COUNTER, Run, Trial
 

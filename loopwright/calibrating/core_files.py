@@ -15,6 +15,7 @@ from pathlib import Path
 
 from loopwright import files, paths
 from loopwright.calibrating.core_model import (
+    AFTER,
     SOURCE,
     UNKNOWN,
     CoreModel,
@@ -24,7 +25,6 @@ from loopwright.calibrating.core_model import (
     assumed,
     measured,
 )
-from loopwright.calibrating.front_end import AFTER
 from loopwright.calibrating.ports import Core, Ports, Uops
 from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency, is_free

@@ -10,10 +10,10 @@ from enum import Enum
 from loopwright.calibrating.branches import Branches
 from loopwright.calibrating.ports import Core, Doubt, Uops
 from loopwright.microbench.dispatch_width import Width
+from loopwright.microbench.front_end import FrontEndTimings
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.latency import Constants, Idiom, Latency
 from loopwright.microbench.memory_timing import Accesses, Aliased
-from loopwright.microbench.oracle import Timing, Trial
 from loopwright.microbench.throughput import Throughput
 from loopwright.microbench.windows import Windows
 
@@ -63,49 +63,26 @@ _FITTED = "fitted to kernels together with others"
 TRIED = measured("tried")  # of a candidate that is never written
 UNKNOWN = assumed("not measured")
 
+# Simple decoders left in a cycle to what follows an instruction of so many uops: a column of
+# instructions.csv.
+AFTER = "decoders after"
+
 # Value and evidence of the simulator's parameters, by dotted name.
 Parameters = Mapping[str, tuple[object, Evidence]]
 
 
 @dataclass(frozen=True)
-class Probe:
-    """Code to time, named by what it shows.
+class FrontEnd(FrontEndTimings):
+    """Front-end microbenchmarks, and the front end that explains them once chosen.
 
-    part is the kind of code. aside marks held-out code, which no choice rests on.
+    said summarises the fit by kind of code. ends are the front ends that limit least and most of
+    those that microbenchmarks leave open; None if they leave none.
     """
 
-    part: str
-    name: str
-    trial: Trial
-    aside: bool = False
-
-
-@dataclass(frozen=True)
-class FrontEnd:
-    """Front-end kernels with their measurements, and the front end that explains them once chosen.
-
-    long_nops says whether nops with an operand are decoded like plain ones. said summarises the fit
-    by kind of code. ends are the front ends that limit least and most of those that kernels leave
-    open; None if they leave none.
-    """
-
-    probes: Sequence[Probe]
-    timings: Sequence[Timing]
-    long_nops: bool
     parameters: Parameters
     said: Mapping[str, str]
     left: Mapping[str, str]
     ends: tuple[Parameters, Parameters] | None = None
-
-    def rows(self) -> Iterator[tuple[Probe, float, float]]:
-        """Yield the kernels that have a figure, with cycles and uncertainty."""
-        for probe, timing in zip(self.probes, self.timings, strict=True):
-            if timing.cycles is not None:
-                yield probe, timing.cycles, timing.uncertainty
-
-    def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
-        """Return the rows of a kind of code."""
-        return (row for row in self.rows() if row[0].part == part)
 
 
 MISPREDICTION = "a misprediction"

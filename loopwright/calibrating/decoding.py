@@ -21,10 +21,9 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import cross_check, fit
-from loopwright.calibrating.core_model import CoreModel, Microcode, Parameters, measured
+from loopwright.calibrating.core_model import AFTER, CoreModel, Microcode, Parameters, measured
 from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.fit import Hypothesis
-from loopwright.calibrating.front_end import AFTER
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory

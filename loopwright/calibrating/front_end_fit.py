@@ -7,26 +7,26 @@ kinds.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loopwright.calibrating import core_files, front_end_search
 from loopwright.calibrating.core_model import (
+    AFTER,
     TRIED,
     UNKNOWN,
     Confidence,
     CoreModel,
     Evidence,
-    Probe,
     assumed,
     fitted,
 )
-from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT
 from loopwright.calibrating.front_end_search import (
     OF_BUFFER,
     SURE,
+    UOPS,
     Fit,
     Key,
     Search,
@@ -39,6 +39,8 @@ from loopwright.calibrating.front_end_search import (
 )
 from loopwright.calibrating.ports import Uops
 from loopwright.code import binding
+from loopwright.microbench.forms import Form
+from loopwright.microbench.front_end import LOOPS, STRAIGHT, Probe
 from loopwright.microbench.oracle import Oracle, answers
 
 if TYPE_CHECKING:
@@ -53,6 +55,29 @@ _AS_GOOD = 0.0003  # of the mean error: structures that differ by less are as go
 # length-changing prefixes, and for the count of a loop.
 _COUNT, _BACK = "dec r64", "jne rel"
 _TWINS = {"add r16,i16": "add r32,i32", _COUNT: "dec r32"}
+
+
+_FORMS = 2  # forms for each number of uops
+
+
+def multi_uop_forms(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[tuple[Form, int]]:
+    """Yield multi-uop forms with a high throughput and their uops, those of fewest uops first."""
+    for slots in UOPS:
+        fit = [form for form in forms if _plain(form) and _needs(known[form.name], slots)]
+        quick = sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))
+        yield from ((form, slots) for form in quick[:_FORMS])
+
+
+def _plain(form: Form) -> bool:
+    return form.memory is None and all(o.kind in ("gpr", "flags", "") for o in form.operands)
+
+
+def _needs(uops: Uops, slots: int) -> bool:
+    return uops.slots == slots == len(uops.ports or ()) and not uops.busy
+
+
+def _busiest(uops: Uops) -> float:
+    return max(sum(1 / len(one) for one in uops.ports or () if port in one) for port in range(64))
 
 
 class Kernels:

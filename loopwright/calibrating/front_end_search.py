@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
-from loopwright.calibrating.core_model import Confidence, Evidence, Probe, assumed
-from loopwright.calibrating.front_end import AFTER, UOPS
+from loopwright.calibrating.core_model import AFTER, Confidence, Evidence, assumed
+from loopwright.microbench.front_end import Probe
 
 Value = str | int | bool | tuple[tuple[int, int, int], ...]
 Values = Mapping[str, Value]
 
 _FALSE_FIRST = (False, True)
 _TRUE_FIRST = (True, False)
+UOPS = (2, 3, 4)  # uops of instructions whose decoders may differ
 _BYTES = (64, 32, 16, 8)  # of aligned blocks of code
 
 

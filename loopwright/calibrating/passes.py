@@ -16,7 +16,6 @@ from loopwright.calibrating import (
     decoding,
     dispatch_rules,
     doubtful_forms,
-    front_end,
     front_end_fit,
     latency_fit,
     memory_rules,
@@ -33,12 +32,14 @@ from loopwright.calibrating.core_model import (
     ALIASING,
     MISPREDICTION,
     CoreModel,
+    FrontEnd,
     Special,
 )
 from loopwright.calibrating.ports import Core, Uops
 from loopwright.microbench import (
     blockers,
     dispatch_width,
+    front_end,
     latency,
     memory_timing,
     throughput,
@@ -195,7 +196,9 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     known |= _narrow_store_usages(basis.executable, known)
     latencies = latency_fit.assumed_latencies(core, latencies, known, basis.executable)
     step("front end")
-    front_end_found = front_end.measure_front_end(laboratory, basis.simple, known, basis.width)
+    multi_uop = [*front_end_fit.multi_uop_forms(basis.simple, known)]
+    delivered = front_end.measure_front_end(laboratory, multi_uop, basis.width)
+    front_end_found = FrontEnd(**vars(delivered), parameters={}, said={}, left={})
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     stack_usages = port_usage.stack_uops(laboratory, core)

@@ -11,11 +11,10 @@ import pytest
 import loopwright as lw
 from loopwright.calibrating import front_end_fit, front_end_search
 from loopwright.calibrating.calibrate import chosen
-from loopwright.calibrating.core_model import Probe
-from loopwright.calibrating.front_end import LOOPS, STRAIGHT
 from loopwright.calibrating.passes import learn
 from loopwright.code import binding
 from loopwright.microbench import kits
+from loopwright.microbench.front_end import LOOPS, STRAIGHT, Probe
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Simulated, Timing, Trial
 

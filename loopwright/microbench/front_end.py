@@ -1,6 +1,6 @@
 """Front-end microbenchmarks: straight code and loops that little but the front end limits.
 
-The simulator finds the front end that explains them (front_end_fit).
+calibrating/front_end_fit.py finds the front end that explains them.
 
 Loops show delivery from caches of decoded code: loops of 0 to 80 nops, and of 5 to 32 moves where
 nops share the slots of others; two loops at all 64 code offsets; regions of 32 and 64 bytes with a
@@ -14,19 +14,53 @@ held out.
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, product
+from itertools import product
 
-from loopwright.calibrating.core_model import FrontEnd, Probe
-from loopwright.calibrating.ports import Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory, closed
-from loopwright.microbench.oracle import COUNTER, Trial
+from loopwright.microbench.oracle import COUNTER, Timing, Trial
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Code to time, named by what it shows.
+
+    part is the kind of code. aside marks held-out code, which no choice rests on.
+    """
+
+    part: str
+    name: str
+    trial: Trial
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class FrontEndTimings:
+    """Front-end microbenchmarks with their measurements.
+
+    long_nops says whether nops with an operand are decoded like plain ones.
+    """
+
+    probes: Sequence[Probe]
+    timings: Sequence[Timing]
+    long_nops: bool
+
+    def rows(self) -> Iterator[tuple[Probe, float, float]]:
+        """Yield the kernels that have a figure, with cycles and uncertainty."""
+        for probe, timing in zip(self.probes, self.timings, strict=True):
+            if timing.cycles is not None:
+                yield probe, timing.cycles, timing.uncertainty
+
+    def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
+        """Return the rows of a kind of code."""
+        return (row for row in self.rows() if row[0].part == part)
+
 
 Nop = Callable[[int], bytes]  # one nop of so many bytes, 1 to 15
 
@@ -158,8 +192,6 @@ def _wide(nop: Nop) -> Iterator[Probe]:
 
 _LONGEST = 15  # bytes of an instruction
 _RANDOM_CODE, _STRAIGHT_SEED = 16, 41
-_FORMS = 2  # forms for each number of uops
-UOPS = (2, 3, 4)  # uops of instructions whose decoders may differ
 _BEHIND = 8  # nops behind a multi-uop instruction, at most
 # add of a 16-bit immediate to one of four 16-bit registers
 _PREFIXED = tuple(bytes((0x66, 0x81, 0xC0 + number, 0x34, 0x12)) for number in (3, 5, 6, 7))
@@ -170,9 +202,7 @@ _NOT_TAKEN = bytes.fromhex("7200")  # jump if carry
 _FUSIBLE = 6  # nops beside them, at most
 
 
-def straight_probes(
-    kit: Kit, nop: Nop, forms: Sequence[Form], known: Mapping[str, Uops]
-) -> Iterator[Probe]:
+def straight_probes(kit: Kit, nop: Nop, multi_uop: Sequence[tuple[Form, int]]) -> Iterator[Probe]:
     """Yield the kernels of straight code; on AArch64 all are nops."""
     if kit.BYTES:
         for count in range(1, 13):
@@ -184,8 +214,7 @@ def straight_probes(
     yield from _constants(nop)
     yield from _prefixes(nop)
     yield from _branches(nop)
-    for form in several(forms, known):
-        uops = known[form.name].slots
+    for form, uops in multi_uop:
         instances = form_instances.Instances()
         for behind in range(_BEHIND):
             code = [instances.of(form), *[nop(3)] * behind] * 4
@@ -232,52 +261,29 @@ def _branches(nop: Nop) -> Iterator[Probe]:
         yield _straight(f"{beside} nops and a test", [*rest, _TEST] * 4, aside=beside == 3)
 
 
-def several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
-    """Yield multi-uop forms with a high throughput, those of fewest uops first."""
-    for slots in UOPS:
-        fit = [form for form in forms if _plain(form) and _needs(known[form.name], slots)]
-        yield from sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))[:_FORMS]
-
-
-def _plain(form: Form) -> bool:
-    return form.memory is None and all(o.kind in ("gpr", "flags", "") for o in form.operands)
-
-
-def _needs(uops: Uops, slots: int) -> bool:
-    return uops.slots == slots == len(uops.ports or ()) and not uops.busy
-
-
-def _busiest(uops: Uops) -> float:
-    return max(sum(1 / len(one) for one in uops.ports or () if port in one) for port in range(64))
-
-
 _PLAIN = 9  # bytes of the longest nop with a single prefix
 _SLOWER = 1.2  # factor by which nops with an operand are slower if they need a special decoder
 
-# Simple decoders left in a cycle to what follows an instruction of so many uops: a column of
-# instructions.csv.
-AFTER = "decoders after"
-
 
 def measure_front_end(
-    laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops], width: Width
-) -> FrontEnd:
-    """Time the kernels; known has the port usage of forms."""
+    laboratory: Laboratory, multi_uop: Sequence[tuple[Form, int]], width: Width
+) -> FrontEndTimings:
+    """Time the microbenchmarks; multi_uop are forms with their number of uops."""
     kit = laboratory.kit
     prefixed = not kit.BYTES and _long_are_slow(laboratory)
     nop = partial(_nop, kit, prefixed)
-    probes = list(straight_probes(kit, nop, forms, known))
+    probes = list(straight_probes(kit, nop, multi_uop))
     move = b"" if width.nops else width.counted
-    probes += loop_probes(laboratory.isa, kit, nop, _two(forms, known), move)
+    probes += loop_probes(laboratory.isa, kit, nop, _two(multi_uop), move)
     timings = laboratory.trials([probe.trial for probe in probes])
-    return FrontEnd(probes, timings, not prefixed, {}, {}, {})
+    return FrontEndTimings(probes, timings, not prefixed)
 
 
-def _two(forms: Sequence[Form], known: Mapping[str, Uops]) -> list[bytes]:
-    """Return instances of a two-uop form, none if no such form is known."""
+def _two(multi_uop: Sequence[tuple[Form, int]]) -> list[bytes]:
+    """Return instances of a two-uop form, none if there is none."""
     instances = form_instances.Instances()
-    two = (form for form in several(forms, known) if known[form.name].slots == 2)
-    return [instances.of(form) for form in islice(two, 1) for _ in range(4)]
+    two = next((form for form, uops in multi_uop if uops == 2), None)
+    return [instances.of(two) for _ in range(4)] if two else []
 
 
 def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:
