@@ -123,8 +123,8 @@ class _Queue:
         with self._changed:
             self._changed.wait_for(lambda: self.done, seconds)
 
-    def wait_in_vain(self, why: str) -> None:
-        """Report that a core is loud; an error if there was no answer for long."""
+    def report_loud(self, why: str) -> None:
+        """Take a report of a loud core: an error if there was no answer for long."""
         if time.monotonic() - self._answered > _PATIENCE:
             self.end(
                 InputError(
@@ -196,7 +196,7 @@ class _Worker:
             self._pause = _PAUSE
             return True
         self.end()
-        queue.wait_in_vain(clock["refused"])
+        queue.report_loud(clock["refused"])
         self._until = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LONGEST)
         return False
@@ -209,7 +209,7 @@ class _Worker:
             self._loud = 0
         else:
             self._loud += 1
-            queue.wait_in_vain("something shares the core")
+            queue.report_loud("something shares the core")
         return bool(found["quiet"])
 
     def _read(self, taken: Sequence[_Asked]) -> list[BlockReading]:
