@@ -28,7 +28,8 @@ struct meter {
 /* Pin this process, find a clock, and check it on known loops. */
 void meter_open(struct meter *meter);
 
-/* Wait for a quiet core, a second or so; false where none comes, or nothing can be measured. */
+/* Wait for a core that is often quiet, half a second; false where none comes, or nothing can be
+ * measured. */
 bool meter_await_quiet(const struct meter *meter);
 
 /* Measure the other known loops, once. */

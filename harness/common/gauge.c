@@ -81,8 +81,7 @@ static unsigned int pause_before(unsigned int group)
 	return LEAST_PAUSE + (group * 2654435761u >> 8) % PAUSES;
 }
 
-/* True if the sentinel is as fast as alone: nothing shares the core now. */
-static bool look(const struct gauge *g)
+bool gauge_is_quiet(const struct gauge *g)
 {
 	const struct environment *e = g->environment;
 	const struct canary *c = &g->sentinel;
@@ -90,6 +89,8 @@ static bool look(const struct gauge *g)
 	struct sample s = {0};
 	u64 known, cycles;
 
+	if (!c->cycles)
+		return true;
 	plan.times = c->times;
 	plan.calibrations = (g->calibrations + LOOK_PART - 1) / LOOK_PART;
 	known = plan.calibrations * CHAIN_LENGTH;
@@ -101,19 +102,13 @@ static bool look(const struct gauge *g)
 	       cycles <= integers_scale(c->cycles, LOOK_SHARED, 1000);
 }
 
-bool gauge_await_quiet(const struct gauge *g, unsigned int most, unsigned int *used)
+/* Wait until nothing shares the core, as long as the series has looks left. */
+static void await_quiet(const struct gauge *g, struct series *s)
 {
 	const struct environment *e = g->environment;
 
-	if (!g->sentinel.cycles)
-		return true;
-	for (; *used < most; ++*used) {
-		if (look(g))
-			return true;
-		if (!e->pause(e->data, LOOK_PAUSE))
-			return false;
-	}
-	return false;
+	while (s->looks < e->looks && !gauge_is_quiet(g) && e->pause(e->data, LOOK_PAUSE))
+		s->looks++;
 }
 
 /* Add a group of samples to a series; false where no more can be taken. */
@@ -130,7 +125,7 @@ static bool take_group(const struct plan *plan, struct series *s)
 		pause /= s->count < MIXED * s->brief ? SHORTER : SHORT;
 	if (again && !e->pause(e->data, pause))
 		return false;
-	gauge_await_quiet(plan->gauge, e->looks, &s->looks);
+	await_quiet(plan->gauge, s);
 	for (unsigned int t = 0; t < plan->targets; t++)
 		e->warm_up(e->data, plan->target[t], plan->times,
 			   (again ? warm_again : warm) / plan->targets);

@@ -86,10 +86,10 @@ void gauge_test_rest(struct gauge *gauge, const struct known *loops, unsigned in
 		     struct workspace *room);
 
 /*
- * Wait until nothing shares the core; false where that does not happen within so many looks, a
- * millisecond apart. used counts them.
+ * Look whether nothing shares the core now: whether the sentinel is as fast as alone. True where
+ * there is none.
  */
-bool gauge_await_quiet(const struct gauge *gauge, unsigned int most, unsigned int *used);
+bool gauge_is_quiet(const struct gauge *gauge);
 
 /*
  * Find the repetitions of the first target that fill a burst, up to a limit, and calibrations that

@@ -246,7 +246,7 @@ def clock_job(job_id: str) -> str:
 
 
 def quiet_job(job_id: str) -> str:
-    """Return the job that waits for a quiet core, a second or so."""
+    """Return the job that waits for a core that is often quiet, half a second."""
     return f"job quiet\nid {job_id}\nend\n"
 
 
