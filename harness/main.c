@@ -60,18 +60,14 @@ static void run_job(const struct job *job)
 		block_job(job, meter);
 		return;
 	}
-	if (job->kind == KIND_QUIET) {
-		json_open();
-		json_string("id", job->id);
-		json_integer("quiet", meter_await_quiet(meter));
-		json_close();
-		return;
-	}
 	if (job->kind == KIND_SELF_TEST)
 		meter_test_rest(meter);
 	json_open();
 	json_string("id", job->id);
-	answer_meter(meter);
+	if (job->kind == KIND_QUIET)
+		json_integer("quiet", meter_await_quiet(meter));
+	else
+		answer_meter(meter);
 	json_close();
 }
 

@@ -10,17 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MANY 8		 /* repetitions of which one more takes no time */
-#define TRIES 3		 /* of which the quickest counts */
-#define PROBES 2000	 /* of the clock */
-#define PROBING 5000000	 /* ns */
-#define SLICES 16	 /* of a burst, at most: an even number; of two targets half as many */
-#define LEAST_SLICE 32	 /* iterations of the chain in one, at least */
-#define LOOKS 128	 /* for a quiet core, most of a series */
-#define LOOKS_ALONE 512	 /* and of a request to wait for one, */
-#define LOOKS_APART 1000 /* us between them, */
-#define LOOKS_QUIET 4	 /* of the last 16, by which it is quiet often enough */
-#define ENDS 256	 /* slices by which it is known what ending one takes */
+#define MANY 8		/* repetitions of which one more takes no time */
+#define TRIES 3		/* of which the quickest counts */
+#define PROBES 2000	/* of the clock */
+#define PROBING 5000000 /* ns */
+#define SLICES 16	/* of a burst, at most: an even number; of two targets half as many */
+#define LEAST_SLICE 32	/* iterations of the chain in one, at least */
+#define LOOKS 128	/* for a quiet core, most of a series */
+#define LOOKS_ALONE 512 /* and of a request to wait for one, */
+#define LOOKS_QUIET 4	/* of the last 16, by which it is quiet often enough */
+#define ENDS 256	/* slices by which it is known what ending one takes */
 
 static const struct code calibrator = {.run = chain_add};
 
@@ -326,7 +325,7 @@ bool meter_await_quiet(const struct meter *meter)
 		quiet = quiet << 1 | gauge_is_quiet(&meter->gauge);
 		if (__builtin_popcount(quiet) >= LOOKS_QUIET)
 			return true;
-		usleep(LOOKS_APART);
+		usleep(GAUGE_LOOK_PAUSE);
 	}
 	return false;
 }

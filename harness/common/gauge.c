@@ -33,9 +33,7 @@
 #define NEIGHBOUR_PAUSE 250000 /* us: what shares the core may be gone by then */
 #define LOOK_PART 4	       /* a look calibrates for one part in so many of a burst */
 #define LOOK_WARM 20000	       /* ns, before a look */
-#define LOOK_PAUSE 1000	       /* us, behind a look in vain */
 #define LOOK_CLOCK 100	       /* one part in so many: most that its calibrations differ */
-#define LOOK_SHARED 1030       /* per mille: a sentinel that is slower by this shares the core */
 #define STALLED 4096	       /* repetitions: so many take time, if the clock moves */
 #define LEAST_TICKS 16	       /* that they take */
 #define STANDS_STILL "the clock stands still, or this CPU went away"
@@ -87,19 +85,15 @@ bool gauge_is_quiet(const struct gauge *g)
 	const struct canary *c = &g->sentinel;
 	struct plan plan = {.gauge = g, .target = {c->code}, .targets = 1, .slices = g->slices};
 	struct sample s = {0};
-	u64 known, cycles;
 
 	if (!c->cycles)
 		return true;
 	plan.times = c->times;
 	plan.calibrations = (g->calibrations + LOOK_PART - 1) / LOOK_PART;
-	known = plan.calibrations * CHAIN_LENGTH;
 	e->warm_up(e->data, c->code, c->times, LOOK_WARM);
-	if (!e->take(e->data, &plan, true, &s) || s.disturbed)
-		return false;
-	cycles = integers_scale(s.target[0], 2 * MILLION * known, s.before + s.behind);
-	return integers_apart(s.before, s.behind) * LOOK_CLOCK < s.before &&
-	       cycles <= integers_scale(c->cycles, LOOK_SHARED, 1000);
+	return e->take(e->data, &plan, true, &s) && !s.disturbed &&
+	       integers_apart(s.before, s.behind) * LOOK_CLOCK < s.before &&
+	       !series_slowed(plan.calibrations * CHAIN_LENGTH, &s, s.target[0], c->cycles);
 }
 
 /* Wait until nothing shares the core, as long as the series has looks left. */
@@ -107,7 +101,7 @@ static void await_quiet(const struct gauge *g, struct series *s)
 {
 	const struct environment *e = g->environment;
 
-	while (s->looks < e->looks && !gauge_is_quiet(g) && e->pause(e->data, LOOK_PAUSE))
+	while (s->looks < e->looks && !gauge_is_quiet(g) && e->pause(e->data, GAUGE_LOOK_PAUSE))
 		s->looks++;
 }
 
@@ -303,7 +297,6 @@ static struct canary canary_of(const struct gauge *g, const struct code *code, u
 /* Let the self-test wait for a quiet core, where a stream's cycles are documented and required. */
 static void set_sentinel(struct gauge *g, const struct known *loops)
 {
-	memset(&g->sentinel, 0, sizeof(g->sentinel));
 	for (; loops->required || loops->canary; loops++)
 		if (loops->required && loops->canary) {
 			g->sentinel = canary_of(g, loops->code, loops->cycles);

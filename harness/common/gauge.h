@@ -8,10 +8,11 @@
 
 #include "known.h"
 
-#define GAUGE_PERIOD 32000  /* ns: bursts are whole periods of a spread-spectrum clock */
-#define GAUGE_SAMPLES 48    /* of a series, unless others are asked for */
-#define GAUGE_GROWTH 6	    /* a series that is disturbed grows to so many times its samples */
-#define GAUGE_CANARY_PART 4 /* a canary takes one part in so many of a burst */
+#define GAUGE_PERIOD 32000    /* ns: bursts are whole periods of a spread-spectrum clock */
+#define GAUGE_SAMPLES 48      /* of a series, unless others are asked for */
+#define GAUGE_GROWTH 6	      /* a series that is disturbed grows to so many times its samples */
+#define GAUGE_CANARY_PART 4   /* a canary takes one part in so many of a burst */
+#define GAUGE_LOOK_PAUSE 1000 /* us, behind a look for a quiet core in vain */
 
 struct gauge;
 
@@ -86,8 +87,8 @@ void gauge_test_rest(struct gauge *gauge, const struct known *loops, unsigned in
 		     struct workspace *room);
 
 /*
- * Look whether nothing shares the core now: whether the sentinel is as fast as alone. True where
- * there is none.
+ * Look whether nothing shares the core now: whether the sentinel is as fast as alone. True where no
+ * sentinel is known.
  */
 bool gauge_is_quiet(const struct gauge *gauge);
 

@@ -73,17 +73,22 @@ static void look(struct series *s)
 			n->least = s->sample[i].instructions;
 }
 
-/* Ticks between two calibrations as cycles, in millionths. */
-static u64 cycles_of(const struct series *s, const struct sample *one, u64 ticks)
+/* Ticks between two calibrations of known cycles as cycles, in millionths. */
+static u64 cycles_of(u64 known, const struct sample *one, u64 ticks)
 {
-	return integers_scale(ticks, 2 * MILLION * s->known, one->before + one->behind);
+	return integers_scale(ticks, 2 * MILLION * known, one->before + one->behind);
+}
+
+bool series_slowed(u64 known, const struct sample *one, u64 ticks, u64 alone)
+{
+	return cycles_of(known, one, ticks) > integers_scale(alone, SHARED, 1000);
 }
 
 static bool shares(const struct series *s, const struct sample *one)
 {
 	for (int i = 0; i < SERIES_CANARIES; i++)
 		if (s->canary[i] && one->canary[i] &&
-		    cycles_of(s, one, one->canary[i]) > integers_scale(s->canary[i], SHARED, 1000))
+		    series_slowed(s->known, one, one->canary[i], s->canary[i]))
 			return true;
 	return false;
 }
@@ -92,7 +97,7 @@ static bool shares(const struct series *s, const struct sample *one)
 static void compare_control(struct series *s, const struct sample *one)
 {
 	s->notes.controls++;
-	s->notes.slow_controls += cycles_of(s, one, one->target[0]) >
+	s->notes.slow_controls += cycles_of(s->known, one, one->target[0]) >
 				  integers_scale(one->control, 1000 + window_of(s), 1000);
 }
 
@@ -121,7 +126,7 @@ static void accept(struct series *s)
 		}
 		for (unsigned int t = 0; t < s->targets; t++)
 			n->cycles[t][n->accepted] =
-			    cycles_of(s, one, one->target[t]) / s->repetitions;
+			    cycles_of(s->known, one, one->target[t]) / s->repetitions;
 		n->which[n->accepted++] = i;
 	}
 }

@@ -89,6 +89,12 @@ struct reading {
 	char refused[SERIES_REASON];
 };
 
+/*
+ * True if ticks between the calibrations of a sample, each of known cycles, are more than code
+ * takes alone, in millionths of a cycle: something shares the core.
+ */
+bool series_slowed(u64 known, const struct sample *sample, u64 ticks, u64 alone);
+
 /* Turn a series into a reading; false, with the reason, if too little of it is acceptable. */
 bool series_judge(struct series *series, struct reading *reading);
 

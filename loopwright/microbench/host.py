@@ -87,7 +87,7 @@ class _Queue:
         self._unsteady = unsteady
         self._left = deque(_Asked(number, 0, trial) for number, trial in enumerate(trials))
         self._open = len(trials)  # trials without a final timing
-        self._answered = time.monotonic()
+        self._answered = time.monotonic()  # when the last answer came, or the queue began
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         self._found: dict[int, Timing] = {}
@@ -177,7 +177,7 @@ class _Worker:
         try:
             while not queue.done:
                 sound = self._kept and self._given < _TRIALS and self._loud < _LOUD
-                if (sound or self._begin(queue)) and self._is_quiet(queue):
+                if (sound or self._begin(queue)) and self._await_quiet(queue):
                     taken = queue.take()
                     queue.give(taken, self._read(taken))
         except BaseException as error:
@@ -201,8 +201,8 @@ class _Worker:
         self._pause = min(2 * self._pause, _LONGEST)
         return False
 
-    def _is_quiet(self, queue: _Queue) -> bool:
-        """Wait for a quiet core, for some time."""
+    def _await_quiet(self, queue: _Queue) -> bool:
+        """Wait for a quiet core; False if none came for half a second."""
         assert self._kept
         (found,) = self._kept.answers([harness.quiet_job("quiet")])
         if found["quiet"]:

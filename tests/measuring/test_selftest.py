@@ -108,7 +108,7 @@ def test_samples_in_slices_read_what_is_known(changed):
 @X86_ONLY
 @pytest.mark.parametrize(("most", "quiet"), [(500, 0), (9000, 1)])
 def test_a_core_is_quiet_while_a_stream_is_as_fast_as_alone(changed, most, quiet):
-    changed("common/gauge.c", "#define LOOK_SHARED 1030", f"#define LOOK_SHARED {most}")
+    changed("common/series.c", "#define SHARED 1030", f"#define SHARED {most}")
     kept = harness.Kept("x86_64")
     clock, found = kept.answers([harness.clock_job("a"), harness.quiet_job("b")])
     kept.close()
