@@ -1,5 +1,6 @@
 """Keep what tests measure, and what they change of settings, out of the user's own files."""
 
+import gc
 import importlib
 import os
 import shutil
@@ -23,6 +24,9 @@ LOUDNESS = Loudness()
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# As the command line does: most collections would find nothing.
+gc.set_threshold(200_000)
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
 FIRST = [

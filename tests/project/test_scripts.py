@@ -16,16 +16,23 @@ _WITH_OPTIONS = [
 ]
 
 
-# Imports once what scripts have in common, and runs each in a process of its own.
+# Imports once what scripts have in common, and runs each in a process of its own, which ends
+# without freeing what it shares.
 _EACH = """
-import os, runpy, sys
+import gc, os, runpy, sys
 import loopwright.judging.study
 import loopwright.reporting.plots
 
+gc.freeze()
 for script in sys.argv[1:]:
     if os.fork() == 0:
         sys.argv, sys.path[0] = [script, "--help"], os.path.dirname(script)
-        runpy.run_path(script, run_name="__main__")
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as end:
+            sys.stdout.flush()
+            os._exit(end.code or 0)
+        os._exit(1)
     elif os.wait()[1]:
         sys.exit(f"{script} fails")
 """
