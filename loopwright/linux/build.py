@@ -30,10 +30,13 @@ class Overlay:
         self.tree, self.folder, self.lock = tree, folder, lock
         self.source = folder / "source"
         self._state = folder / "changed.json"
+        self._linked = False
 
     def put(self, files: Mapping[str, str]) -> None:
         """Make the overlay the tree with these files (path to text) changed or added."""
-        self._link()
+        if not self._linked:  # the tree's listing takes a second, and stays while it is held
+            self._link()
+            self._linked = True
         known: list[str] = json.loads(self._state.read_text()) if self._state.exists() else []
         every = sorted({*known, *files})
         part = self._state.with_suffix(".part")
