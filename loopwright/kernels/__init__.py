@@ -5,7 +5,8 @@ that all of its variants honour; a family with a single contract has a single ro
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -296,7 +297,7 @@ def load(kernel_id: str) -> Kernel:
     path = paths.kernels_root() / wanted / "kernel.toml"
     # ids() would list folders for every variant of every prediction.
     if wanted.count("/") != 1 or not path.is_file():
-        raise unknown("kernel", kernel_id, ids())
+        raise _unknown(kernel_id, ids())
     beside = tuple(sorted(entry.name for entry in path.parent.iterdir()))
     return _read(path, wanted, path.read_bytes(), beside)
 
@@ -310,11 +311,26 @@ def select(spec: str) -> tuple[Kernel, list[Variant]]:
     head, _, name = spec.rpartition("/")
     if head not in known:
         every = known + [v.id for k in known if head == k for v in load(k).variants.values()]
-        raise unknown("kernel", spec, every)
+        raise _unknown(spec, every)
     kernel = load(head)
     if name not in kernel.variants:
         raise unknown("variant", name, kernel.variants)
     return kernel, [kernel.variants[name]]
+
+
+def _unknown(name: str, known: Sequence[str]) -> InputError:
+    """Return the error for a name of no kernel; that of a file names the option that takes it."""
+    path = Path(name)
+    if not path.is_file():
+        return unknown("kernel", name, known)
+    option = "--asm"
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(8).startswith((b"\x7fELF", b"!<arch>")):
+            option = "--obj"
+    return InputError(
+        f"{name} is a file, not a kernel; predict, measure, compare, improve and trace take its "
+        f"loops as {option} {name}"
+    )
 
 
 def contract_of(variant: Variant) -> Contract:

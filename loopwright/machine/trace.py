@@ -263,9 +263,9 @@ def _call(spec: str, asked: TraceQuestion) -> Rows:
     """Return the rows of one call of a variant."""
     if asked.isa is not None or asked.iterations is not None:
         raise InputError("--isa and --iterations are for --asm, --obj and --hex")
+    kernel, variants = kernels.select(spec)
     if asked.size is None:
         raise InputError(f"give the bytes of the call of {spec}, e.g. --size 64")
-    kernel, variants = kernels.select(spec)
     if len(variants) != 1:
         names = ", ".join(v.name for v in variants)
         raise InputError(f"{spec} has several variants; name one of them: {names}")

@@ -55,6 +55,10 @@ WRONG = {
     "predict --hex ff --microarch zen2": "",
     "predict --hex 0f0b0f --microarch zen2": "",
     f"predict --hex {ADD} --asm EMPTY": "",
+    "predict PROSE": "--asm PROSE",
+    "predict OBJECT": "--obj OBJECT",
+    "check PROSE": "--asm PROSE",
+    "trace PROSE": "--asm PROSE",
     "predict --asm EMPTY": "",
     "predict --asm MISSING": "",
     "predict --asm FOLDER": "",
@@ -160,6 +164,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "EMPTY").write_text("")
     (folder / "FOLDER").mkdir()
+    (folder / "OBJECT").write_bytes(b"\x7fELF")
     (folder / "GARBAGE").write_bytes(bytes(range(256)))
     (folder / "PROSE").write_text("It was a dark and stormy night;\nthe rain fell, in torrents.\n")
     (folder / "LISTING").write_text("  401136:\t06 07\tbad\n  401138:\t06\tbad\n")
