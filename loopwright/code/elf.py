@@ -230,6 +230,11 @@ def sections(
     ELF file, or archive of such files, for a supported ISA.
     """
     if not content.startswith((b"!<", b"\x7fELF")):
+        if content and b"\0" not in content:
+            raise InputError(
+                f"{name} is text and no ELF file; predict, measure, compare and improve take the "
+                f"loops of a text as --asm {name}"
+            )
         raise InputError(f"{name} is no ELF file; give an object, an archive or a program")
     try:
         if content.startswith(b"!<thin>\n"):

@@ -59,6 +59,8 @@ WRONG = {
     "predict OBJECT": "--obj OBJECT",
     "check PROSE": "--asm PROSE",
     "trace PROSE": "--asm PROSE",
+    "predict --obj PROSE": "--asm PROSE",
+    "scan PROSE": "--asm PROSE",
     "predict --asm EMPTY": "",
     "predict --asm MISSING": "",
     "predict --asm FOLDER": "",
