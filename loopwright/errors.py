@@ -30,6 +30,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}; {hint}")
 
 
+def misplaced(what: str, option: str, name: str) -> InputError:
+    """Return the error for a file where it is not taken, with the option that takes its loops."""
+    return InputError(
+        f"{what}; predict, measure, compare, improve and trace take its loops as {option} {name}"
+    )
+
+
 _OPTIONAL = re.compile(r"([\w.-]+)==.*; extra == '([\w-]+)'")
 _MODULES = {"z3-solver": "z3"}  # packages whose module has another name
 _OF_DEVELOPERS = {"dev"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from loopwright.errors import InputError
 
+WITH_CODE = (b"\x7fELF", b"!<arch>\n")  # beginnings of ELF files and of archives
 _FIX = "name another place"
 _SCRATCH = ".partial-"  # begins the names of files and folders that are not whole
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

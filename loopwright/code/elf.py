@@ -16,7 +16,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import files
-from loopwright.errors import InputError
+from loopwright.errors import InputError, misplaced
 
 # Relocations of x86-64 (psABI, table 4.9): bytes of the field, and whether it is PC-relative.
 _X86 = {1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
@@ -231,10 +231,7 @@ def sections(
     """
     if not content.startswith((b"!<", b"\x7fELF")):
         if content and b"\0" not in content:
-            raise InputError(
-                f"{name} is text and no ELF file; predict, measure, compare and improve take the "
-                f"loops of a text as --asm {name}"
-            )
+            raise misplaced(f"{name} is text and no ELF file", "--asm", name)
         raise InputError(f"{name} is no ELF file; give an object, an archive or a program")
     try:
         if content.startswith(b"!<thin>\n"):

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from loopwright import paths
-from loopwright.errors import InputError, unknown
+from loopwright import files, paths
+from loopwright.errors import InputError, misplaced, unknown
 from loopwright.kernels import contracts
 from loopwright.kernels.contracts import Contract as Contract
 
@@ -325,12 +325,9 @@ def _unknown(name: str, known: Sequence[str]) -> InputError:
         return unknown("kernel", name, known)
     option = "--asm"
     with suppress(OSError), path.open("rb") as file:
-        if file.read(8).startswith((b"\x7fELF", b"!<arch>")):
+        if file.read(8).startswith(files.WITH_CODE):
             option = "--obj"
-    return InputError(
-        f"{name} is a file, not a kernel; predict, measure, compare, improve and trace take its "
-        f"loops as {option} {name}"
-    )
+    return misplaced(f"{name} is a file, not a kernel", option, name)
 
 
 def contract_of(variant: Variant) -> Contract:

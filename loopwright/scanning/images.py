@@ -297,7 +297,6 @@ def _named(
     return sections, ""
 
 
-_MAGIC = (b"\x7fELF", b"!<arch>\n")
 _BOOT = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
 _PACKED = (".gz", ".xz", ".zst", ".lz4", ".lzma", ".bz2")
 _KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # beginnings of packed kernels' names
@@ -343,7 +342,7 @@ def _holds_code(path: Path) -> bool:
             head = file.read(512)
     except OSError:
         return True  # the scan of the file reports the error
-    if head.startswith(_MAGIC):
+    if head.startswith(files.WITH_CODE):
         return True
     if any(head[at : at + len(magic)] == magic for at, magic in _BOOT.items()):
         return True
