@@ -64,7 +64,9 @@ test: tests-setup
 
 test-slow: tests-setup
 	PROPTEST_CASES=400 $(call CARGO,test) --profile tests --locked --quiet any_
-	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m slow
+	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m 'slow and not measures' \
+		-n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m 'slow and measures'
 
 mutants: setup
 	.venv/bin/python validation/mutants/search.py -o validation/mutants/search.md

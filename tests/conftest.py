@@ -30,24 +30,27 @@ gc.set_threshold(200_000)
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
 FIRST = [
-    "test_calibrate", "test_verify", "test_report", "test_bare", "test_emulated", "test_baseline",
-    "test_smt", "test_check_kernels", "test_doubtful_forms", "test_bare_verb", "test_check",
-    "test_calibrate_arm64", "test_transformations", "test_threads", "test_check_large",
-    "test_wheel", "test_patching", "test_terminal", "test_notebooks", "test_front_end_fit",
-    "test_core_sheet", "test_cluster", "test_cores", "test_import_answers", "test_kit",
+    "test_calibrate", "test_bare", "test_emulated", "test_baseline", "test_smt",
+    "test_check_kernels", "test_bare_verb", "test_check", "test_transformations", "test_threads",
+    "test_import_answers", "test_check_large", "test_terminal", "test_wheel", "test_core_sheet",
+    "test_cluster", "test_cores", "test_kit",
 ]  # fmt: skip
 
 
 # Files whose slow tests are worth most, where there is time for some of them alone.
 SLOW_FIRST = [
-    "test_golden", "test_check_kernels", "test_verify", "test_cores", "test_patch_trees",
-    "test_model_accuracy", "test_wheel", "test_docs", "test_page", "test_emulated",
+    "test_golden", "test_report", "test_patching", "test_partial", "test_doubtful_forms",
+    "test_calibrate_arm64", "test_check", "test_stored", "test_rename_rules", "test_cluster",
+    "test_memory_rules", "test_memory_rules_arm64", "test_journal", "test_improved_loops",
+    "test_kit", "test_sanitize", "test_harness", "test_notebooks", "test_docs", "test_wheel",
+    "test_verify", "test_check_kernels", "test_front_end_fit", "test_cores", "test_patch_trees",
+    "test_smt", "test_model_accuracy", "test_page", "test_emulated",
 ]  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):
     """Order files; those of equal rank stay as they are."""
-    first = SLOW_FIRST if config.getoption("markexpr") == "slow" else FIRST
+    first = FIRST if "not slow" in config.getoption("markexpr") else SLOW_FIRST
     rank = {name: n for n, name in enumerate(first)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(first)))
 

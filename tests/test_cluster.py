@@ -55,6 +55,7 @@ def served(tmp_path_factory):
         yield found.scheduler_address
 
 
+@pytest.mark.slow
 def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
     cluster, tmp_path, monkeypatch
 ):
@@ -79,6 +80,7 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
             list(running)
 
 
+@pytest.mark.slow
 def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
     import dask
 

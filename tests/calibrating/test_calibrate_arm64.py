@@ -100,6 +100,7 @@ def test_what_carries_values_reads_and_writes_what_it_says():
         assert len(decode("arm64", kit.break_dependency(kind, 3))) == 1
 
 
+@pytest.mark.slow
 def test_width_and_ports_are_found_again_but_for_their_names(learned):
     true = table(CORE)
     found = {
@@ -132,6 +133,7 @@ def _ports(text, called):
     return "+".join(times + star + ports.translate(called) for times, star, ports in parts)
 
 
+@pytest.mark.slow
 def test_latencies_within_general_or_vector_registers_are_found_again(learned):
     # What crosses between kinds is known as a round trip alone.
     true = table(CORE)
@@ -154,6 +156,7 @@ def test_latencies_within_general_or_vector_registers_are_found_again(learned):
     assert len(wrong) <= 0.02 * known, wrong
 
 
+@pytest.mark.slow
 def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
     true = Laboratory(Simulated(CORE, noise=0))
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned.parent))

@@ -43,7 +43,8 @@ FOUND = {
 
 
 @pytest.fixture(
-    scope="module", params=["skylake", calibrations.SANDYBRIDGE, calibrations.ZEN2, "zen4"]
+    scope="module",
+    params=["skylake", calibrations.SANDYBRIDGE, calibrations.ZEN2, calibrations.ZEN4],
 )
 def found(request, tmp_path_factory):
     """Return a core with parameters changed, its parameters as learned, and what was said."""
@@ -188,6 +189,7 @@ class Odd(Simulated):
         ]
 
 
+@pytest.mark.slow
 def test_dispatch_alone_explains_straight_code_of_neoverse_n1(tmp_path_factory):
     models, _ = calibrations.learned(tmp_path_factory, "neoverse-n1")
     text = (models / "simulated-neoverse-n1" / "core.toml").read_text()

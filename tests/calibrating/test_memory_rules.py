@@ -33,7 +33,7 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(scope="module", params=["zen4", calibrations.GOLDENCOVE])
+@pytest.fixture(scope="module", params=[calibrations.ZEN4, calibrations.GOLDENCOVE])
 def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
     core = request.param

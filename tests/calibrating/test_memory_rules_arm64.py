@@ -25,7 +25,7 @@ def known():
     return {form.name: form for form in arm64_forms.forms(None)[0]}
 
 
-@pytest.fixture(scope="module", params=["neoverse-n1", calibrations.TSV110])
+@pytest.fixture(scope="module", params=[calibrations.NEOVERSE_N1, calibrations.TSV110])
 def learned(request, tmp_path_factory):
     """Return a core, what was changed of it by hand, and the folder of what was learned."""
     core = request.param

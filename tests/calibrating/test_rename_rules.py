@@ -17,10 +17,10 @@ CORE, WIDTH = "zen4", 6
 LOAD, STORE = (calibrations.FORMS[name] for name in ("mov r64,m64", "mov m64,r64"))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+@pytest.fixture(scope="module", params=[calibrations.ZEN4])
+def folder(request, tmp_path_factory):
     """Return the folder of the learned core."""
-    return calibrations.learned(tmp_path_factory, CORE)[0] / f"simulated-{CORE}"
+    return calibrations.learned(tmp_path_factory, request.param)[0] / f"simulated-{CORE}"
 
 
 def cycles(machine):

@@ -34,6 +34,7 @@ def broken(tmp_path, monkeypatch):
 
 
 # Good variants of arm64 are those of kernels/, in test_check_kernels.
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", some(kernels.ISAS, {"x86_64"}))
 def test_good_variants_pass(isa):
     _, variants = kernels.select(f"{isa}/fixture")

@@ -201,6 +201,7 @@ def reader(tmp_path):
     return Reader(folder, folder, {**places, "XDG_CACHE_HOME": cache})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", QUICK, ids=lambda path: path.stem)
 def test_quick_commands_do_what_the_document_shows(document, reader):
     for step in steps(document):

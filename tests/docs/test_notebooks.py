@@ -12,12 +12,11 @@ from loopwright import toolchain
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
 
-QUICK = {"your_own_loop"}
 # A last cell, as if somebody had chosen something else.
 CHOICE = {"your_own_loop": 'pick["microarch"] = "sandybridge"'}
 MEASURES = [pytest.mark.slow, pytest.mark.measures]
 RUNS = [
-    pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else MEASURES)
+    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in CHOICE else MEASURES)
     for path in NOTEBOOKS
 ]
 PAIRS = [pytest.param(path, id=path.stem) for path in NOTEBOOKS]

@@ -20,6 +20,7 @@ def steps(found):
     return [(one.listing.steps, one.costs, one.bytes) for one in found.ordered()]
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_goes_on_and_finds_the_same(question, base, tmp_path, monkeypatch):  # noqa: F811
     path = tmp_path / "state" / "plain.jsonl"
     whole = search(question, base, FEW, SETTINGS)

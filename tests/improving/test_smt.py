@@ -76,6 +76,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_every_changed_instruction_is_not_proven():
     loop = bare(MIXED)
     assert smt.prove(loop, *new_code(loop, loop.listing)) == ""
@@ -252,6 +253,7 @@ CORES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", CORES)
 def test_known_instructions_do_what_a_core_does(isa):
     texts, back, formulas_of, decoded, names, flags, places = CORES[isa]

@@ -56,6 +56,7 @@ def study():
     return replace(found, measurements=measured("zen2"), host="zen2", unmeasured="")
 
 
+@pytest.mark.slow
 def test_a_part_that_is_much_faster_makes_no_winner(study):
     rows = conclude(study).rows
     for row in rows.to_dict("records"):
@@ -67,11 +68,13 @@ def test_a_part_that_is_much_faster_makes_no_winner(study):
     assert "+400.0 % (measured), but without stac/clac" in event["reason"]
 
 
+@pytest.mark.slow
 def test_nor_does_it_with_a_histogram(study):
     sizes_ = Histogram("@events", (Bucket(12, 120, 5),))
     assert set(conclude(study, sizes_).rows["winner"]) == {""}
 
 
+@pytest.mark.slow
 def test_points_taken_away_name_no_other_best(study):
     rows = study.measurements
     part = replace(study, measurements=rows[rows["variant"] != "masked_outside"])
@@ -80,6 +83,7 @@ def test_points_taken_away_name_no_other_best(study):
     assert "all 21 points of masked_outside are missing" in reason
 
 
+@pytest.mark.slow
 def test_no_model_and_no_baseline_is_compared_with_a_part(study):
     rows = comparison(study)
     mine = rows[rows["source"] == MEASURED]
@@ -100,6 +104,7 @@ def finding(study):
     return Finding(study, rows, conclude(study).rows, pd.DataFrame(), nothing, (), Evidence())
 
 
+@pytest.mark.slow
 def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
     said = text.plain_report([finding(study)], {"cpu": "a CPU"}, None)
     assert "* measured without stac/clac" in " ".join(said.split())
@@ -111,6 +116,7 @@ def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
     assert max(map(len, said.splitlines())) <= 72
 
 
+@pytest.mark.slow
 def test_the_page_says_it_at_every_figure_and_curve(study):
     found, asked = finding(study), Asked((KERNEL,), None, False, None, "", None)
     for grid in (
@@ -133,6 +139,7 @@ def test_the_curves_carry_the_note():
     assert rows["note"].str.startswith(WORDS).all()
 
 
+@pytest.mark.slow
 def test_a_patch_says_it_where_it_gives_the_figures_and_in_its_first_lines_what_it_is_worth(study):
     variant = kernels.load(KERNEL).variants["masked"]
     names = {"put_event": "epoll_put_uevent", "put_stat": "cp_new_stat"}

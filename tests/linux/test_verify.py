@@ -90,6 +90,7 @@ def snapshot(root: Path) -> set[tuple[str, int, int]]:
     return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *below]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "series"), QUICK)
 def test_patches_hold_in_tiers_apply_and_object(spec, series, verified):
     holds(spec, verified(spec, series))
@@ -101,6 +102,7 @@ def test_more_patches_hold_in_tiers_apply_and_object(spec, series, verified):
     holds(spec, verified(spec, series))
 
 
+@pytest.mark.slow
 def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     tree = whole_tree("6.12")
     good = patched("x86_64/clear_user/aligned16", tree, tmp_path)
@@ -145,6 +147,7 @@ def test_an_entry_of_another_kind_than_its_access_needs_is_found(old, new, said,
     assert "an access to a user's memory needs EX_TYPE_UACCESS" in what
 
 
+@pytest.mark.slow
 def test_what_cannot_be_proven_is_in_the_patch_and_no_pass(tmp_path):
     tree = whole_tree("6.12")
     variant = kernels.select("x86_64/csum/adc2")[1][0]
@@ -170,6 +173,7 @@ def test_every_source_that_includes_a_changed_header_is_built(verified):
     assert "io_uring/epoll.o" in built
 
 
+@pytest.mark.slow
 def test_sources_that_include_a_changed_header_are_found(tmp_path):
     tree = whole_tree("6.12")
     sources = trees.includers(tree, "x86_64", HEADER, 200)
@@ -181,6 +185,7 @@ def test_sources_that_include_a_changed_header_are_found(tmp_path):
     assert {"fs/eventpoll.c", "io_uring/epoll.c"} <= {*left_out}
 
 
+@pytest.mark.slow
 def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path, monkeypatch, capsys):
     few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "unrolled64", "aligned16")
     tree = whole_tree("6.12")

@@ -28,6 +28,7 @@ def _job(isa, *lines):
     return head + "".join(f"{line}\n" for line in lines) + "end\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", some(kernels.ISAS, {HOST}))
 def test_compiles_without_warnings(isa, tmp_path):
     harness.compile_to(isa, tmp_path / "harness", "-Werror")

@@ -82,6 +82,7 @@ def whole(spec):
     return text.replace("end\n", "max_size 48\nend\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", some(specs(), {*specs()[:1], *specs()[3:]}))
 def test_checks_touch_nothing_that_is_not_theirs(program, spec):
     [record] = answers(program, whole(spec))
@@ -102,6 +103,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", WRONG)
 def test_wrong_jobs_are_answered(program, text):
     for record in answers(program, text):
@@ -126,6 +128,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", PLANTED)
 def test_what_is_planted_is_found(objects, where, tmp_path):
     name, old, new, said = PLANTED[where]

@@ -89,6 +89,7 @@ def measured():
     return loops.set_index("variant")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("three_variants")
 def test_a_zen2_machine_lands_in_the_zen2_column(monkeypatch, tmp_path):
     models = tmp_path / "models"

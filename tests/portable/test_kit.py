@@ -257,6 +257,7 @@ def test_a_machine_without_dev_null_will_do(packed, tmp_path):
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
 @pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
 def test_an_emulated_run_checks_and_measures_nothing(packed, tmp_path):

@@ -110,6 +110,7 @@ def test_every_kernel_and_core_is_there(installed):
         assert installed("list", kind, "--csv").stdout == here("list", kind, "--csv")
 
 
+@pytest.mark.slow
 def test_variants_are_checked_with_a_harness_that_is_built_in_the_cache(installed):
     done = installed("check", "x86_64/put_event/masked", "--json")
     assert done.returncode == 0, done.stderr

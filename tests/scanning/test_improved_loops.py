@@ -94,6 +94,7 @@ def test_a_profile_says_which_loops_are_improved_and_lines_make_a_diff(program, 
     assert any("chain: nothing better found" in line for line in found.summary())
 
 
+@pytest.mark.slow
 def test_without_lines_the_assembly_is_shown_and_it_assembles(program, capsys, tmp_path):
     subprocess.run(["strip", "-g", program], check=True)
     command = ["scan", str(program), "--microarch", "zen3", "--improve", "3", "--no-measure"]

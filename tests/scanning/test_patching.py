@@ -16,6 +16,8 @@ from loopwright.scanning import alignment_patches, binary_loops
 from loopwright.scanning.alignment_patches import Work
 from loopwright.scanning.scan import Question, Scan, scanned
 
+pytestmark = pytest.mark.slow  # they configure and build a kernel
+
 FILE, FUNCTION = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
 
 
