@@ -30,7 +30,7 @@ gc.set_threshold(200_000)
 
 # Files that take longest: begun first, so that no worker is left alone with one at the end.
 FIRST = [
-    "test_calibrate", "test_bare", "test_emulated", "test_baseline", "test_smt",
+    "test_report", "test_calibrate", "test_bare", "test_emulated", "test_baseline", "test_smt",
     "test_check_kernels", "test_bare_verb", "test_check", "test_transformations", "test_threads",
     "test_import_answers", "test_check_large", "test_terminal", "test_wheel", "test_core_sheet",
     "test_cluster", "test_cores", "test_kit",
@@ -39,12 +39,12 @@ FIRST = [
 
 # Files whose slow tests are worth most, where there is time for some of them alone.
 SLOW_FIRST = [
-    "test_golden", "test_report", "test_patching", "test_partial", "test_doubtful_forms",
+    "test_golden", "test_verify", "test_patching", "test_partial", "test_doubtful_forms",
     "test_calibrate_arm64", "test_check", "test_stored", "test_rename_rules", "test_cluster",
-    "test_memory_rules", "test_memory_rules_arm64", "test_journal", "test_improved_loops",
-    "test_kit", "test_sanitize", "test_harness", "test_notebooks", "test_docs", "test_wheel",
-    "test_verify", "test_check_kernels", "test_front_end_fit", "test_cores", "test_patch_trees",
-    "test_smt", "test_model_accuracy", "test_page", "test_emulated",
+    "test_journal", "test_improved_loops", "test_kit", "test_sanitize", "test_harness",
+    "test_notebooks", "test_docs", "test_check_kernels", "test_cores", "test_memory_rules",
+    "test_memory_rules_arm64", "test_report", "test_patch_trees", "test_smt",
+    "test_front_end_fit", "test_model_accuracy", "test_wheel", "test_page", "test_emulated",
 ]  # fmt: skip
 
 

@@ -13,14 +13,15 @@ from loopwright import kernels
 from loopwright.reporting import findings
 from loopwright.reporting.report import report
 
-pytestmark = pytest.mark.slow
-
 EVERY = tuple(kernel.id for kernel in kernels.every())
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param((*reports.VARIANTS,), id="three"), pytest.param(EVERY, id="all")],
+    params=[
+        pytest.param((*reports.VARIANTS,), id="three"),
+        pytest.param(EVERY, id="all", marks=pytest.mark.slow),
+    ],
 )
 def drawn(request):
     """Return the ids of the kernels that are on the page."""

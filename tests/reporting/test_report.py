@@ -29,14 +29,12 @@ def out(tmp_path_factory):
     return reports.three(tmp_path_factory)
 
 
-@pytest.mark.slow
 def test_the_report_fits_a_mailing_list(out):
     lines = (out / "report.txt").read_text().splitlines()
     assert max(map(len, lines)) <= 72
     assert any("x86_64/csum" in line for line in lines)
 
 
-@pytest.mark.slow
 def test_every_variant_and_every_reason_is_in_it(out):
     text = " ".join((out / "report.txt").read_text().split())
     assert all(variant in text for variants in reports.VARIANTS.values() for variant in variants)
@@ -44,7 +42,6 @@ def test_every_variant_and_every_reason_is_in_it(out):
     assert "measuring was left out" in text
 
 
-@pytest.mark.slow
 def test_the_tables_are_beside_it(out):
     predictions = pd.read_csv(out / "predictions.csv")
     known = {(row.kernel, row.variant) for row in predictions.itertuples()}
@@ -53,7 +50,6 @@ def test_the_tables_are_beside_it(out):
     assert json.loads((out / "host.json").read_text())["isa"]
 
 
-@pytest.mark.slow
 def test_whole_calls_are_drawn_for_every_core_asked_for(out):
     calls = pd.read_csv(out / "calls.csv")
     assert set(calls["microarch"]) >= {*reports.CORES}
