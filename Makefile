@@ -1,6 +1,6 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests: about 12 minutes on two CPUs, set-up included
-# make test-slow   those that take minutes each; UNTIL=SECONDS since 1970 skips what has not begun then
+# make test-slow   the slow tests; UNTIL=SECONDS since 1970 skips what has not begun then
 # make validate    the models against public measurements; models/accuracy.csv, ranges.csv from them
 # make cross-validate   the models against what this machine measures (some 20 minutes)
 # make mutants     every variant's code changed in every way that we know, and what finds it (hours)
@@ -28,6 +28,7 @@ SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/
 
 # Tests wait now and then for programs that they start, and each worker collects all tests anew.
 WORKERS = $(shell echo $$((3 * $$(nproc) / 2)))
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Python's bytecode is kept even where the environment forbids it: tests start Python some hundred times,
 # and each would compile pandas and all the others anew, which takes it two seconds more.
@@ -59,13 +60,12 @@ MEASURING = $(shell grep -rl --include='test_*.py' 'pytest.mark.measures' tests)
 test: tests-setup
 	@.venv/bin/python -m pytest --collect-only -qq >/dev/null 2>&1 & \
 	PROPTEST_CASES=32 $(call CARGO,test) --profile tests --locked --quiet && wait
-	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	.venv/bin/python -m pytest -m 'not slow and not measures' $(PARALLEL)
 	.venv/bin/python -m pytest -m 'measures and not slow' $(MEASURING)
 
 test-slow: tests-setup
 	PROPTEST_CASES=400 $(call CARGO,test) --profile tests --locked --quiet any_
-	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m 'slow and not measures' \
-		-n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m 'slow and not measures' $(PARALLEL)
 	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m 'slow and measures'
 
 mutants: setup

@@ -18,10 +18,10 @@ CORE = "neoverse-n1"
 _PAIRS = ("LK", "KL", "VW", "WV")  # ports of loads and stores, of vectors
 
 
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+@pytest.fixture(scope="module", params=[calibrations.NEOVERSE_N1])
+def learned(request, tmp_path_factory):
     """Return the folder of what was learned of a simulated Neoverse N1."""
-    folder, _ = calibrations.learned(tmp_path_factory, CORE)
+    folder, _ = calibrations.learned(tmp_path_factory, request.param)
     return folder / f"simulated-{CORE}"
 
 
@@ -100,7 +100,6 @@ def test_what_carries_values_reads_and_writes_what_it_says():
         assert len(decode("arm64", kit.break_dependency(kind, 3))) == 1
 
 
-@pytest.mark.slow
 def test_width_and_ports_are_found_again_but_for_their_names(learned):
     true = table(CORE)
     found = {
@@ -133,7 +132,6 @@ def _ports(text, called):
     return "+".join(times + star + ports.translate(called) for times, star, ports in parts)
 
 
-@pytest.mark.slow
 def test_latencies_within_general_or_vector_registers_are_found_again(learned):
     # What crosses between kinds is known as a round trip alone.
     true = table(CORE)
@@ -156,7 +154,6 @@ def test_latencies_within_general_or_vector_registers_are_found_again(learned):
     assert len(wrong) <= 0.02 * known, wrong
 
 
-@pytest.mark.slow
 def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
     true = Laboratory(Simulated(CORE, noise=0))
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned.parent))

@@ -23,10 +23,10 @@ from loopwright.predicting.held_out import HeldOut
 CORE = "simulated-zen4"
 
 
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+@pytest.fixture(scope="module", params=[calibrations.ZEN4])
+def learned(request, tmp_path_factory):
     """Return the folder of models that a simulated Zen 4 was written to, and calibrate's rows."""
-    return calibrations.learned(tmp_path_factory, "zen4")
+    return calibrations.learned(tmp_path_factory, request.param)
 
 
 @pytest.fixture
@@ -35,7 +35,6 @@ def models(learned, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned[0]))
 
 
-@pytest.mark.slow
 def test_no_form_that_was_timed_is_left_out(learned):
     rows = calibrations.rows(learned[0] / CORE / "left-out.csv")
     left = {row["form"] for row in rows if not row["why"].startswith("no figures for")}
@@ -46,7 +45,6 @@ def test_no_form_that_was_timed_is_left_out(learned):
     assert not {name for name in left if name.partition(" ")[0] in calibrations.DELIVERED}
 
 
-@pytest.mark.slow
 def test_what_is_left_out_most_used_comes_first(learned):
     used = [row["per_million"] for row in calibrations.rows(learned[0] / CORE / "left-out.csv")]
     known = [float(one) for one in used if one]
@@ -54,7 +52,6 @@ def test_what_is_left_out_most_used_comes_first(learned):
     assert used[len(known) :] == [""] * (len(used) - len(known))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("models")
 def test_a_block_with_a_high_byte_is_between_two_figures():
     (low,) = lw.predict(hex="88c3", notion="unrolled", microarch=CORE).to_dict("records")
@@ -65,7 +62,6 @@ def test_a_block_with_a_high_byte_is_between_two_figures():
     assert high["low"] < low["low"] or high["high"] / high["cycles"] > low["high"] / low["cycles"]
 
 
-@pytest.mark.slow
 def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
     folder, rows = learned
     found = held_out.read(folder / CORE)
@@ -84,7 +80,6 @@ def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
     assert f"{100 * calls.error:.1f} % on {calls.answered} of {calls.asked} loops with" in note
 
 
-@pytest.mark.slow
 def test_a_folder_is_imported_whole_or_not_at_all(learned, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     sent = tmp_path / CORE
@@ -100,7 +95,6 @@ def test_a_folder_is_imported_whole_or_not_at_all(learned, tmp_path, monkeypatch
         import_core(sent)
 
 
-@pytest.mark.slow
 def test_a_core_that_predicts_something_else_than_it_says_is_refused(learned, tmp_path):
     sent = tmp_path / CORE
     shutil.copytree(learned[0] / CORE, sent)
@@ -175,7 +169,6 @@ def test_latencies_of_a_twin_are_of_the_same_operands():
     assert [one.source for one in doubtful_forms._shifted(known, -1)] == ["2", "3", "a"]
 
 
-@pytest.mark.slow
 def test_calls_and_what_is_made_of_the_same_uops_have_figures(learned):
     table = calibrations.rows(learned[0] / CORE / "instructions.csv")
     known = {f"{r['mnemonic']} {o}".strip(): r for r in table for o in r["operands"].split(";")}

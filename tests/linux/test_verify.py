@@ -19,8 +19,8 @@ from loopwright.linux.patch import make
 from loopwright.linux.trees import Tree
 
 BOTH = ("6.12", "6.1")
-QUICK = [("x86_64/clear_user/aligned16", "6.12")]
-SLOW = [
+PATCHES = [
+    ("x86_64/clear_user/aligned16", "6.12"),
     ("x86_64/put_event/masked", "6.12"),
     ("x86_64/copy_user/overlapped", "6.12"),
     ("arm64/copy_user/to_user_nopan", "6.12"),
@@ -91,14 +91,8 @@ def snapshot(root: Path) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("spec", "series"), QUICK)
+@pytest.mark.parametrize(("spec", "series"), PATCHES)
 def test_patches_hold_in_tiers_apply_and_object(spec, series, verified):
-    holds(spec, verified(spec, series))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("spec", "series"), SLOW)
-def test_more_patches_hold_in_tiers_apply_and_object(spec, series, verified):
     holds(spec, verified(spec, series))
 
 

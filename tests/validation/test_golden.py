@@ -19,7 +19,6 @@ def test_answers_are_what_they_were(golden, name):
     assert not found, "\n".join([*found[:20], "if these changes are meant: make golden"])
 
 
-@pytest.mark.slow
 def test_the_first_public_blocks_are_answered_as_they_were(golden):
     found = golden.public(3 * golden.CHUNK)
     if found is None:
