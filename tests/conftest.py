@@ -16,7 +16,8 @@ from seen import Loudness
 # Tests of one folder take values from those of another, whichever of them is run.
 sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if path.is_dir()]
 
-# Seconds since 1970 after which no further test begins; make test-slow says it.
+# Seconds since 1970 after which no further test begins; slow(minutes=N) begins N minutes earlier or
+# not at all. make test-slow says it.
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
 LOUDNESS = Loudness()
 
@@ -56,7 +57,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    if time.time() > UNTIL:
+    slow = item.get_closest_marker("slow")
+    minutes = slow.kwargs.get("minutes", 0) if slow else 0
+    if time.time() + 60 * minutes > UNTIL:
         pytest.skip("no time left for it here: `make test-slow` runs it")
     measures = item.get_closest_marker("measures")
     if measures:

@@ -20,7 +20,7 @@ EVERY = tuple(kernel.id for kernel in kernels.every())
     scope="module",
     params=[
         pytest.param((*reports.VARIANTS,), id="three"),
-        pytest.param(EVERY, id="all", marks=pytest.mark.slow),
+        pytest.param(EVERY, id="all", marks=pytest.mark.slow(minutes=15)),
     ],
 )
 def drawn(request):
