@@ -572,8 +572,11 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
         flags.append("elim")
         ports = ()
     else:
-        # In the table 0 means no dependency; chains of several forms share their cycles.
-        latencies = [one for one in latencies if one.cycles or not one.plain]
+        # In the table 0 means no dependency. Latencies of one chain share its cycles, so that 0 may
+        # be a share; that of an operand to itself is the whole chain.
+        latencies = [
+            one for one in latencies if one.cycles or not one.plain or one.source == one.target
+        ]
     slots = max(uops.slots, 1)
     sent = learned.microcode.sent(name, slots) if learned.microcode else 0
     issued = (str(slots), str(slots - sent), str(sent), _decoder(learned, name, slots))
@@ -595,7 +598,7 @@ def _decoder(learned: CoreModel, name: str, slots: int) -> str:
 
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
     """Return uops in the notation of the table, with the address or data uop of each store."""
-    store = core.class_ports(core.store)
+    load, store = core.class_ports(core.load), core.class_ports(core.store)
     writing = (core.shared_store_data, core.store_data) if core.store_data else (store,)
     stored = sum(one in writing for one in ports)
     addressed = sum(one <= store for one in ports) if store and core.shared_store_data else 0
@@ -604,10 +607,12 @@ def _stored(core: Core, ports: Sequence[Ports]) -> str:
         return shown(ports) + more
     if core.shared_store_data:
         return shown([*ports, *[core.store_data] * (addressed - stored)]) + more
-    # Store data has as many ports as store addresses: a store with fewer of one has fewer of both.
+    # Store data has as many ports as the class of stores: a store with fewer has less of both.
     data = dict(zip(sorted(store), sorted(core.store_data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
-    addressed_ports = [store if one <= store else one for one in ports]
+    # Stores that use fewer ports than loads are limited by their data: addresses use all of them.
+    address = load if load and store < load else store
+    addressed_ports = [address if one <= store else one for one in ports]
     return shown([*addressed_ports, *written]) + more
 
 

@@ -69,17 +69,22 @@ _DECODE: Mapping[str, Sequence[Value]] = {
 }
 PREDECODED = Structure(
     "a predecoder, one complex decoder and simple ones",
-    {"front_end.fetch": "predecoded", "predecode.queue": 64, "uop_cache.rule": "none"},
+    {"front_end.fetch": "predecoded", "uop_cache.rule": "none"},
     {
         "predecode.block_bytes": _BYTES,
         "predecode.width": _down(16),
+        "predecode.queue": (64, 48, 40, 32, 28, *_down(25, 12)),
         "predecode.cross_cycles": (0, 1, 2, 3),
         "predecode.lcp_cycles": range(17),
         **_DECODE,
         "decode.fusible_last": _TRUE_FIRST,
         **{f"{AFTER}.{uops}": ("any", *_down(7, 0)) for uops in UOPS},
     },
-    (("predecode.block_bytes", "predecode.width"), ("predecode.width", "decode.width")),
+    (
+        ("predecode.block_bytes", "predecode.width"),
+        ("predecode.width", "decode.width"),
+        ("predecode.queue", "predecode.cross_cycles"),
+    ),
 )
 BLOCKS = Structure(
     "fetch of aligned blocks and equal decoders",

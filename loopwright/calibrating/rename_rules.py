@@ -9,12 +9,13 @@ each pair. A pair fuses where its loop takes fewer dispatch slots than the other
 nops share dispatch slots are not asked, as there the nops' places count as well.
 
 Shared schedulers. Microbenchmarks: straight code of loads, stores, computing uops that nothing
-waits for, and moves that need no port, in random order. Where rename gives uops their ports in
-rotation, a scheduler that an ALU and an AGU share accepts few uops in a cycle, so that rename gives
-an access another AGU, and one of them gets more than the others. The branch of a loop would change
-which port is next in each iteration, so that the conflicts of one are made good in another. The
-hypotheses: no shared schedulers, or one for each load port with one of the ports in rotation, by
-the ports left over and by the uops that each accepts.
+waits for, and moves that need no port, in random order. The computing uops use all ports in
+rotation, or those of one class alone, which tells the ports without a shared scheduler. Where
+rename gives uops their ports in rotation, a scheduler that an ALU and an AGU share accepts few uops
+in a cycle, so that rename gives an access another AGU, and one of them gets more than the others.
+The branch of a loop would change which port is next in each iteration, so that the conflicts of one
+are made good in another. The hypotheses: no shared schedulers, or one for each load port with one
+of the ports in rotation, by the ports left over and by the uops that each accepts.
 
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
@@ -36,6 +37,7 @@ from itertools import combinations, cycle, islice, pairwise, product
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Rules
+from loopwright.calibrating.ports import Core
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -116,7 +118,7 @@ def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 ROTATED = "ports.rotated"
 SHARED, ACCEPTED = "ports.shared", "ports.shared_uops"
-_SHARED_SEED, _DRAWN = 67, 60
+_SHARED_SEED, _DRAWN, _NARROW_DRAWN = 67, 60, 24
 _GROUPS = (1, 1, 2)  # cycles of dispatch that a copy takes, at least
 _LOAD, _STORE, _COMPUTING, _MOVE = "load", "store", "add", "move"
 _KINDS = {_LOAD: 0.6, _COMPUTING: 0.3, _STORE: 0.05, _MOVE: 0.05}  # shares of the uops
@@ -131,7 +133,10 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
     loads = learned.core.class_ports(kit.LOAD)
     if ROTATED not in learned.rules or loads is None or not {kit.LOAD, kit.STORE} <= set(named):
         return learned
-    bodies = dict(_accesses(named[kit.LOAD], named[kit.STORE], learned.width.instructions))
+    width = learned.width.instructions
+    bodies = dict(_accesses(named[kit.LOAD], named[kit.STORE], width))
+    for blocker in _narrow(learned.core):
+        bodies |= dict(_accesses(named[kit.LOAD], named[kit.STORE], width, blocker))
     codes = [b"".join(kernel) for kernel in bodies.values()]
 
     def time(core: Laboratory) -> list[Figure]:
@@ -153,14 +158,26 @@ def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
             yield {SHARED: " ".join(pairs), ACCEPTED: uops}
 
 
-def _accesses(load: Form, store: Form, width: int) -> Iterator[tuple[str, Sequence[bytes]]]:
+def _narrow(core: Core) -> Iterator[Form]:
+    """Yield blocking instructions that compute in general registers on some of their ports."""
+    for ports in core.integer_classes:
+        blocker = core.blocker_of(ports)
+        if blocker and any(ports < others for others in core.integer_classes):
+            yield blocker
+
+
+def _accesses(
+    load: Form, store: Form, width: int, blocker: Form | None = None
+) -> Iterator[tuple[str, Sequence[bytes]]]:
     """Yield accesses of one line, computing uops and moves in random order.
 
-    Dispatch takes whole copies, so that a scheduler which is full once is full in each.
+    Dispatch takes whole copies, so that a scheduler which is full once is full in each. A blocking
+    instruction replaces the additions.
     """
     draw = random.Random(_SHARED_SEED)
     kit, pool = load.kit, load.kit.POOLS["gpr"]
-    for _ in range(_DRAWN):
+    computing = form_instances.Instances()
+    for _ in range(_NARROW_DRAWN if blocker else _DRAWN):
         length = width * draw.choice(_GROUPS)
         drawn = draw.choices(list(_KINDS), list(_KINDS.values()), k=length)
         kernel = []
@@ -170,11 +187,14 @@ def _accesses(load: Form, store: Form, width: int) -> Iterator[tuple[str, Sequen
                 kernel.append(_access(load, word, register))
             elif kind == _STORE:
                 kernel.append(_access(store, word, pool.constant[1]))
+            elif kind == _COMPUTING and blocker:
+                kernel.append(computing.of(blocker))
             elif kind == _COMPUTING:
                 kernel.append(kit.transfer("gpr", "gpr", pool.constant[0], register))
             else:
                 kernel.append(kit.MOVE)
-        yield " ".join(drawn), kernel
+        named = {_COMPUTING: blocker.name} if blocker else {}
+        yield " ".join(named.get(kind, kind) for kind in drawn), kernel
 
 
 def _access(form: Form, word: int, register: int) -> bytes:

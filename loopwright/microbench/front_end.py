@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import ceil
 
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
@@ -74,6 +75,7 @@ _REGIONS = (32, 64)
 _WIDE_CONSTANTS = tuple(
     bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7)
 )
+_UNBUFFERED = 32  # instructions of a loop that Sandy Bridge's loop buffer of 28 uops cannot hold
 _RANDOM_LOOPS, _LOOP_SEED = 40, 43
 _SHORT_LOOPS = 160  # of few nops, in which the cost of a taken branch and of a second region shows
 
@@ -188,6 +190,12 @@ def _wide(nop: Nop) -> Iterator[Probe]:
             name = f"a loop of {count} constants of 64 bits and {beside} nops"
             rest = [nop(3)] * beside
             yield _loop(name, [*_WIDE_CONSTANTS[:count], *rest], aside=beside == 3)
+    # A loop buffer may hold all of these, so that the op cache does not show.
+    for count, beside in product((1, 2, 4), (0, 1, 3)):
+        once = [*_WIDE_CONSTANTS[:count], *[nop(3)] * beside]
+        times = ceil(_UNBUFFERED / len(once))
+        name = f"a loop of {times} times {count} constants of 64 bits and {beside} nops"
+        yield _loop(name, once * times, aside=beside == 1)
 
 
 _LONGEST = 15  # bytes of an instruction
