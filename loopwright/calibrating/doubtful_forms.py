@@ -154,6 +154,7 @@ def _ports(
     for choice in islice(listed.fitting(case), _LISTED):
         yield max(1, choice.computing), choice.uops
     yield 1, (core.all_arithmetic, *memory)
+    yield 1, (frozenset({min(core.all_arithmetic)}), *memory)  # one unit, which may be busy
 
 
 def _memory(core: Core, form: Form) -> tuple[Ports, ...]:

@@ -30,6 +30,7 @@ FOUND = {
         "predecode.block_bytes": 32, "predecode.width": 5, "predecode.lcp_cycles": 3,
         "decode.width": 4, "decode.fusible_last": False, "uop_cache.region_bytes": 32,
         "uop_cache.pairs": False, "uop_cache.branch_erratum": False, "loop_buffer.enabled": True,
+        "predecode.queue": 20, "uop_cache.wide_ends": True,
     },
     "zen2": {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
