@@ -1,5 +1,5 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
-# make test        the tests: about 12 minutes on two CPUs, set-up included
+# make test        the tests: 9 to 12 minutes on two CPUs, set-up included
 # make test-slow   the slow tests; UNTIL=SECONDS since 1970 skips what has not begun then
 # make validate    the models against public measurements; models/accuracy.csv, ranges.csv from them
 # make cross-validate   the models against what this machine measures (some 20 minutes)

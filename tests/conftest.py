@@ -16,8 +16,8 @@ from seen import Loudness
 # Tests of one folder take values from those of another, whichever of them is run.
 sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if path.is_dir()]
 
-# Seconds since 1970 after which no further test begins; slow(minutes=N) begins N minutes earlier or
-# not at all. make test-slow says it.
+# Seconds since 1970 after which no further test begins; make test-slow says it. A test that is
+# slow(minutes=N) begins only where N minutes are left.
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
 LOUDNESS = Loudness()
 

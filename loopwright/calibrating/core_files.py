@@ -607,7 +607,7 @@ def _stored(core: Core, ports: Sequence[Ports]) -> str:
         return shown(ports) + more
     if core.shared_store_data:
         return shown([*ports, *[core.store_data] * (addressed - stored)]) + more
-    # Store data has as many ports as the class of stores: a store with fewer has less of both.
+    # Store data has as many ports as the class of stores.
     data = dict(zip(sorted(store), sorted(core.store_data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
     # Stores that use fewer ports than loads are limited by their data: addresses use all of them.

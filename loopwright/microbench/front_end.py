@@ -75,7 +75,7 @@ _REGIONS = (32, 64)
 _WIDE_CONSTANTS = tuple(
     bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7)
 )
-_UNBUFFERED = 32  # instructions of a loop that Sandy Bridge's loop buffer of 28 uops cannot hold
+_UNBUFFERED = 32  # instructions of a loop, more than Sandy Bridge's loop buffer holds (28 uops)
 _RANDOM_LOOPS, _LOOP_SEED = 40, 43
 _SHORT_LOOPS = 160  # of few nops, in which the cost of a taken branch and of a second region shows
 
