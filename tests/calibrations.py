@@ -172,6 +172,15 @@ def rows(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
+def by_form(path):
+    """Return the rows of a learned table by the forms that share them."""
+    return {
+        f"{row['mnemonic']} {operands}".strip(): row
+        for row in rows(path)
+        for operands in row["operands"].split(";")
+    }
+
+
 def parameters(folder):
     """Return the parameters of the core in a folder, by dotted name."""
     tables = tomllib.loads((folder / "core.toml").read_text())

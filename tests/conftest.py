@@ -63,9 +63,8 @@ def pytest_runtest_setup(item):
         pytest.skip("no time left for it here: `make test-slow` runs it")
     measures = item.get_closest_marker("measures")
     if measures:
-        quick = not item.get_closest_marker("slow")
         needs_quiet = not measures.kwargs.get("loud")
-        if why := LOUDNESS.of(needs_quiet=needs_quiet, in_time=quick):
+        if why := LOUDNESS.of(needs_quiet=needs_quiet, in_time=slow is None):
             pytest.skip(why)
 
 

@@ -133,10 +133,10 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
     loads = learned.core.class_ports(kit.LOAD)
     if ROTATED not in learned.rules or loads is None or not {kit.LOAD, kit.STORE} <= set(named):
         return learned
-    width = learned.width.instructions
-    bodies = dict(_accesses(named[kit.LOAD], named[kit.STORE], width))
-    for blocker in _narrow(learned.core):
-        bodies |= dict(_accesses(named[kit.LOAD], named[kit.STORE], width, blocker))
+    load, store, width = named[kit.LOAD], named[kit.STORE], learned.width.instructions
+    bodies: dict[str, Sequence[bytes]] = {}
+    for blocker in (None, *_narrow(learned.core)):
+        bodies |= _accesses(load, store, width, blocker)
     codes = [b"".join(kernel) for kernel in bodies.values()]
 
     def time(core: Laboratory) -> list[Figure]:
@@ -160,9 +160,10 @@ def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
 
 def _narrow(core: Core) -> Iterator[Form]:
     """Yield blocking instructions that compute in general registers on some of their ports."""
-    for ports in core.integer_classes:
+    classes = dict.fromkeys(core.integer_classes)
+    for ports in classes:
         blocker = core.blocker_of(ports)
-        if blocker and any(ports < others for others in core.integer_classes):
+        if blocker and any(ports < others for others in classes):
             yield blocker
 
 
@@ -187,14 +188,13 @@ def _accesses(
                 kernel.append(_access(load, word, register))
             elif kind == _STORE:
                 kernel.append(_access(store, word, pool.constant[1]))
-            elif kind == _COMPUTING and blocker:
-                kernel.append(computing.of(blocker))
             elif kind == _COMPUTING:
-                kernel.append(kit.transfer("gpr", "gpr", pool.constant[0], register))
+                added = kit.transfer("gpr", "gpr", pool.constant[0], register)
+                kernel.append(computing.of(blocker) if blocker else added)
             else:
                 kernel.append(kit.MOVE)
-        named = {_COMPUTING: blocker.name} if blocker else {}
-        yield " ".join(named.get(kind, kind) for kind in drawn), kernel
+        name = blocker.name if blocker else _COMPUTING
+        yield " ".join(name if kind == _COMPUTING else kind for kind in drawn), kernel
 
 
 def _access(form: Form, word: int, register: int) -> bytes:

@@ -45,9 +45,10 @@ def uops(text):
 def test_ports_are_found_again_but_for_their_names(learned):
     true = table("skylake")
     shown = {
-        f"{row['mnemonic']} {operands}".strip(): uops(row["ports"])
-        for row in rows(learned / "simulated-skylake" / "instructions.csv")
-        for operands in row["operands"].split(";")
+        name: uops(row["ports"])
+        for name, row in calibrations.by_form(
+            learned / "simulated-skylake" / "instructions.csv"
+        ).items()
         if row["source"] == "calibrated"  # which says so where it is in doubt
     }
     found = {n: one for n, one in shown.items() if n in true and not _MEMORY.search(n)}

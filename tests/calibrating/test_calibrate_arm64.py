@@ -102,11 +102,8 @@ def test_what_carries_values_reads_and_writes_what_it_says():
 
 def test_width_and_ports_are_found_again_but_for_their_names(learned):
     true = table(CORE)
-    found = {
-        f"{row['mnemonic']} {operands}".strip(): row["ports"]
-        for row in rows(learned / "instructions.csv")
-        for operands in row["operands"].split(";")
-    }
+    known = calibrations.by_form(learned / "instructions.csv")
+    found = {name: row["ports"] for name, row in known.items()}
     asked = [
         name for name in true if name.partition(" ")[0] in calibrations.ARM64 and in_table(name)
     ]

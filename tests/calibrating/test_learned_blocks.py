@@ -48,15 +48,11 @@ def test_blocks_take_as_long_on_what_was_learned(learned, name, monkeypatch):
 @pytest.mark.slow
 def test_addresses_of_stores_use_all_ports_of_loads(tmp_path_factory, monkeypatch):
     folder = calibrations.learned(tmp_path_factory, "sandybridge")[0]
-    ports = {
-        operands: row["ports"]
-        for row in rows(folder / "simulated-sandybridge" / "instructions.csv")
-        if row["mnemonic"] == "mov"
-        for operands in row["operands"].split(";")
-    }
-    assert len(ports["r64,m64"]) == 2
-    address, data = ports["m64,r64"].split("+")
-    assert address == ports["r64,m64"]
+    known = calibrations.by_form(folder / "simulated-sandybridge" / "instructions.csv")
+    load = known["mov r64,m64"]["ports"]
+    assert len(load) == 2
+    address, data = known["mov m64,r64"]["ports"].split("+")
+    assert address == load
     assert data not in address
     # mov rbp, [r14+0x48]; mov [r13+0x800], r14; dec r15; jne
     code = bytes.fromhex("498b6e484d89b50008000049ffcf75f0")

@@ -104,13 +104,7 @@ def test_a_core_without_such_rules_is_given_none(tmp_path_factory):
 def test_ports_of_what_changes_memory_are_told_from_those_of_addresses(learned):
     core, folder = learned
     path = folder / f"simulated-{core}/instructions.csv"
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    found = {
-        f"{row['mnemonic']} {one}": row["ports"]
-        for row in rows
-        for one in row["operands"].split(";")
-    }
+    found = {name: row["ports"] for name, row in calibrations.by_form(path).items()}
     ports = tomllib.loads(path.with_name("core.toml").read_text())["ports"]
     names = {name: set(ports[name]["value"]) for name in ("load", "store_address", "store_data")}
     assert not names["load"] & names["store_data"]

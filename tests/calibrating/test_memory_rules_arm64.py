@@ -137,15 +137,10 @@ def test_stores_lie_apart_from_what_loads_read():
 
 def test_what_gives_back_a_base_is_no_part_of_a_form(learned):
     core, _, folder = learned
-    table = {
-        (row["mnemonic"], operands): row
-        for row in rows(folder / f"simulated-{core}" / "instructions.csv")
-        for operands in row["operands"].split(";")
-    }
+    table = calibrations.by_form(folder / f"simulated-{core}" / "instructions.csv")
     for structure in ("ld1 4q", "ld1 2d", "st1 3q"):
-        mnemonic, registers = structure.split()
-        plain, moved = (table[mnemonic, f"{registers},[x]{end}"] for end in ("", ",i"))
-        base = table["sub", "x,x,i"]["ports"]
+        plain, moved = (table[f"{structure},[x]{end}"] for end in ("", ",i"))
+        base = table["sub x,x,i"]["ports"]
         assert sorted(moved["ports"].split("+")) == sorted([*plain["ports"].split("+"), base])
 
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import calibrations
 import pytest
-from calibrations import FORMS, rows
+from calibrations import FORMS
 
 from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
 from loopwright.calibrating.core_model import Microcode
@@ -30,11 +30,7 @@ def core(*ports):
 def learned(factory, name):
     """Return the folder of a core that was learned, and its table by forms."""
     folder = calibrations.learned(factory, name)[0]
-    return folder, {
-        f"{row['mnemonic']} {operands}".strip(): row
-        for row in rows(folder / f"simulated-{name}" / "instructions.csv")
-        for operands in row["operands"].split(";")
-    }
+    return folder, calibrations.by_form(folder / f"simulated-{name}" / "instructions.csv")
 
 
 @pytest.fixture(scope="module")
