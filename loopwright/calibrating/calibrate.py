@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -242,35 +243,51 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
     yield "forms with ports", known, 0.0, f"{left} left out: {folder.name}/{core_files.LEFT_OUT}"
 
 
-# Steps by the beginning of their names: answers per form, further answers, and seconds per form of
-# fits on idle CPUs. The figures lie between those of runs on Zen 4 and Golden Cove guests.
-STEPS: Sequence[tuple[str, float, int, float]] = (
-    ("throughput", 1.0, 0, 0.0),
-    ("latencies", 2.8, 0, 0.0),
-    ("slots", 1.5, 0, 0.0),
-    ("classes", 0.0, 1150, 0.0),
-    ("ports", 0.0, 150, 0.0),
-    ("uops of each", 1.7, 0, 0.0016),
-    ("uops of forms", 2.6, 0, 0.0050),
-    ("front end", 0.0, 580, 0.0),
-    ("loads", 0.0, 900, 0.0),
-    ("serialising", 0.0, 610, 0.0),
-    ("windows", 0.0, 1200, 0.0035),
-    ("front end that", 0.0, 120, 0.0250),
-    ("rules of rename", 0.0, 1710, 0.0055),
-    ("mixtures", 1.5, 0, 0.0050),
-    ("forms whose", 0.6, 0, 0.0050),
-    ("calls", 0.0, 80, 0.0040),
-    ("held-out", 0.0, 330, 0.0),
+# Steps by the beginning of their names: answers per form, further answers, milliseconds of an
+# answer on a quiet machine, and seconds per form of fits on idle CPUs. The figures lie between
+# those of runs on Zen 4 and Golden Cove guests; the milliseconds vary half as much (by logarithm)
+# as on a quiet Golden Cove, since steps vary less beside other load.
+STEPS: Sequence[tuple[str, float, int, float, float]] = (
+    ("throughput", 1.0, 0, 9.0, 0.0),
+    ("latencies", 2.8, 0, 9.0, 0.0),
+    ("slots", 1.5, 0, 6.8, 0.0),
+    ("classes", 0.0, 1150, 7.7, 0.0),
+    ("ports", 0.0, 150, 6.5, 0.0),
+    ("uops of each", 1.7, 0, 7.1, 0.0016),
+    ("uops of forms", 2.6, 0, 6.8, 0.0050),
+    ("front end", 0.0, 580, 9.0, 0.0),
+    ("loads", 0.0, 900, 7.1, 0.0),
+    ("serialising", 0.0, 610, 10.9, 0.0),
+    ("windows", 0.0, 1200, 10.9, 0.0035),
+    ("front end that", 0.0, 120, 8.7, 0.0250),
+    ("rules of rename", 0.0, 1710, 7.4, 0.0055),
+    ("mixtures", 1.5, 0, 10.3, 0.0050),
+    ("forms whose", 0.6, 0, 13.0, 0.0050),
+    ("calls", 0.0, 80, 11.3, 0.0040),
+    ("held-out", 0.0, 330, 9.7, 0.0),
 )
 _TELLING = 400  # answers after which the pace is known
 _STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
 _LONG = 600  # seconds from which the time left is given in whole minutes
 _ALIKE = 4 / 3  # ratio of two estimates that are told as one
 _RECENT = 60.0  # seconds of the recent pace
-_QUIET = 0.009  # seconds an answer on a quiet machine
 _ASSUMED = 100.0  # seconds of a quiet machine that the usual pace begins with
 _LOUD = 0.1  # share of disturbed measurements from which other load is named
+
+
+class _Mark(NamedTuple):
+    """State of a run at a time: answers, seconds, those of a quiet machine, and disturbed ones."""
+
+    now: float
+    asked: int
+    timed: float
+    quiet: float
+    disturbed: int
+
+
+def _quiet_seconds(step: int) -> float:
+    """Return the seconds of an answer of a step on a quiet machine."""
+    return STEPS[step][3] / 1000
 
 
 class TimeLeft:
@@ -279,11 +296,12 @@ class TimeLeft:
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
         self._forms, self._progress = forms, progress
-        self._needs = [round(each * forms) + more for _, each, more, _ in STEPS]  # answers
+        self._needs = [round(each * forms) + more for _, each, more, _, _ in STEPS]  # answers
         self._kept = self._asked = 0
         self._timed = 0.0  # seconds in which the machine answered
+        self._quiet = 0.0  # seconds that a quiet machine would have taken
         self._disturbed = 0  # measurements, which are asked for again
-        self._marks = deque([(time.monotonic(), 0, 0.0, 0)])
+        self._marks = deque([_Mark(time.monotonic(), 0, 0.0, 0.0, 0)])
         self._doing = ""
         self._step, self._before = 0, 0  # number of the step, and answers of this run before it
 
@@ -300,29 +318,39 @@ class TimeLeft:
 
     def answered(self, asked: int, seconds: float, disturbed: int) -> None:
         """Count the trials answered by this run; of the last ones, seconds and the disturbed."""
+        self._quiet += (asked - self._asked) * _quiet_seconds(self._step)
         self._asked = asked
         self._timed += seconds
         self._disturbed += disturbed
         now = time.monotonic()
-        self._marks.append((now, asked, self._timed, self._disturbed))
+        self._marks.append(_Mark(now, asked, self._timed, self._quiet, self._disturbed))
         while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
             done = self._kept + asked
             self._progress(done, done + self._left(), f"{self._doing}{self}")
 
-    def _is_telling(self, mark: tuple[float, int, float, int]) -> bool:
+    def _is_telling(self, mark: _Mark) -> bool:
         """True if the answers since a mark tell the pace."""
-        now, asked, *_ = self._marks[-1]
-        return now - mark[0] >= _RECENT and asked - mark[1] >= _STEADY
+        last = self._marks[-1]
+        return last.now - mark.now >= _RECENT and last.asked - mark.asked >= _STEADY
 
     def _left(self) -> int:
-        """Return the number of answers still needed.
+        """Return the number of answers still needed."""
+        return sum(self._left_by_step().values())
+
+    def _left_by_step(self) -> dict[int, int]:
+        """Return the number of answers that each step still needs, by the step's number.
 
         Answers of an earlier run belong to the first steps.
         """
-        left = self._left_of_step() + sum(self._needs[self._step + 1 :])
-        return max(left - max(self._kept - sum(self._needs[: self._step]), 0), 0)
+        kept = max(self._kept - sum(self._needs[: self._step]), 0)
+        left = {}
+        for step in range(self._step, len(STEPS)):
+            needed = self._needs[step] if step > self._step else self._left_of_step()
+            left[step] = max(needed - kept, 0)
+            kept = max(kept - needed, 0)
+        return left
 
     def _left_of_step(self) -> int:
         """Return the number of answers that the current step still needs."""
@@ -332,34 +360,36 @@ class TimeLeft:
         """Return the least and the most seconds left; None while the pace is unknown.
 
         One is by the recent pace and one by the usual one, as other load may last or not. The usual
-        pace is that of answers per second, so that a loud minute counts no more than a quiet one,
-        and the machine is taken to be quiet at first.
+        pace is that of all answers, so that a loud minute counts no more than a quiet one, and the
+        machine is taken to be quiet at first. A pace is relative to a quiet machine.
         """
         if self._asked < _TELLING:
             return None
-        (_, before, timed, _), (_, asked, now, _) = self._marks[0], self._marks[-1]
-        recent = (now - timed) / max(asked - before, 1)
-        usual = (_ASSUMED + self._timed) / (_ASSUMED / _QUIET + self._asked)
+        first, last = self._marks[0], self._marks[-1]
+        recent = (last.timed - first.timed) / max(last.quiet - first.quiet, _quiet_seconds(0))
+        usual = (_ASSUMED + self._timed) / (_ASSUMED + self._quiet)
+        left = self._left_by_step()
         ahead = sum(fit for *_, fit in STEPS[self._step + 1 :])
         ahead += STEPS[self._step][-1] * self._left_of_step() / self._needs[self._step]
         fits = ahead * self._forms * _slowdown()
+        quiet = sum(answers * _quiet_seconds(step) for step, answers in left.items())
         least, most = sorted((recent, usual))
-        return self._left() * least + fits, self._left() * most + fits
+        return quiet * least + fits, quiet * most + fits
 
     def __str__(self) -> str:
         seconds = self.seconds()
         if seconds is None:
             return self._other_load()
         least, most = seconds
-        if most <= _ALIKE * least:
+        if most <= _ALIKE * least or _length(least) == _length(most):
             return f", about {_length((least + most) / 2)} left{self._other_load()}"
         return f", {_length(least)} to {_length(most)} left{self._other_load()}"
 
     def _other_load(self) -> str:
         """Say how many measurements other load disturbed lately, where these are many."""
-        (then, before, _, earlier), (now, asked, _, disturbed) = self._marks[0], self._marks[-1]
-        share = (disturbed - earlier) / max(asked - before, 1)
-        if now - then < _RECENT or share < _LOUD:
+        first, last = self._marks[0], self._marks[-1]
+        share = (last.disturbed - first.disturbed) / max(last.asked - first.asked, 1)
+        if last.now - first.now < _RECENT or share < _LOUD:
             return ""
         return (
             f"; other load disturbs {100 * share:.0f} % of the measurements (a run may be ended; "
