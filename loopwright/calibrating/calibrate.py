@@ -243,28 +243,39 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
     yield "forms with ports", known, 0.0, f"{left} left out: {folder.name}/{core_files.LEFT_OUT}"
 
 
-# Steps by the beginning of their names: answers per form, further answers, milliseconds of an
-# answer on a quiet machine, and seconds per form of fits on idle CPUs. The figures lie between
-# those of runs on Zen 4 and Golden Cove guests; the milliseconds vary half as much (by logarithm)
-# as on a quiet Golden Cove, since steps vary less beside other load.
-STEPS: Sequence[tuple[str, float, int, float, float]] = (
-    ("throughput", 1.0, 0, 9.0, 0.0),
-    ("latencies", 2.8, 0, 9.0, 0.0),
-    ("slots", 1.5, 0, 6.8, 0.0),
-    ("classes", 0.0, 1150, 7.7, 0.0),
-    ("ports", 0.0, 150, 6.5, 0.0),
-    ("uops of each", 1.7, 0, 7.1, 0.0016),
-    ("uops of forms", 2.6, 0, 6.8, 0.0050),
-    ("front end", 0.0, 580, 9.0, 0.0),
-    ("loads", 0.0, 900, 7.1, 0.0),
-    ("serialising", 0.0, 610, 10.9, 0.0),
-    ("windows", 0.0, 1200, 10.9, 0.0035),
-    ("front end that", 0.0, 120, 8.7, 0.0250),
-    ("rules of rename", 0.0, 1710, 7.4, 0.0055),
-    ("mixtures", 1.5, 0, 10.3, 0.0050),
-    ("forms whose", 0.6, 0, 13.0, 0.0050),
-    ("calls", 0.0, 80, 11.3, 0.0040),
-    ("held-out", 0.0, 330, 9.7, 0.0),
+class _Step(NamedTuple):
+    """A step of a run, by the beginning of its name, and its usual effort.
+
+    milliseconds are those of an answer on a quiet machine, fits are seconds per form on idle CPUs.
+    """
+
+    name: str
+    per_form: float
+    more: int
+    milliseconds: float
+    fits: float
+
+
+# The figures lie between those of runs on Zen 4 and Golden Cove guests; the milliseconds vary half
+# as much (by logarithm) as on a quiet Golden Cove, since steps vary less beside other load.
+STEPS: Sequence[_Step] = (
+    _Step("throughput", 1.0, 0, 9.0, 0.0),
+    _Step("latencies", 2.8, 0, 9.0, 0.0),
+    _Step("slots", 1.5, 0, 6.8, 0.0),
+    _Step("classes", 0.0, 1150, 7.7, 0.0),
+    _Step("ports", 0.0, 150, 6.5, 0.0),
+    _Step("uops of each", 1.7, 0, 7.1, 0.0016),
+    _Step("uops of forms", 2.6, 0, 6.8, 0.0050),
+    _Step("front end", 0.0, 580, 9.0, 0.0),
+    _Step("loads", 0.0, 900, 7.1, 0.0),
+    _Step("serialising", 0.0, 610, 10.9, 0.0),
+    _Step("windows", 0.0, 1200, 10.9, 0.0035),
+    _Step("front end that", 0.0, 120, 8.7, 0.0250),
+    _Step("rules of rename", 0.0, 1710, 7.4, 0.0055),
+    _Step("mixtures", 1.5, 0, 10.3, 0.0050),
+    _Step("forms whose", 0.6, 0, 13.0, 0.0050),
+    _Step("calls", 0.0, 80, 11.3, 0.0040),
+    _Step("held-out", 0.0, 330, 9.7, 0.0),
 )
 _TELLING = 400  # answers after which the pace is known
 _STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
@@ -287,7 +298,7 @@ class _Mark(NamedTuple):
 
 def _quiet_seconds(step: int) -> float:
     """Return the seconds of an answer of a step on a quiet machine."""
-    return STEPS[step][3] / 1000
+    return STEPS[step].milliseconds / 1000
 
 
 class TimeLeft:
@@ -296,7 +307,7 @@ class TimeLeft:
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
         self._forms, self._progress = forms, progress
-        self._needs = [round(each * forms) + more for _, each, more, _, _ in STEPS]  # answers
+        self._needs = [round(step.per_form * forms) + step.more for step in STEPS]  # answers
         self._kept = self._asked = 0
         self._timed = 0.0  # seconds in which the machine answered
         self._quiet = 0.0  # seconds that a quiet machine would have taken
@@ -312,7 +323,7 @@ class TimeLeft:
     def step(self, what: str) -> None:
         """Set what is learned next."""
         self._doing = what
-        names = [n for n, (name, *_) in enumerate(STEPS) if what.startswith(name)]
+        names = [n for n, step in enumerate(STEPS) if what.startswith(step.name)]
         if names:
             self._step, self._before = names[-1], self._asked
 
@@ -369,8 +380,8 @@ class TimeLeft:
         recent = (last.timed - first.timed) / max(last.quiet - first.quiet, _quiet_seconds(0))
         usual = (_ASSUMED + self._timed) / (_ASSUMED + self._quiet)
         left = self._left_by_step()
-        ahead = sum(fit for *_, fit in STEPS[self._step + 1 :])
-        ahead += STEPS[self._step][-1] * self._left_of_step() / self._needs[self._step]
+        ahead = sum(step.fits for step in STEPS[self._step + 1 :])
+        ahead += STEPS[self._step].fits * self._left_of_step() / self._needs[self._step]
         fits = ahead * self._forms * _slowdown()
         quiet = sum(answers * _quiet_seconds(step) for step, answers in left.items())
         least, most = sorted((recent, usual))

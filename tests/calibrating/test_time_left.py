@@ -21,7 +21,7 @@ RECORDED = [
     ("rules of rename", 1735, 42.2, 7.7), ("mixtures", 2187, 35.9, 9.0),
     ("forms whose", 746, 12.4, 6.4), ("calls", 132, 2.6, 6.9), ("held-out", 335, 4.6, 0.8),
 ]  # fmt: skip
-# A run on the same guest, quiet throughout. Answers of late steps take longest.
+# A run on a guest of that class, quiet throughout. Answers of late steps take longest.
 RECORDED_QUIET = [
     ("dispatch width", 18, 0.2, 0.0), ("throughput", 1486, 12.5, 0.2),
     ("latencies", 4374, 40.9, 0.4), ("slots", 2362, 14.2, 0.3), ("classes", 857, 6.0, 0.2),
