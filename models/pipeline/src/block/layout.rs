@@ -226,8 +226,11 @@ impl Builder<'_> {
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             jump: d.branch != Branch::No && d.mems.is_empty(),
-            wide: d.wide_immediate && self.params.uop_cache.constants == UNLIMITED
+            wide: d.wide_immediate
+                && self.params.uop_cache.constants == UNLIMITED
+                && self.params.uop_cache.long_constants == UNLIMITED
                 || d.wide_operands && self.params.uop_cache.wide_operands,
+            long_constant: d.long_constant,
             constants: self.constants(d),
             fused,
             ..Inst::default()

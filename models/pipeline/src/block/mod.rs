@@ -184,6 +184,8 @@ pub struct Inst {
     pub late: bool,
     /// Takes two places in a line of the uop cache.
     pub wide: bool,
+    /// Holds a constant that needs 64 bits.
+    pub long_constant: bool,
     /// 32-bit constants that a line of the uop cache keeps of it, or of the pair that it is fused in.
     pub constants: u32,
 }

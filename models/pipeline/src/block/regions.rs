@@ -40,6 +40,8 @@ pub(crate) struct Room {
     places: u32,
     /// 32-bit constants.
     constants: u32,
+    /// Constants that need 64 bits.
+    long_constants: u32,
 }
 
 impl Room {
@@ -48,6 +50,7 @@ impl Room {
         Room {
             places: inst.fused.end - inst.fused.start + u32::from(inst.wide),
             constants: inst.constants,
+            long_constants: u32::from(inst.long_constant),
         }
     }
 
@@ -59,7 +62,7 @@ impl Room {
             .find(|r| (r[0]..=r[1]).contains(&self.places));
         let spare = p.line_uops.saturating_sub(self.places) * p.spare_constants;
         let most = crowded.map_or(p.constants.saturating_add(spare), |r| r[2]);
-        self.places <= p.line_uops && self.constants <= most
+        self.places <= p.line_uops && self.constants <= most && self.long_constants <= p.long_constants
     }
 }
 
@@ -70,6 +73,7 @@ impl std::ops::Add for Room {
         Room {
             places: self.places + more.places,
             constants: self.constants + more.constants,
+            long_constants: self.long_constants + more.long_constants,
         }
     }
 }
@@ -84,8 +88,7 @@ pub(crate) fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
         let end = (start..block.insts.len())
             .find(|i| region_of(block, *i, p.region_bytes, p.branch_by_end) != region)
             .unwrap_or(block.insts.len());
-        let (lines, erratum) = needed(block, params, start..end);
-        if lines > p.lines || erratum {
+        if !needed(block, params, start..end).fits(p) {
             cached[start..end].fill(false);
         }
         start = end;
@@ -103,26 +106,58 @@ pub(crate) fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
     cached
 }
 
-/// The lines that instructions of a region need, and whether a branch keeps them out.
-fn needed(block: &Block, params: &Params, insts: Range<usize>) -> (u32, bool) {
+/// What code of a region needs of its lines.
+#[derive(Clone, Copy, Default)]
+struct Demand {
+    lines: u32,
+    uops: u32,
+    /// A branch keeps the region out.
+    erratum: bool,
+}
+
+impl Demand {
+    /// Whether a region holds it.
+    fn fits(self, p: &uop_cache) -> bool {
+        self.lines <= p.lines && self.uops <= p.region_uops && !self.erratum
+    }
+
+    /// The larger of two.
+    fn or_more(self, other: Demand) -> Demand {
+        Demand {
+            lines: self.lines.max(other.lines),
+            uops: self.uops.max(other.uops),
+            erratum: self.erratum | other.erratum,
+        }
+    }
+
+    fn add(&mut self, more: Demand) {
+        self.lines += more.lines;
+        self.uops += more.uops;
+        self.erratum |= more.erratum;
+    }
+}
+
+/// What instructions of a region need of its lines.
+fn needed(block: &Block, params: &Params, insts: Range<usize>) -> Demand {
     let p = &params.uop_cache;
-    let (mut lines, mut erratum) = (0, false);
+    let mut demand = Demand::default();
     let mut open: Option<Room> = None;
     for i in insts {
         let inst = &block.insts[i];
         let need = Room::of(inst);
+        demand.uops += need.places;
         if inst.ms > 0 {
-            lines += 1;
+            demand.lines += 1;
             open = None;
         } else if let Some(grown) = open.map(|taken| taken + need).filter(|grown| grown.fits(p)) {
             open = Some(grown);
         } else if need.places > 0 {
-            lines += 1;
+            demand.lines += 1;
             open = Some(need);
         }
-        erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
+        demand.erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
     }
-    (lines, erratum)
+    demand
 }
 
 /// The same of code that enters a region at several places: lines are made from each of them on.
@@ -138,21 +173,17 @@ pub(crate) fn entries_rule(block: &Block, params: &Params) -> Vec<bool> {
         }
     }
     // Of several visits that enter at the same place the longest counts.
-    let mut entries: HashMap<(u32, u32), (u32, bool)> = HashMap::new();
+    let mut entries: HashMap<(u32, u32), Demand> = HashMap::new();
     for (visit, region) in &visits {
-        let (lines, erratum) = needed(block, params, visit.clone());
+        let demand = needed(block, params, visit.clone());
         let known = entries.entry((*region, block.insts[visit.start].offset)).or_default();
-        *known = (known.0.max(lines), known.1 | erratum);
+        *known = known.or_more(demand);
     }
-    let mut full: HashMap<u32, (u32, bool)> = HashMap::new();
-    for ((region, _), (lines, erratum)) in entries {
-        let sum = full.entry(region).or_default();
-        *sum = (sum.0 + lines, sum.1 | erratum);
+    let mut full: HashMap<u32, Demand> = HashMap::new();
+    for ((region, _), demand) in entries {
+        full.entry(region).or_default().add(demand);
     }
-    let fits = |region: u32| {
-        full.get(&region)
-            .is_none_or(|(lines, erratum)| *lines <= p.lines && !erratum)
-    };
+    let fits = |region: u32| full.get(&region).is_none_or(|demand| demand.fits(p));
     let cached = |region: u32| fits(region) && (!p.pairs || fits(region ^ 1));
     let of = visits.iter();
     of.flat_map(|(visit, region)| visit.clone().map(|_| cached(*region)))

@@ -69,7 +69,10 @@ impl Params {
                 | ("predecode", "lcp_cycles")
                 | ("decode", "pop_r12" | "microcode_cycles" | "microcode_width")
                 | ("macro_fusion", "move_ops" | "load_ops")
-                | ("uop_cache", "wide_ends" | "wide_operands" | "microcode_stall")
+                | (
+                    "uop_cache",
+                    "wide_ends" | "wide_operands" | "long_constants" | "microcode_stall"
+                )
                 | (
                     "rename",
                     "stack_sync"

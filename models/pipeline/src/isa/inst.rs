@@ -126,6 +126,8 @@ pub struct Decoded {
     pub short_constant: bool,
     /// 64-bit immediate.
     pub wide_immediate: bool,
+    /// One whose value needs more than 32 bits.
+    pub long_constant: bool,
     /// An immediate of more than 16 bits beside a memory operand.
     pub wide_operands: bool,
     /// An operand of 512 bits.

@@ -155,6 +155,7 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, ablatio
             params.loop_buffer.enabled = false;
             (cache.width, cache.line_uops) = (WIDE, WIDE);
             (cache.lines, cache.reads) = (WIDE, WIDE);
+            (cache.region_uops, cache.long_constants) = (UNLIMITED, UNLIMITED);
             cache.one_region = false;
             cache.cut_branch_apart = false;
             cache.wide_ends = false;

@@ -8,6 +8,8 @@ tables! {
         region_bytes: int[4..=64] = Some(32),
         /// Lines per region.
         lines: int[1..=64] = Some(3),
+        /// Uops per region, where all its lines hold fewer together than each by itself.
+        region_uops: limit[1..=512] = Some(UNLIMITED),
         /// Uops per line.
         line_uops: int[1..=64] = Some(6),
         /// 32-bit immediates, displacements and branch distances that a full line has room for; one of 64 bits is two, or, where there is no limit, takes the place of a uop.
@@ -18,6 +20,8 @@ tables! {
         crowded_constants: triples = Some(&[]),
         /// Whether an instruction's only constant takes room if it has 8 bits.
         short_constants: flag = Some(true),
+        /// Constants per line that need 64 bits.
+        long_constants: limit[1..=64] = Some(UNLIMITED),
         /// Uops per cycle.
         width: int[1..=64] = Some(4),
         /// Regions or entries read per cycle.
@@ -32,6 +36,10 @@ tables! {
         wide_operands: flag = Some(false),
         /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
         joins: word[Joins] = Some(Joins::None),
+        /// Whether a cycle reads on behind the last branch of a loop that has at most `width` uops.
+        joins_short_loops: flag = Some(false),
+        /// Whether the rest of a line that the cycle before began counts for `reads`.
+        line_rest_counts: flag = Some(true),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int[0..=100] = Some(4),
         /// Whether a branch, or its fused pair, belongs to the region in which it ends.

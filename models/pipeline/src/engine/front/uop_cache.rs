@@ -4,6 +4,7 @@ use crate::block::cache_plan::{CachePlan, Line};
 use crate::block::position::Position;
 use crate::block::replay::Replay;
 use crate::block::stream::Stream;
+use crate::block::Notion;
 use crate::core::choice::Joins;
 use crate::core::params::{uop_cache, Params};
 use crate::engine::ablation::Ablation;
@@ -27,6 +28,8 @@ pub struct UopCache<'a> {
     ahead: usize,
     /// It has no regions.
     seamless: bool,
+    /// It reads on behind the last branch of the loop.
+    repeats: bool,
     active: bool,
     /// Next line, and its next fused uop.
     line: u32,
@@ -55,6 +58,10 @@ impl<'a> UopCache<'a> {
             targets: Targets::new(stream.cut, params, ablation),
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: ablation.uop_cache,
+            repeats: params.uop_cache.joins_short_loops
+                && stream.block.notion == Notion::Loop
+                && stream.block.insts.iter().all(|inst| inst.ms == 0)
+                && stream.block.fused.len() as u32 <= params.uop_cache.width,
             active: false,
             line: 0,
             fused: 0,
@@ -137,7 +144,8 @@ impl<'a> UopCache<'a> {
             };
             let free = self.p.overlaps && later.is_some_and(|r| r != line.region);
             later = None;
-            reads += u32::from(!free);
+            let begun = self.fused > line.start && !self.p.line_rest_counts;
+            reads += u32::from(!free && !begun);
             if reads > self.p.reads || self.p.one_region && Some(line.region) != region || !self.enters(line) {
                 return;
             }
@@ -270,7 +278,7 @@ impl<'a> UopCache<'a> {
                 return true;
             }
             self.restart(plan, self.iteration + 1);
-            return self.ends(last as usize, false);
+            return self.ends(last as usize, false) && !self.repeats;
         }
         if plan.decoded(next) {
             self.active = false;

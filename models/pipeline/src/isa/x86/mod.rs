@@ -67,6 +67,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         constants: constants(i),
         short_constant: short_constant(i),
         wide_immediate: false,
+        long_constant: false,
         wide_operands: false,
         bits512: (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_zmm()),
         high: Vec::new(),
@@ -103,7 +104,10 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         let label = n as u8;
         match i.op_kind(n) {
             OpKind::Register => operand(i, n, label, info.op_access(n), &mut d),
-            OpKind::Immediate64 => (d.wide_immediate, d.has_immediate) = (true, true),
+            OpKind::Immediate64 => {
+                (d.wide_immediate, d.has_immediate) = (true, true);
+                d.long_constant = i32::try_from(i.immediate64() as i64).is_err();
+            }
             OpKind::Immediate8
             | OpKind::Immediate32
             | OpKind::Immediate8to32
