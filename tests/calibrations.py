@@ -66,8 +66,9 @@ CORES = {
         "memory.complex_address_cycles": "2", "macro_fusion.nop_bytes": "12",
         "string.hold_bytes": "8",
     }),
-    "goldencove": ([*PLAIN, "addss", "mulss"], {
-        "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",
+    "goldencove": ([*PLAIN, "addss", "mulss", "andps", "vandps"], {
+        "serial.lfence": "14", "serial.avx_sse_transition": "60", "mispredict.cycles": "23",
+        "string.aligned_at": "end",
     }),
     "neoverse-n1": (ARM64, {}),
     "tsv110": (ARM64, {

@@ -4,6 +4,8 @@ Copies of an instruction are timed alone, among nops, among loads, and among cha
 slope between loops of two and of four copies excludes the loop. A chain that overlaps the
 instruction adds nothing to its cycles; one that waits for it adds all of its own.
 
+AVX-SSE transitions are timed likewise, by copies of an instruction of 256 bits and a legacy one.
+
 For an instruction that drains the simulated pipeline, the cycles after the drain are fitted. Any
 other one is fitted with dispatch slots and cycles of a busy unit. An instruction that neither
 explains is left out, with its figures.
@@ -20,7 +22,7 @@ from loopwright.calibrating.core_model import CoreModel, Serialising, assumed, f
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.ports import Doubt, Uops
 from loopwright.code import binding
-from loopwright.microbench.forms import Form, Kit
+from loopwright.microbench.forms import Form, Kit, Serial
 from loopwright.microbench.laboratory import Figure, Laboratory
 
 ALONE = "alone"
@@ -113,7 +115,8 @@ def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
         codes = [kernels[label] for label in figures]
         parameter = f"serial.{name}"
         if parameter in binding.parameters():
-            result = _with_drain(laboratory, learned, parameter, codes, figures)
+            instruction = laboratory.kit.SERIAL[name]
+            result = _with_drain(laboratory, learned, instruction, parameter, codes, figures)
         else:
             result = _with_uops(laboratory, learned, name, codes, figures)
         if isinstance(result, str):
@@ -126,6 +129,7 @@ def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
 def _with_drain(
     laboratory: Laboratory,
     learned: CoreModel,
+    instruction: Serial,
     parameter: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
@@ -135,8 +139,8 @@ def _with_drain(
     Where no single number of cycles explains all kernels, the numbers that explain each kernel best
     are its range.
     """
-    alone = ceil(_alone(figures))
-    cycles = range(max(1, alone - _LESS), alone + _MORE)
+    alone = ceil(_alone(figures) / instruction.times)
+    cycles = range(max(0 if instruction.free else 1, alone - _LESS), alone + _MORE)
     overlap = f"{parameter}_overlap"
     plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
     found = _fit(laboratory, codes, figures, plain)

@@ -41,13 +41,16 @@ class Branch:
 class Serial:
     """A serialising instruction: its code, and the code that sets up its operands.
 
-    needs is the extension that has it. traps says that a hypervisor emulates it for guests.
+    needs is the extension that has it. traps says that a hypervisor emulates it for guests. times
+    is the number of waits of a copy. A free one waits on some cores alone.
     """
 
     code: bytes
     before: bytes = b""
     needs: str = ""
     traps: bool = False
+    times: int = 1
+    free: bool = False
 
 
 class Kit(Protocol):
@@ -89,7 +92,7 @@ class Kit(Protocol):
     ABSORBING: Sequence[tuple[Mapping[str, bytes], Mapping[str, bytes]]]
     COUNT: bytes  # the instruction that counts iterations, on another register
     FENCE: bytes  # waits until all earlier instructions have retired; empty where no such is known
-    SERIAL: Mapping[str, Serial]  # by mnemonic
+    SERIAL: Mapping[str, Serial]  # by mnemonic, or by the key of their parameter
     PRIVILEGED: Sequence[str]  # serialising instructions that user mode cannot execute
     REPEATED: Mapping[str, int]  # repeated string instructions, with the bytes of an element
     SHORT: bytes  # the shortest nop

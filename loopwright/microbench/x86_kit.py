@@ -100,6 +100,8 @@ SERIAL: Mapping[str, Serial] = {
     "rdpid": Serial(bytes.fromhex("f30fc7f8"), needs="rdpid"),  # to rax
     "xgetbv": Serial(bytes.fromhex("0f01d0"), bytes.fromhex("31c9"), "avx"),  # xor ecx, ecx
     "serialize": Serial(bytes.fromhex("0f01e8"), needs="serialize"),
+    # vandps of 256 bits, and andps, each before the other: two transitions.
+    "avx_sse_transition": Serial(bytes.fromhex("c5ec54d20f54e4"), needs="avx", times=2, free=True),
     "cpuid": Serial(bytes.fromhex("0fa2"), bytes.fromhex("31c0"), traps=True),  # xor eax, eax
 }
 PRIVILEGED: Sequence[str] = ("stac", "clac", "wrmsr", "swapgs", "invlpg")

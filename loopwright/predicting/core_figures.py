@@ -235,6 +235,8 @@ def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
 Ends = tuple[str, str]
 _RETURNS = "taken_branch.return_bubble"
 
+_TRANSITION = "avx_sse_transition"
+
 # The machine code of the instructions that a cost is of.
 _CODE = {
     "stac_clac": (b"\x0f\x01\xcb", b"\x0f\x01\xca"),
@@ -286,6 +288,8 @@ def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> b
     table, _, key = name.partition(".")
     if table == "string":
         return not straight
+    if key == _TRANSITION:
+        return _mixes_avx_and_sse(block)
     if table == "serial":
         return any(code in block.code for code in _CODE[key])
     if name == _RETURNS:
@@ -293,3 +297,10 @@ def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> b
     if table == "memory":
         return any(i.written_bytes for i in block.instructions)
     return True
+
+
+def _mixes_avx_and_sse(block: Block) -> bool:
+    """True if a block has instructions of 256 bits or more, and legacy SSE instructions."""
+    lines = [instruction.line for instruction in block.instructions]
+    wide = any("%ymm" in line or "%zmm" in line for line in lines)
+    return wide and any("%xmm" in line and not line.startswith("v") for line in lines)

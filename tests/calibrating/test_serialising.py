@@ -189,7 +189,8 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
 
     monkeypatch.setattr(serialising, "_fit", fitted)
     figures = {"alone": Figure(12.0, 0.0), "beside 12 nops": Figure(18.0, 0.0)}
-    learned = serialising._with_drain(None, Rules(), name, [b"", b""], figures)
+    fence = x86_kit.SERIAL["mfence"]
+    learned = serialising._with_drain(None, Rules(), fence, name, [b"", b""], figures)
     value, source = learned.rules[name]
     assert value == 10
     assert source.startswith("assumption") is (ends is not None)

@@ -1,6 +1,7 @@
 //! A block that is being made.
 
 use crate::block::split::{Access, Pointers};
+use crate::block::upper_halves::State;
 use crate::block::{Block, Notion};
 use crate::core::params::Params;
 
@@ -11,6 +12,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) stack_dirty: bool,
     /// Registers whose high byte is renamed apart, one bit each.
     pub(crate) high_apart: u8,
+    pub(crate) upper_halves: State,
     pub(crate) stores: u16,
     /// Memory operands that are read, so far.
     pub(crate) reads: u16,
@@ -43,6 +45,7 @@ impl<'a> Builder<'a> {
             split_period: 1,
             caveats: Vec::new(),
             mispredicted: Vec::new(),
+            transitions: false,
             stack: 0,
             stacked: Vec::new(),
         };
@@ -51,6 +54,7 @@ impl<'a> Builder<'a> {
             block,
             stack_dirty: false,
             high_apart: 0,
+            upper_halves: State::default(),
             stores: 0,
             reads: 0,
             advancing: 0,

@@ -6,7 +6,7 @@ use crate::block::caveats;
 use crate::block::source::Source;
 use crate::block::uops::{Expansion, Role};
 use crate::block::{arm64, x86};
-use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse, Traits};
+use crate::block::{Block, Drain, Fused, Inst, Notion, Slot, SlotKind, StringUse, Traits};
 use crate::core::choice::PopR12;
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::value::UNLIMITED;
@@ -44,6 +44,7 @@ impl Builder<'_> {
         for d in code {
             self.track_stack(d);
             self.high_bytes(d);
+            self.transition(d);
         }
         let mut at = 0;
         while at < code.len() {
@@ -57,6 +58,8 @@ impl Builder<'_> {
                 &rows[at]
             };
             let sync = self.track_stack(&code[at]);
+            let transition = self.transition(&code[at]);
+            self.block.transitions |= transition.is_some();
             let (d, merges) = self.high_bytes(&code[at]);
             let case = source.accesses.cases[at];
             let expansion = match self.params.isa {
@@ -70,6 +73,9 @@ impl Builder<'_> {
             let first = self.block.uops.len();
             let first_slot = self.block.slots.len();
             self.instruction(&d, row, expansion, Before { sync, merges });
+            if let Some(slot) = self.block.slots.get_mut(first_slot) {
+                slot.serial = slot.serial.or(transition);
+            }
             if self.params.isa == Isa::X86 {
                 let traits = x86::traits::traits(&d, expansion, pair.is_some());
                 self.block.slots[first_slot..]
@@ -149,6 +155,14 @@ impl Builder<'_> {
             self.stack_dirty = true;
         }
         sync
+    }
+
+    /// The cost of the AVX-SSE transition before an instruction, if there is one.
+    fn transition(&mut self, d: &Decoded) -> Option<Drain> {
+        let (state, moves) = self.upper_halves.behind(d.upper_halves);
+        self.upper_halves = state;
+        let cycles = self.params.serial.avx_sse_transition;
+        (moves && cycles > 0).then_some(Drain { cycles, overlap: 0 })
     }
 
     pub(crate) fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, before: Before) {

@@ -28,6 +28,7 @@ pub mod stream;
 mod sums;
 mod targets;
 pub mod uops;
+mod upper_halves;
 pub mod x86;
 
 use crate::block::locations::Location;
@@ -229,6 +230,8 @@ pub struct Block {
     pub caveats: Vec<String>,
     /// Instructions of a call whose branches are mispredicted; empty: none.
     pub mispredicted: Vec<bool>,
+    /// Upper halves of vector registers are saved and restored.
+    pub transitions: bool,
     /// Net change of the stack pointer by pushes and pops, bytes.
     pub stack: i64,
     /// The same by each instruction of a call.

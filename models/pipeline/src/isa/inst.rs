@@ -109,6 +109,22 @@ pub enum Special {
     Serialise(Serial),
 }
 
+/// The upper halves of vector registers, bits 128 and up, in an instruction of x86-64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpperHalves {
+    /// No part in it.
+    #[default]
+    None,
+    /// A VEX or EVEX instruction of 256 bits or more writes a register.
+    Writes,
+    /// Another VEX or EVEX instruction works on vectors.
+    Uses,
+    /// A legacy SSE instruction writes a lower half and keeps the upper one.
+    Keeps,
+    /// `vzeroupper` and `vzeroall` clear all.
+    Clears,
+}
+
 /// One decoded instruction before its uops are made.
 #[derive(Clone, Debug, Default)]
 pub struct Decoded {
@@ -132,6 +148,8 @@ pub struct Decoded {
     pub wide_operands: bool,
     /// An operand of 512 bits.
     pub bits512: bool,
+    /// Upper halves of vector registers.
+    pub upper_halves: UpperHalves,
     /// High bytes of registers that are read or written.
     pub high: Vec<HighByte>,
     /// Registers with a high byte that are read beyond it, or written by 16 bits: one bit each.

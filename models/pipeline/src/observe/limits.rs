@@ -132,6 +132,7 @@ pub fn name_all(limits: &[Limit], block: &Block, params: &Params, seen: &Observe
 pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> String {
     match limit {
         Limit::Divider => divider(block, params),
+        Limit::Serial if block.transitions => "AVX-SSE transition".into(),
         Limit::Serial => "serialising instruction".into(),
         Limit::Dispatch => "dispatch".into(),
         Limit::BlockedLoads => "failed store-to-load forwarding".into(),

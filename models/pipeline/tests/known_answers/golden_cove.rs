@@ -397,6 +397,32 @@ fn a_line_of_the_uop_cache_holds_more_uops_than_six_but_six_lines_no_more_than_3
 }
 
 #[test]
+fn avx_sse_transitions_drain_the_pipeline_and_take_some_200_cycles() {
+    // vpaddd of 256 bits and pxor; with a vpxor and a pxor more; 10 dependent imul first.
+    loops_take(
+        &[
+            ("c5edfecb660fefe549ffcf75f3", 394.0),
+            ("c5edfecb660fefe5c5c9eff7660fefe549ffcf75eb", 789.0),
+            (
+                "480fafc3480fafc3480fafc3480fafc3480fafc3480fafc3480fafc3480fafc3480fafc3480fafc3c5edfecb660fefe549ffcf75cb",
+                422.0,
+            ),
+        ],
+        0.03,
+    );
+    // No transition: vzeroupper between them, vptest, a store by movups, movd to a general register, ymm16 to ymm18.
+    loops_take(
+        &[
+            ("c5edfecbc5f877660fefe549ffcf75f0", 1.0),
+            ("c4e27d17ca660fefe549ffcf75f2", 1.06),
+            ("c5edfecb0f112649ffcf75f4", 1.0),
+            ("62a17520efc2660fefe549ffcf75f1", 1.01),
+        ],
+        0.08,
+    );
+}
+
+#[test]
 fn each_uop_for_the_same_ports_in_a_cycle_of_rename_gets_the_next_one() {
     // Random loops of integer instructions, which helped to set the choice.
     loops_take(

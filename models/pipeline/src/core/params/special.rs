@@ -58,5 +58,7 @@ tables! {
         /** Cycles of `lfence` once the pipeline is empty. */ lfence: int[0..=10_000] = Some(0),
         /** Those of them that pass while what is before it still runs. */ lfence_overlap: int[0..=100] = Some(0),
         /** Cycles of `mfence`. */ mfence: int[0..=10_000] = Some(0),
+        /// Cycles of an AVX-SSE transition: upper halves of vector registers are saved before a legacy SSE instruction that writes a lower half, or restored before the next VEX instruction.
+        avx_sse_transition: int[0..=10_000] = Some(0),
     }
 }

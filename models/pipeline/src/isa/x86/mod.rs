@@ -6,7 +6,7 @@ pub mod registers;
 
 use crate::error::Error;
 use crate::isa::flow::Next;
-use crate::isa::inst::{Decoded, HighByte, Mem, ARITH, CARRY, NO_REG};
+use crate::isa::inst::{Decoded, HighByte, Mem, UpperHalves, ARITH, CARRY, NO_REG};
 use crate::isa::label::{fixed, FLAGS, INDEX, MASK, MEM};
 use crate::isa::x86::effects::{
     arithmetic_effect, branch_of, lea_effect, next_of, opcode_position, same_sources, special_of,
@@ -14,8 +14,8 @@ use crate::isa::x86::effects::{
 use crate::isa::x86::form::form_name;
 use crate::isa::x86::registers::{address_register, number, RSP};
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
-    UsedMemory,
+    Decoder, DecoderOptions, EncodingKind, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register, RflagsBits, UsedMemory,
 };
 
 /// Decode a whole block.
@@ -70,6 +70,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         long_constant: false,
         wide_operands: false,
         bits512: (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_zmm()),
+        upper_halves: UpperHalves::None,
         high: Vec::new(),
         whole_reads: 0,
         whole_writes: 0,
@@ -121,6 +122,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             _ => {}
         }
     }
+    d.upper_halves = upper_halves(i, info);
     for used in info.used_registers() {
         let Some(reg) = number(used.register()) else { continue };
         whole_and_high(i, used.register(), used.access(), &mut d);
@@ -246,6 +248,31 @@ fn short_constant(i: &Instruction) -> bool {
 fn wide_immediate(i: &Instruction) -> bool {
     let immediates = (0..i.op_count()).filter_map(|n| i.try_immediate(n).ok());
     immediates.map(|v| v as i64).any(|v| i16::try_from(v).is_err())
+}
+
+/// The part that the upper halves of vector registers 0 to 15 take; the others have no legacy instructions.
+fn upper_halves(i: &Instruction, info: &InstructionInfo) -> UpperHalves {
+    if matches!(i.mnemonic(), Mnemonic::Vzeroupper | Mnemonic::Vzeroall) {
+        return UpperHalves::Clears;
+    }
+    let vector = |register: Register| register.is_vector_register() && register.number() < 16;
+    if i.code().encoding() == EncodingKind::Legacy {
+        let mut used = info.used_registers().iter();
+        let keeps = used.any(|used| vector(used.register()) && writes(used.access()));
+        return if keeps { UpperHalves::Keeps } else { UpperHalves::None };
+    }
+    let operands = || (0..i.op_count()).filter(|n| i.op_kind(*n) == OpKind::Register);
+    let wide = operands().any(|n| !i.op_register(n).is_xmm() && i.op_register(n).is_vector_register());
+    let written = operands().any(|n| vector(i.op_register(n)) && writes(info.op_access(n)));
+    // A general register gets its value from a lower half.
+    let moved_out = !wide && operands().any(|n| i.op_register(n).is_gpr() && writes(info.op_access(n)));
+    if written && wide {
+        UpperHalves::Writes
+    } else if operands().any(|n| vector(i.op_register(n))) && !moved_out {
+        UpperHalves::Uses
+    } else {
+        UpperHalves::None
+    }
 }
 
 /// Note how an instruction uses a register with a high byte: that one, or more than the low one.
