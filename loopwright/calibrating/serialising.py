@@ -164,7 +164,9 @@ def _with_drain(
         if error < 1.0
     ]
     ends = sorted({value, *(cycles[n] for n in best_of_each)})
-    rules[parameter] = Between(value, ends[0], ends[-1], "what each of the kernels asks for")
+    # A range has two ends, and the simulator counts whole cycles.
+    most = max(ends[-1], ends[0] + 1)
+    rules[parameter] = Between(value, ends[0], most, "what each of the kernels asks for")
     doubt = _unexplained(figures, "waits otherwise than the simulator has it", errors)
     return fit.with_rules(learned, rules, assumed(doubt))
 

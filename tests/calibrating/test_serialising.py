@@ -197,6 +197,23 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
     assert ((value.low, value.high) if isinstance(value, core_files.Between) else None) == ends
 
 
+def test_a_range_of_one_number_of_cycles_has_two_ends(monkeypatch):
+    # Kernels that none explains, and that ask for the same number.
+    name = "serial.avx_sse_transition"
+
+    def fitted(*asked):
+        *_, tried = asked
+        off = [[0.3 + one.rules[name] / 100] * 2 for one in tried]
+        return fit.Fit(tried, off, 0, [])
+
+    monkeypatch.setattr(serialising, "_fit", fitted)
+    figures = {"alone": Figure(1.0, 0.0), "beside 12 nops": Figure(3.0, 0.0)}
+    pair = x86_kit.SERIAL["avx_sse_transition"]
+    learned = serialising._with_drain(None, Rules(), pair, name, [b"", b""], figures)
+    value, _ = learned.rules[name]
+    assert (value, value.low, value.high) == (0, 0, 1)
+
+
 def test_kernels_of_no_one_speed_do_not_hide_the_others(monkeypatch):
     machine = Laboratory(Simulated("goldencove", noise=0))
     kernels = serialising.kernels_of(x86_kit, "lfence", None)
