@@ -42,7 +42,7 @@ class Serial:
     """A serialising instruction: its code, and the code that sets up its operands.
 
     needs is the extension that has it. traps says that a hypervisor emulates it for guests. times
-    is the number of waits of a copy. A free one waits on some cores alone.
+    is how often a copy drains the pipeline. free says that some cores do not drain it.
     """
 
     code: bytes

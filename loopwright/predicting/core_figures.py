@@ -234,8 +234,7 @@ def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
 
 Ends = tuple[str, str]
 _RETURNS = "taken_branch.return_bubble"
-
-_TRANSITION = "avx_sse_transition"
+_TRANSITION = "serial.avx_sse_transition"
 
 # The machine code of the instructions that a cost is of.
 _CODE = {
@@ -288,7 +287,7 @@ def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> b
     table, _, key = name.partition(".")
     if table == "string":
         return not straight
-    if key == _TRANSITION:
+    if name == _TRANSITION:
         return _mixes_avx_and_sse(block)
     if table == "serial":
         return any(code in block.code for code in _CODE[key])

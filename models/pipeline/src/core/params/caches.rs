@@ -12,7 +12,7 @@ tables! {
         region_uops: limit[1..=512] = Some(UNLIMITED),
         /// Uops per line.
         line_uops: int[1..=64] = Some(6),
-        /// 32-bit immediates, displacements and branch distances that a full line has room for; one of 64 bits is two, or, where there is no limit, takes the place of a uop.
+        /// 32-bit immediates, displacements and branch distances that a full line has room for; one of 64 bits is two, or takes the place of a uop where neither this nor `long_constants` has a limit.
         constants: limit[0..=64] = Some(UNLIMITED),
         /// Further constants for each free uop slot of a line.
         spare_constants: int[0..=8] = Some(0),
