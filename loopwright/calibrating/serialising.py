@@ -22,7 +22,7 @@ from loopwright.calibrating.core_model import CoreModel, Serialising, assumed, f
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.ports import Doubt, Uops
 from loopwright.code import binding
-from loopwright.microbench.forms import Form, Kit, Serial
+from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 
 ALONE = "alone"
@@ -99,6 +99,7 @@ def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
 
 
 _WORST = 0.15  # relative error of one kernel of an explained instruction, at most
+_PARAMETER = "serial.{}"  # the cycles of an instruction that drains the simulated pipeline
 _LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
 _MOST_PLACES = 255  # slots that the simulator takes, at most
 
@@ -113,10 +114,8 @@ def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     for name, figures in special.serialising.figures.items():
         kernels = kernels_of(laboratory.kit, name, named.get(laboratory.kit.LOAD))
         codes = [kernels[label] for label in figures]
-        parameter = f"serial.{name}"
-        if parameter in binding.parameters():
-            instruction = laboratory.kit.SERIAL[name]
-            result = _with_drain(laboratory, learned, instruction, parameter, codes, figures)
+        if _PARAMETER.format(name) in binding.parameters():
+            result = _with_drain(laboratory, learned, name, codes, figures)
         else:
             result = _with_uops(laboratory, learned, name, codes, figures)
         if isinstance(result, str):
@@ -129,8 +128,7 @@ def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
 def _with_drain(
     laboratory: Laboratory,
     learned: CoreModel,
-    instruction: Serial,
-    parameter: str,
+    name: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
 ) -> CoreModel | str:
@@ -139,6 +137,7 @@ def _with_drain(
     Where no single number of cycles explains all kernels, the numbers that explain each kernel best
     are its range.
     """
+    instruction, parameter = laboratory.kit.SERIAL[name], _PARAMETER.format(name)
     alone = ceil(_alone(figures) / instruction.times)
     cycles = range(max(0 if instruction.free else 1, alone - _LESS), alone + _MORE)
     overlap = f"{parameter}_overlap"

@@ -189,8 +189,8 @@ def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks
 
     monkeypatch.setattr(serialising, "_fit", fitted)
     figures = {"alone": Figure(12.0, 0.0), "beside 12 nops": Figure(18.0, 0.0)}
-    fence = x86_kit.SERIAL["mfence"]
-    learned = serialising._with_drain(None, Rules(), fence, name, [b"", b""], figures)
+    machine = Laboratory(Simulated("goldencove", noise=0))
+    learned = serialising._with_drain(machine, Rules(), "mfence", [b"", b""], figures)
     value, source = learned.rules[name]
     assert value == 10
     assert source.startswith("assumption") is (ends is not None)
@@ -208,8 +208,8 @@ def test_a_range_of_one_number_of_cycles_has_two_ends(monkeypatch):
 
     monkeypatch.setattr(serialising, "_fit", fitted)
     figures = {"alone": Figure(1.0, 0.0), "beside 12 nops": Figure(3.0, 0.0)}
-    pair = x86_kit.SERIAL["avx_sse_transition"]
-    learned = serialising._with_drain(None, Rules(), pair, name, [b"", b""], figures)
+    machine = Laboratory(Simulated("goldencove", noise=0))
+    learned = serialising._with_drain(machine, Rules(), "avx_sse_transition", [b"", b""], figures)
     value, _ = learned.rules[name]
     assert (value, value.low, value.high) == (0, 0, 1)
 

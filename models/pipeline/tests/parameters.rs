@@ -46,7 +46,6 @@ const ACTS: &[Case] = &[
     ("uop_cache.spare_constants", "0", "zen3", Loop, 0, "904883c0054883c3054883c1054883c2054883c60549ffcf75e6", &[]),
     ("uop_cache.crowded_constants", "[]", "zen4", Loop, 0, "4d89c84d89d3b901000000b901000000b901000000b901000000b90100000049ffcf75dc", &[]),
     ("uop_cache.short_constants", "true", "zen4", Loop, 0, "4d89c84d89c84d89c84d89c8488b5640488b5640488b5640488b564049ffcf75df", &[]),
-    ("serial.avx_sse_transition", "0", "goldencove", Loop, 0, "c5edfecb660fefe549ffcf75f3", &[]),
     ("uop_cache.region_uops", "unlimited", "goldencove", Loop, 0, "90909090909090909090909090909090909090909090909090909090909090909090909049ffcf75d7", &[]),
     ("uop_cache.long_constants", "unlimited", "goldencove", Loop, 0, "48bb010203040506070848bd010203040506070848be010203040506070849ffcf75dd", &[]),
     ("uop_cache.joins_short_loops", "false", "goldencove", Loop, 0, "48bb010203040506070848bd010203040506070848be010203040506070849ffcf75dd", &[]),
@@ -210,6 +209,7 @@ const ACTS: &[Case] = &[
     ("serial.lfence", "1", "skylake", Unrolled, 0, "0faee8", &[]),
     ("serial.lfence_overlap", "3", "skylake", Unrolled, 0, "0faee8480fafc0", &[("serial.lfence", "10")]),
     ("serial.mfence", "1", "zen2", Unrolled, 0, "0faef0", &[]),
+    ("serial.avx_sse_transition", "0", "goldencove", Loop, 0, "c5edfecb660fefe549ffcf75f3", &[]),
 ];
 
 #[test]

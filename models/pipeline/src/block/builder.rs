@@ -12,6 +12,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) stack_dirty: bool,
     /// Registers whose high byte is renamed apart, one bit each.
     pub(crate) high_apart: u8,
+    /// The upper halves of vector registers before the next instruction.
     pub(crate) upper_halves: State,
     pub(crate) stores: u16,
     /// Memory operands that are read, so far.

@@ -355,17 +355,18 @@ fn microcode_holds_the_uop_cache_up() {
     );
 }
 
+/// A loop of `mov` of 64-bit constants, of nops of one byte, `dec` and `jne`.
+fn constants_and_nops(count: usize, nops: usize) -> String {
+    let moves = ["48bb", "48bd", "48be", "48bf", "48b8"][..count].iter();
+    let code: String = moves.map(|opcode| format!("{opcode}0102030405060708")).collect();
+    let back = 0x100 - 5 - 10 * count - nops;
+    format!("{code}{}49ffcf75{back:02x}", "90".repeat(nops))
+}
+
 #[test]
 fn a_line_of_the_uop_cache_has_one_constant_of_64_bits() {
-    // mov of such constants, then nops of one byte, dec and jne.
-    let constants = |count: usize, nops: usize| {
-        let moves = ["48bb", "48bd", "48be", "48bf", "48b8"][..count].iter();
-        let code: String = moves.map(|opcode| format!("{opcode}0102030405060708")).collect();
-        let back = 0x100 - 5 - 10 * count - nops;
-        format!("{code}{}49ffcf75{back:02x}", "90".repeat(nops))
-    };
     let takes = |count, nops, measured| {
-        let hex = constants(count, nops);
+        let hex = constants_and_nops(count, nops);
         loops_take(&[(&hex, measured)], 0.03);
     };
     takes(2, 0, 1.0);
@@ -388,12 +389,11 @@ fn a_line_of_the_uop_cache_has_one_constant_of_64_bits() {
 
 #[test]
 fn a_line_of_the_uop_cache_holds_more_uops_than_six_but_six_lines_no_more_than_36() {
-    let at = |hex: &str, offset| cycles_on(&core("goldencove"), hex, offset, Loop).unwrap();
+    let nops = |count, offset| cycles_on(&core("goldencove"), &constants_and_nops(0, count), offset, Loop).unwrap();
     // Seven nops that end with a line, and the branch in the next one.
-    let nops = |count: usize| format!("{}49ffcf75{:02x}", "90".repeat(count), 0x100 - 5 - count);
-    assert!((at(&nops(7), 57) / 1.333 - 1.0).abs() < 0.01);
-    assert!((at(&nops(34), 0) / 5.838 - 1.0).abs() < 0.01);
-    assert!((at(&nops(36), 0) / 7.0 - 1.0).abs() < 0.01);
+    assert!((nops(7, 57) / 1.333 - 1.0).abs() < 0.01);
+    assert!((nops(34, 0) / 5.838 - 1.0).abs() < 0.01);
+    assert!((nops(36, 0) / 7.0 - 1.0).abs() < 0.01);
 }
 
 #[test]
@@ -443,19 +443,20 @@ fn each_uop_for_the_same_ports_in_a_cycle_of_rename_gets_the_next_one() {
 fn results_of_three_cycles_keep_those_of_one_cycle_out() {
     // imul, popcnt, lzcnt or pdep and three or five chains of one cycle, dec and jne; lea or vpermd in its place.
     let kept_out = [
-        ("f34d0fb8c149f7d249f7d348f7d349ffcf75ed", 1.68),
         ("f34d0fb8c149f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.93),
         ("4d6bc10549f7d249f7d348f7d348f7d648f7d749ffcf75e8", 1.93),
         ("f34d0fbdc14d01e24d01e34c01e34c01e64c01e749ffcf75e7", 1.93),
         ("c462b3f5c549f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.92),
     ];
-    loops_take(&kept_out, 0.06);
+    loops_take(&kept_out, 0.04);
+    let three_chains = ("f34d0fb8c149f7d249f7d348f7d349ffcf75ed", 1.68);
+    loops_take(&[three_chains], 0.06);
     let others = [
         ("4d8d44e90549f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.52),
         ("c4e25536e649f7d249f7d348f7d348f7d648f7d749ffcf75e7", 1.61),
     ];
     loops_take(&others, 0.04);
-    for (hex, measured) in kept_out {
+    for (hex, measured) in kept_out.into_iter().chain([three_chains]) {
         let without = core_with("goldencove", &[("ports.result_cycles", "0")]).unwrap();
         assert!(cycles_on(&without, hex, 0, Loop).unwrap() < 0.85 * measured, "{hex}");
     }

@@ -70,7 +70,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         long_constant: false,
         wide_operands: false,
         bits512: (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_zmm()),
-        upper_halves: UpperHalves::None,
+        upper_halves: upper_halves(i, info),
         high: Vec::new(),
         whole_reads: 0,
         whole_writes: 0,
@@ -122,7 +122,6 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             _ => {}
         }
     }
-    d.upper_halves = upper_halves(i, info);
     for used in info.used_registers() {
         let Some(reg) = number(used.register()) else { continue };
         whole_and_high(i, used.register(), used.access(), &mut d);
