@@ -308,7 +308,7 @@ PASSES: Sequence[Pass] = (
     ),
     _pass(
         rename_rules.choose_rename_rules,
-        "uops width assigned front_end",
+        "uops width windows rules assigned front_end",
         "rules",
         "rules of rename",
     ),

@@ -20,8 +20,10 @@ of the ports in rotation, by the ports left over and by the uops that each accep
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
 
-Move slots. Microbenchmarks: chains of moves and another operation. Some cores eliminate few moves
-at a time, so that the others take a cycle and a port.
+Move slots. Microbenchmarks: chains of moves and another operation, of both kinds of registers. Some
+cores eliminate few moves at a time, so that the others take a cycle and a port. Both kinds share
+the cycles until a slot is free. Where the scheduler's end leaves open whether rename begins with
+whole groups, that is fitted with them, as it changes how many moves come in a cycle.
 
 Kept moves. Microbenchmarks: chains of a zero extension of a byte and an addition, by the register
 of the byte. Some cores eliminate such moves only from the registers that old code names.
@@ -207,11 +209,13 @@ def _access(form: Form, word: int, register: int) -> bytes:
 SUMS, KEPT = "scheduler.sum_cycles", "rename.odd_bytes_kept"
 SLOTS = {"gpr": "rename.move_slots_gpr", "vector": "rename.move_slots_vec"}
 FREED = "rename.move_slot_cycles"
+GROUPS = "rename.whole_groups"
 PLACES, PAIRS = "rename.apart_places", "rename.apart"
 _SEED, _CHAINS, _LINKS = 73, 16, (2, 5)
 _NOPS, _PAIRED = range(2, 20), (1, 2, 3)
 _LATER = (1, 2)  # cycles
-_SLOTS, _FREED = (1, 2, 4, 8, 16), range(4)  # moves, and cycles until one's slot is free
+_SLOTS = (16, 8, 4, 2, 1)  # moves; the weakest limit first, as some chains tell none
+_FREED = range(4)  # cycles until a move's slot is free
 _MOVES = (1, 2, 3, 5, 8)  # of a chain before another operation
 
 
@@ -223,15 +227,21 @@ def choose_rename_rules(
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     sums: list[Rules] = [{SUMS: cycles} for cycles in _LATER]
     learned = _chosen(laboratory, learned, dict(_sums(kit, named)), sums)
-    for kind, name in SLOTS.items():
-        limits: list[Rules] = [
-            {name: slots, FREED: cycles} for slots, cycles in product(_SLOTS, _FREED)
-        ]
-        learned = _chosen(laboratory, learned, dict(_moves(learned, named, kind)), limits)
+    moves = {kind: dict(_moves(learned, named, kind)) for kind in SLOTS}
+    limits = list(_limits(learned, [SLOTS[kind] for kind, loops in moves.items() if loops]))
+    chains = {what: code for loops in moves.values() for what, code in loops.items()}
+    learned = _chosen(laboratory, learned, chains, limits)
     learned = _chosen(laboratory, learned, dict(_extensions(kit, named)), [{KEPT: True}])
     width = range(1, learned.width.instructions + 1)
     pairs: list[Rules] = [{PLACES: places, PAIRS: most} for places, most in product(width, _PAIRED)]
     return _chosen(laboratory, learned, dict(_pairs(learned, named)), pairs)
+
+
+def _limits(learned: CoreModel, names: Sequence[str]) -> Iterator[Rules]:
+    """Yield limits of eliminated moves, then the same with whole groups, if these are open."""
+    groups: list[Rules] = [{}, {GROUPS: True}] if learned.windows.whole_groups is None else [{}]
+    for whole, cycles, *slots in product(groups, _FREED, *[_SLOTS] * len(names)):
+        yield {**dict(zip(names, slots, strict=True)), FREED: cycles, **whole}
 
 
 def _chosen(

@@ -8,7 +8,8 @@ import calibrations
 import pytest
 
 from loopwright import microarchs, paths
-from loopwright.calibrating import rename_rules
+from loopwright.calibrating import passes, port_choice, rename_rules
+from loopwright.calibrating.core_model import TRIED
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import CandidateCore, Simulated
@@ -78,3 +79,34 @@ def test_operations_that_absorb_moves_are_those_of_the_core(core):
         value, _ = learned.rules.get(f"macro_fusion.{rule}", ("", None))
         # Rotations by one have their own form, which takes two places.
         assert set(value.split()) == known - {"rol", "ror"}
+
+
+# Eliminated moves, the operations between them, and forms that show the classes of ports.
+MOVES = (
+    "mov r64,r64", "movdqa x,x", "movsxd r64,r32", "vpand x,x,x", "add r64,r64", "imul r64,r64,i32",
+    "lea.bid r32", "lea.b r64", "mov r64,m64", "mov m64,r64", "test r64,r64", "dec r64",
+    "shl r64,i8", "pshufd x,x,i8", "mulps x,x", "mov r64,i32", "cmovb r64,r64", "paddq x,x",
+)  # fmt: skip
+SLOTS = (*rename_rules.SLOTS.values(), rename_rules.FREED, rename_rules.GROUPS)
+
+
+@pytest.mark.parametrize("whole", [True, None])
+@pytest.mark.parametrize("changes", [{}, {"rename.move_slot_cycles": 3}])
+def test_slots_of_eliminated_moves_are_told_with_the_groups_of_rename(changes, whole):
+    machine = Simulated("skylake", changes, noise=0)
+    forms = [calibrations.FORMS[name] for name in MOVES]
+    learned = passes.learn(Laboratory(machine), forms, lambda _: None)
+    on_core = calibrations.parameters(paths.models_root() / "skylake")
+    binding = {name: on_core[f"ports.{name}"] for name in ("assign", "position", "tie")}
+    names = ("ports.slots", "ports.counts_age", port_choice.IMBALANCE)
+    known = dataclasses.replace(
+        learned,
+        assigned=(binding, TRIED),
+        windows=dataclasses.replace(learned.windows, whole_groups=whole),
+        rules={**learned.rules, **{name: (on_core[name], TRIED) for name in names}},
+    )
+    found = rename_rules.choose_rename_rules(Laboratory(machine), known, forms).rules
+    true = {**{name: on_core[name] for name in SLOTS}, **changes}
+    assert {name: found[name][0] for name in SLOTS if name in found} == {
+        name: value for name, value in true.items() if whole is None or name != rename_rules.GROUPS
+    }
