@@ -244,19 +244,21 @@ def page(results: Sequence[Result]) -> str:
         "Made by `validation/changed.py` from the cores of `validation/changed.toml`, calibrated",
         "with `--quick`. Marked: another value than the core's, said to be an assumption, or a",
         "range with the core's in it. Not said: the core has it, and nothing was written of it.",
-        "Mixtures and chains are those that `validation/calibrated.py` keeps aside; nan stands",
-        "where none is predicted, as no branch of a loop is known. Cores without a row were not",
-        "asked for.\n",
-        "| core | parameters equal | marked | not said | wrong | forms with ports % | mixtures "
-        "wrong % | chains wrong % |",
-        "|---|---|---|---|---|---|---|---|",
+        "Mixtures and chains are those that `validation/calibrated.py` keeps aside: of forms",
+        "without doubt, and mixtures with others by the range that is stated. nan stands where",
+        "none is predicted, as no branch of a loop is known. Cores without a row were not asked",
+        "for.\n",
+        "| core | parameters equal | marked | not said | wrong | forms without doubt % | mixtures "
+        "wrong % | chains wrong % | in doubt, outside the range % |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for one in results:
         checks = {check.name: check.wrong for check in one.held.checks}
         counts = " | ".join(str(len(one.of(s))) for s in (EQUAL, MARKED, UNSAID, WRONG))
         out.append(
             f"| {one.case['name']} | {counts} | {one.held.share:.1f} | "
-            f"{checks['mixtures held out']:.1f} | {checks['chains held out']:.1f} |"
+            f"{checks['mixtures held out']:.1f} | {checks['chains held out']:.1f} | "
+            f"{checks.get(calibrated.DOUBTFUL, float('nan')):.1f} |"
         )
     for title, state in (("Wrong", WRONG), ("Marked", MARKED), ("Not said", UNSAID)):
         out.append(f"\n{title} (the core's, what was learned):\n")

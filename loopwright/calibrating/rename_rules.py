@@ -240,8 +240,9 @@ def choose_rename_rules(
 def _limits(learned: CoreModel, names: Sequence[str]) -> Iterator[Rules]:
     """Yield limits of eliminated moves, then the same with whole groups, if these are open."""
     groups: list[Rules] = [{}, {GROUPS: True}] if learned.windows.whole_groups is None else [{}]
-    for whole, cycles, *slots in product(groups, _FREED, *[_SLOTS] * len(names)):
-        yield {**dict(zip(names, slots, strict=True)), FREED: cycles, **whole}
+    for whole in groups:
+        for cycles, *slots in product(_FREED, *[_SLOTS] * len(names)):
+            yield {**dict(zip(names, slots, strict=True)), FREED: cycles, **whole}
 
 
 def _chosen(

@@ -33,6 +33,18 @@ def test_kernels_kept_aside_take_as_long_on_what_was_learned(held):
         assert checks[name].within(0.05) >= 80
 
 
+def test_ranges_of_forms_in_doubt_hold_what_the_core_takes(modules, held):
+    check = named(held)[modules["calibrated"].DOUBTFUL]
+    assert check.answered >= 0.97 * len(check.true) > 0
+    assert check.wrong <= 15
+
+
+def test_of_two_ends_the_nearest_counts(modules):
+    nearest = modules["calibrated"]._nearest
+    assert [nearest(cycles, (3.0, 2.0)) for cycles in (1.0, 2.5, 4.0)] == [2.0, 2.5, 3.0]
+    assert nearest(2.0, (1.0, float("nan"))) != 2.0
+
+
 def test_wrong_is_more_than_a_tenth_and_a_tenth_of_a_cycle(modules):
     check = modules["calibrated"].Check
     nan = float("nan")
