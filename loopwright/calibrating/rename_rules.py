@@ -151,11 +151,16 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
 
 
 def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
-    """Yield no shared schedulers, then those of each load port and a port in rotation."""
+    """Yield no shared schedulers, then those of each load port and a port in rotation.
+
+    A port that does both has no scheduler to share.
+    """
     yield {}
-    names = [core_files.letters(frozenset({port})) for port in sorted(loads)]
-    for uops in _UOPS:
-        for some in combinations(rotated, min(len(names), len(rotated))):
+    loading = [core_files.letters(frozenset({port})) for port in sorted(loads)]
+    names = [port for port in loading if port not in rotated]
+    computing = [port for port in rotated if port not in loading]
+    for uops in _UOPS if names and computing else ():
+        for some in combinations(computing, min(len(names), len(computing))):
             pairs = [f"{one}{other}" for one, other in zip(some, names, strict=False)]
             yield {SHARED: " ".join(pairs), ACCEPTED: uops}
 
