@@ -58,6 +58,7 @@ CORES = {
         "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
         "serial.mfence": "33", "mispredict.cycles": "11",
         "scheduler.delay": "5", "scheduler.late_wakeup": "0", "rename.odd_bytes_kept": "false",
+        "string.aligned_at": "end",
     }),
     "sandybridge": (PLAIN, {"predecode.block_bytes": "32"}),
     "zen2": (sorted({*PLAIN, *ZEN2_FORMS}), {}),
@@ -68,7 +69,6 @@ CORES = {
     }),
     "goldencove": ([*PLAIN, "addss", "mulss", "andps", "vandps"], {
         "serial.lfence": "14", "serial.avx_sse_transition": "60", "mispredict.cycles": "23",
-        "string.aligned_at": "end",
     }),
     "neoverse-n1": (ARM64, {}),
     "tsv110": (ARM64, {

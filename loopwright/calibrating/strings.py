@@ -4,10 +4,11 @@ Measurement. Microbenchmark: a loop whose iteration sets up the operands and rep
 destination lies half a page from the source, apart from the offsets, so that the low 12 bits of
 addresses do not alias early. Sizes lie around powers of two, where fast paths end.
 
-Fit. Each curve is a list of points (size, cycles), with another curve from some alignment on, of
-one of the sides. A size without a stable speed is interpolated. Some sizes are held out at first.
-Where these, or other offsets, are predicted badly, the instruction is left out, and strings.csv
-alone has its curve.
+Fit. Each curve is a list of points (size, cycles), with another curve where one end of the
+destination is misaligned. A misaligned end of long ones may take cycles more, as many for all sizes
+and as the instruction by bytes takes. A size without a stable speed is interpolated. Some sizes are
+held out at first. Where these, or other offsets, are predicted badly, the instruction is left out,
+and strings.csv alone has its curve.
 
 Held rename. Microbenchmark: a short string instruction and moves behind it, which start after it
 where it holds rename.
@@ -16,7 +17,7 @@ where it holds rename.
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import (
@@ -86,14 +87,29 @@ _HELD_OUT = (192, 384, 768, 1536, 3072)  # held-out sizes in bytes, between poin
 _SAME_CURVE, _OUTLIERS = 0.06, 2  # curves that differ by less at all sizes but so many are the same
 _ROUGH = 0.2  # mean relative error up to which a curve is better than no figures
 _FAR = 0.25  # relative error of nearly all sizes of an explained instruction
+_LEFT = 0.85  # share of the error without cycles of a misaligned end that is left, at most
 _TIMED = 0.75  # share of the cases of an instruction that need a figure
 _PLAIN = (0, 0), (0, 1), (1, 0)  # offsets that need a figure
 _QUANTILE = 0.95  # quantile of the errors that is compared with _FAR
 _LINE = 64  # bytes
 _END = "end"
+_ENDS_FROM = "string.end_from"
 _HOLDS, _FROM = "string.holds_rename", "string.hold_bytes"
 _HELD_BYTES, _BEHIND = 64, (12, 24, 36)  # of a string instruction, and moves behind it
-_ENDS = "start", _END  # end of the destination that has to be aligned
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An alignment rule: the end of the destination that has to be aligned, its start or its end.
+
+    Beyond end_from bytes, if that is not 0, a misaligned end takes cycles more besides.
+    """
+
+    at: str
+    end_from: int = 0
+
+
+_ALIGNMENT_RULES = _Rule("start"), _Rule(_END), *(_Rule("start", n) for n in (64, 128, 256, 384))
 
 _Curve = Mapping[int, float]
 _Curves = Mapping[tuple[int, int], _Curve]
@@ -102,8 +118,8 @@ _Curves = Mapping[tuple[int, int], _Curve]
 def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with the curves of string instructions.
 
-    The faster curve needs the destination's start aligned, or its end: whichever explains more
-    instructions, and those with less error.
+    The rule of alignment is the one that explains most instructions, and those with least error. If
+    a misaligned end takes cycles more, a part of the error of the other rules is left.
     """
     special = learned.special
     if special is None:
@@ -120,8 +136,8 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
             left_out[f"rep {name}"] = "the simulator has no points of its curve; strings.csv has it"
         else:
             curves[name] = timed
-    fits = [_explained(laboratory, learned, curves, at) for at in _ENDS]
-    best = min(fits, key=lambda one: (len(one.left), one.error))
+    fits = [_explained(laboratory, learned, curves, rule) for rule in _ALIGNMENT_RULES]
+    best = min(fits, key=lambda one: (len(one.left), one.error * (_LEFT if one.plain else 1)))
     rules = {**learned.rules, **best.rules}
     return replace(learned, rules=rules, special=replace(special, left={**left_out, **best.left}))
 
@@ -158,26 +174,32 @@ class _Explained:
     error: float
     left: dict[str, str]
 
+    @property
+    def plain(self) -> bool:
+        """True if a misaligned end takes no cycles more."""
+        return _ENDS_FROM not in self.rules
+
 
 def _explained(
-    laboratory: Laboratory, learned: CoreModel, known: Mapping[str, Sequence[Timed]], at: str
+    laboratory: Laboratory, learned: CoreModel, known: Mapping[str, Sequence[Timed]], rule: _Rule
 ) -> _Explained:
-    """Fit string instructions if one end of the destination has to be aligned."""
+    """Fit string instructions by a rule of alignment."""
     alignment: int | None = None
     rules: dict[str, tuple[object, Evidence]] = {}
     left_out: dict[str, str] = {}
     error = 0.0
+    more: dict[str, float] = {}
     for name, cases in known.items():
         found = _curves(cases)
         aligned = alignment or _alignment(found)
-        fitted = _check(laboratory, learned, _rules(name, found, aligned, at, _HELD_OUT), cases)
+        extra = more.setdefault(name[:-1], _end_cycles(found[0, 0], rule))
+        about = name, found, aligned, rule, extra
+        fitted = _check(laboratory, learned, _rules(*about, _HELD_OUT), cases)
         if fitted.why:
             left_out[f"rep {name}"] = fitted.why
             continue
         alignment, error = aligned, error + fitted.error
-        rules |= {
-            k: (value, fitted.source) for k, value in _rules(name, found, aligned, at).items()
-        }
+        rules |= {k: (value, fitted.source) for k, value in _rules(*about).items()}
     return _Explained(rules, error, left_out)
 
 
@@ -220,8 +242,16 @@ def _alike(one: _Curve, other: _Curve) -> bool:
     return sum(abs(one[size] / other[size] - 1) > _SAME_CURVE for size in one) <= _OUTLIERS
 
 
+def _end_cycles(curve: _Curve, rule: _Rule) -> float:
+    """Return the cycles of an end in the middle of a line, by a curve of an aligned start."""
+    sizes = [size for size in curve if rule.end_from and size > rule.end_from]
+    whole = {size: curve[size] for size in sizes if size % _LINE == 0}
+    extra = [curve[size] - _between(whole, size) for size in sizes if size % _LINE]
+    return max(round(median(extra), 1), 0.0) if extra and whole else 0.0
+
+
 def _rules(
-    name: str, curves: _Curves, aligned: int, at: str, aside: Sequence[int] = ()
+    name: str, curves: _Curves, aligned: int, rule: _Rule, extra: float, aside: Sequence[int] = ()
 ) -> Mapping[str, object]:
     """Return the parameters of an instruction, without the points of held-out sizes."""
     sizes = [size for size in sorted(curves[0, 0]) if size not in aside]
@@ -230,15 +260,24 @@ def _rules(
         return [[n, round(_between(one, n)), round(_between(other, n))] for n in sizes]
 
     def fits(size: int, offset: int) -> bool:
-        return (offset + size * (at == _END)) % aligned == 0
+        return (offset + size * (rule.at == _END)) % aligned == 0
 
+    curves = {
+        (source, offset): {
+            size: cycles - extra * (size > rule.end_from and (offset + size) % aligned != 0)
+            for size, cycles in curve.items()
+        }
+        for (source, offset), curve in curves.items()
+    }
     fast = _curve(curves, fits, aside)
     slow = _curve(curves, lambda size, offset: not fits(size, offset), aside)
     out: dict[str, object] = {
         "string.alignment": aligned,
-        "string.aligned_at": at,
+        "string.aligned_at": rule.at,
         f"string.{name}_cycles": points(fast, slow or fast),
     }
+    if extra:
+        out |= {f"string.{name[:-1]}_end_cycles": extra, _ENDS_FROM: rule.end_from}
     if name.endswith("q"):
         out[f"string.{name}_odd_cycles"] = points(curves[0, 1], curves[0, 1])
     if name == "movsq":

@@ -7,12 +7,19 @@ import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating import core_files, fit, mispredictions, serialising, strings
+from loopwright.calibrating import core_files, fit, mispredictions, passes, serialising, strings
 from loopwright.calibrating.core_model import Repeated
 from loopwright.microbench import kits, memory_timing, x86_kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.memory_timing import Aliased
 from loopwright.microbench.oracle import Run, Simulated, Trial
+
+# What loops of string instructions are made of, and forms that show the classes of ports.
+LOOPED = (
+    "mov r64,r64", "movsxd r64,r32", "add r64,r64", "add r64,i8", "imul r64,r64,i32", "lea.bid r32",
+    "lea.b r64", "lea.bd r64", "mov r64,m64", "mov m64,r64", "test r64,r64", "dec r64",
+    "shl r64,i8", "mov r32,i32", "mov r64,i32", "cmovb r64,r64",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=[calibrations.GOLDENCOVE, "skylake"])
@@ -77,8 +84,8 @@ def test_curves_of_strings_are_those_of_the_core(learned, monkeypatch):
         assert "unaligned" in next(row["note"] for row in table if row["note"])
     else:
         cycles = {row[0]: row[1:] for row in found(folder, core)["string.movsb_cycles"]}
-        assert cycles[128] == [10, 10]
-        assert (cycles[1024], cycles[4096]) == ([44, 52], [70, 95])
+        assert cycles[128] == [11, 11]
+        assert (cycles[1024], cycles[4096]) == ([44, 47], [70, 85])
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     mine = Simulated(f"simulated-{core}", noise=0)
     monkeypatch.delenv("LOOPWRIGHT_MODELS")
@@ -92,6 +99,21 @@ def test_curves_of_strings_are_those_of_the_core(learned, monkeypatch):
     true = strings.measure_strings(Laboratory(calibrations.original(core)), asked)
     for one, other in zip(said, true, strict=True):
         assert one.figure.cycles == pytest.approx(other.figure.cycles, rel=0.06)
+
+
+@pytest.mark.parametrize(("cycles", "least"), [(0, 0), (7, 384), (9, 128)])
+def test_cycles_of_a_misaligned_end_are_told_from_those_of_a_misaligned_start(cycles, least):
+    changes = {"movs_end_cycles": cycles, "stos_end_cycles": cycles, "end_from": least}
+    settings = {f"string.{name}": str(value) for name, value in changes.items()}
+    if not least:
+        del settings["string.end_from"]  # of no effect
+    machine = Laboratory(Simulated("goldencove", settings, noise=0))
+    known = passes.learn(machine, [calibrations.FORMS[name] for name in LOOPED], lambda _: None)
+    rules = strings.fit_strings(machine, known).rules
+    found = {name: rules.get(f"string.{name}", (0, None))[0] for name in changes}
+    assert found["end_from"] == least
+    for name in ("movs_end_cycles", "stos_end_cycles"):
+        assert found[name] == pytest.approx(cycles, abs=0.5)
 
 
 def test_strings_that_hold_rename_are_those_of_the_core(tmp_path_factory):

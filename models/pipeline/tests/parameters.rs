@@ -203,6 +203,7 @@ const ACTS: &[Case] = &[
     ("string.whole_elements", "true", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
     ("string.movs_end_cycles", "9", "zen4", Unrolled, 0, "f3a4", &[("string.count", "500")]),
     ("string.stos_end_cycles", "9", "zen4", Unrolled, 0, "f348ab", &[("string.count", "501")]),
+    ("string.end_from", "1000", "zen4", Unrolled, 0, "f3a4", &[("string.count", "500")]),
     ("string.count", "1", "skylake", Unrolled, 0, "f3a4", &[]),
     ("string.destination", "1", "skylake", Unrolled, 0, "f3a4", &[]),
     ("serial.stac_clac", "30", "zen2", Unrolled, 0, "0f01cb", &[("serial.stac_clac", "10")]),

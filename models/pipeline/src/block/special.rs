@@ -141,7 +141,7 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
     };
     let aligned = lies_aligned(at);
     let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
-        Some(cycles) if size > flat(rates.points) && !lies_aligned(written) => cycles + rates.end,
+        Some(cycles) if size > end_from(params, rates.points) && !lies_aligned(written) => cycles + rates.end,
         Some(cycles) => cycles,
         None => at_rate(d, rates, size, aligned)?,
     };
@@ -191,8 +191,11 @@ fn at_rate(d: &Decoded, rates: &Rates<'_>, size: f64, aligned: bool) -> Result<f
     Ok(rates.startup + size / rate + size / 64.0 * rates.odd_line)
 }
 
-/// Bytes up to which all takes what the first of the measured points does.
-fn flat(points: &[[u32; 3]]) -> f64 {
+/// Bytes up to which a misaligned end takes no cycles more.
+fn end_from(params: &Params, points: &[[u32; 3]]) -> f64 {
+    if params.string.end_from > 0 {
+        return f64::from(params.string.end_from);
+    }
     let same = points.iter().take_while(|p| p[1..] == points[0][1..]);
     same.last().map_or(0.0, |p| f64::from(p[0]))
 }

@@ -176,6 +176,9 @@ impl Params {
         let p = &self.string;
         let why = match key {
             "hold_bytes" if !p.holds_rename => "string.holds_rename is false",
+            "end_from" if p.movs_end_cycles == 0.0 && p.stos_end_cycles == 0.0 => {
+                "string.movs_end_cycles and stos_end_cycles are 0"
+            }
             "movs_end_cycles"
                 if p.movsb_cycles.is_empty() && p.movsq_cycles.is_empty() && p.movsq_odd_cycles.is_empty() =>
             {

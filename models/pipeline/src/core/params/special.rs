@@ -40,10 +40,12 @@ tables! {
         aligned_at: word[Ends] = Some(Ends::Start),
         /// Whether alignments are those of the element that an address lies in.
         whole_elements: flag = Some(false),
-        /// Copy by measured points, longer than those that take what the first one does: cycles more where it ends at no multiple of `alignment`.
+        /// Copy by measured points, longer than `end_from`: cycles more where it ends at no multiple of `alignment`.
         movs_end_cycles: real[0.0..=1000.0] = Some(0.0),
         /// The same for fills.
         stos_end_cycles: real[0.0..=1000.0] = Some(0.0),
+        /// Bytes beyond which a misaligned end takes those cycles; 0: beyond what takes the first point's cycles.
+        end_from: int[0..=65_536] = Some(0),
         /// Whether the instructions after a string instruction are renamed only after these cycles.
         holds_rename: flag = Some(false),
         /// Bytes of an element from which it does so.
