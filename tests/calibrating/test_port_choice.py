@@ -14,7 +14,7 @@ from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Simulated
 
 RULES = (
-    port_choice.GROUPS, port_choice.PICKS, port_choice.SHIFTS, port_choice.LOADS,
+    rename_rules.GROUPS, port_choice.PICKS, port_choice.SHIFTS, port_choice.LOADS,
     port_choice.TURNS, port_choice.RESULTS, *cross_check.IN_TURN,
     rename_rules.SUMS, rename_rules.KEPT, rename_rules.PLACES, rename_rules.PAIRS,
 )  # fmt: skip
