@@ -26,7 +26,7 @@ from inputs import REPO
 
 import loopwright as lw
 from loopwright import microarchs, paths
-from loopwright.calibrating import core_files
+from loopwright.calibrating import core_files, self_check
 from loopwright.errors import InputError
 from loopwright.microbench import chains, kits
 from loopwright.microbench.forms import Form
@@ -112,7 +112,7 @@ def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
     forms = kits.forms(true.machine.isa, true.machine.features)[0]
     with models(folder):
         mine = Laboratory(Simulated(written.name, noise=0))
-        ends = [_at_end(mine, written, number) for number in range(2)]
+        _, *ends = (CandidateCore(mine.machine, *one) for one in self_check.texts_of(written))
         doubtful = core_figures.doubtful_forms(microarchs.load(written.name))
         names = set(table(written.name))
     with (written / core_files.LEFT_OUT).open(newline="") as file:
@@ -127,23 +127,10 @@ def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
     checks = [_check(name, some, true, [mine]) for name, some in kernels.items()]
     if len(sure) < len(known):
         some = [one for one in held_out.mixtures(known, _EACH, seed) if doubtful & {*one.forms}]
-        checks.append(_check(DOUBTFUL, some, true, ends))
+        checks.append(_check(DOUBTFUL, some, true, [Laboratory(one) for one in ends]))
     asked = {form.name for form in forms} & (left | names)
     own = asked & set(table(core))
     return Core(core, len(own), len(asked - own), len(known), len(known) - len(sure), checks)
-
-
-def _at_end(mine: Laboratory, written: Path, number: int) -> Laboratory:
-    """Return the laboratory of a learned core at one end of all its ranges, 0 the cheap one."""
-    core = microarchs.load(written.name)
-    end, front_end = list(core_figures.FRONT_END_FILES.items())[number]
-    toml = written / front_end
-    if not toml.is_file():
-        toml = written / "core.toml"
-    rows = core_figures.table_at_end(core, (written / core_figures.TABLE).read_text(), end)
-    costs = core_figures.parameter_ends(core, {})
-    settings = {name: both[number] for name, both in costs.items()}
-    return Laboratory(CandidateCore(mine.machine, toml.read_text(), rows, settings))
 
 
 def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:

@@ -37,7 +37,7 @@ from loopwright.calibrating.dispatch_rules import (
     random_instance,
 )
 from loopwright.calibrating.fit import Rules
-from loopwright.calibrating.rename_rules import GROUPS
+from loopwright.calibrating.rename_rules import group_rules
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -78,9 +78,8 @@ def choose_port_choice(
     if rule.get("assign") == "at_issue" or kit.BYTES or not shared or kit.LOAD not in named:
         return learned
     late = [_without_zeros({PICKS: p, SHIFTS: s}) for p, s in product(_LATER, _LATER)]
-    is_open = learned.windows.whole_groups is None and GROUPS not in learned.rules
-    groups: list[Rules] = [{}, {GROUPS: True}] if is_open else [{}]
-    tried = sorted(({**one, **other} for one, other in product(late, groups)), key=len)
+    both = product(late, group_rules(learned))
+    tried = sorted(({**one, **other} for one, other in both), key=len)
     added = [one for one in cheap if one.name in learned.core.renamed_additions]
     learned = _chosen(laboratory, learned, dict(_chains(cheap, [*shared, *added])), tried)
     if rule.get("assign") != "dispatch_slots":

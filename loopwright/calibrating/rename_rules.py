@@ -242,10 +242,15 @@ def choose_rename_rules(
     return _chosen(laboratory, learned, dict(_pairs(learned, named)), pairs)
 
 
+def group_rules(learned: CoreModel) -> Sequence[Rules]:
+    """Return what to try of rename by whole groups: nothing where it is known."""
+    known = learned.windows.whole_groups is not None or GROUPS in learned.rules
+    return [{}] if known else [{}, {GROUPS: True}]
+
+
 def _limits(learned: CoreModel, names: Sequence[str]) -> Iterator[Rules]:
     """Yield limits of eliminated moves, then the same with whole groups, if these are open."""
-    groups: list[Rules] = [{}, {GROUPS: True}] if learned.windows.whole_groups is None else [{}]
-    for whole in groups:
+    for whole in group_rules(learned):
         for cycles, *slots in product(_FREED, *[_SLOTS] * len(names)):
             yield {**dict(zip(names, slots, strict=True)), FREED: cycles, **whole}
 

@@ -73,6 +73,16 @@ def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -
     return out
 
 
+def texts_of(folder: Path) -> Sequence[_Texts]:
+    """Return the texts of a core in a folder, as they are and at both ends of its ranges."""
+    toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
+    doubtful = folder / core_figures.DOUBTFUL_TABLE
+    ends = doubtful.read_text() if doubtful.is_file() else ""
+    files = {end: folder / name for end, name in core_figures.FRONT_END_FILES.items()}
+    front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
+    return _ends(toml, table, ends, front_ends)
+
+
 def predicted(machine: Machine, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
     """Return held-out loops with the predictions of a core; texts are those of _ends."""
     trials = [
@@ -181,12 +191,7 @@ def check(machine: Machine, folder: Path) -> list[Judgement]:
     or comes from another version.
     """
     kept = held_out.read(folder)
-    toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
-    doubtful = folder / core_figures.DOUBTFUL_TABLE
-    ends = doubtful.read_text() if doubtful.is_file() else ""
-    files = {end: folder / name for end, name in core_figures.FRONT_END_FILES.items()}
-    front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
-    now = predicted(machine, _ends(toml, table, ends, front_ends), kept)
+    now = predicted(machine, texts_of(folder), kept)
     for one, other in zip(kept, now, strict=True):
         if (one.predicted is None) != (other.predicted is None) or (
             one.predicted is not None

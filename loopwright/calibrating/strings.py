@@ -44,7 +44,7 @@ COPIED = ((0, 0), (0, 1), (0, 8), (0, 32), (1, 0), (8, 0), (1, 1))
 FILLED = ((0, 0), (0, 1), (0, 8), (0, 32))
 _READS = "movs"
 # Added to the registers: the distance is half a page, and no size ends in the last two lines of a
-# page. Golden Cove reads past the end, which takes 300 cycles where the next page is not mapped.
+# page. There Golden Cove takes 300 cycles, as if it read past the end into a page not mapped.
 _SOURCE, _DESTINATION = 0x300, 0xC00
 _PLACES = (0x20E00E00, 0x20D00D00)  # addresses in the two registers, for the simulator
 
