@@ -4,7 +4,7 @@
 //! the cuts of two places are equal, so are the simulations.
 
 use crate::block::cache_plan::CachePlan;
-use crate::block::jumps::{self, Taken};
+use crate::block::jumps::{self, Found};
 use crate::block::{targets, Block, Inst, Notion};
 use crate::core::choice::FetchKind;
 use crate::core::params::Params;
@@ -26,8 +26,8 @@ pub struct Cut {
     pub buffered: bool,
     /// Cycles that the taken branch of a loop loses by the target buffers.
     pub bubble: u32,
-    /// Its taken branches, where their targets are found ahead.
-    pub jumps: Vec<Taken>,
+    /// What the predictor finds behind its instructions, where it finds targets ahead.
+    pub jumps: Vec<Found>,
     /// Code offset of copies that follow each other.
     pub(crate) first: u32,
     /// Bytes of the blocks of code that instructions are found in.

@@ -1,38 +1,51 @@
-//! Branches of a block that are taken, as the predictor of a core finds their targets.
+//! What a core's predictor finds behind the instructions of a block: targets of taken branches, and lines.
 
 use crate::block::Block;
 use crate::core::choice::Joins;
 use crate::core::params::Params;
 
-/// The known facts of an instruction as a taken branch.
+/// What the predictor finds behind an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Taken {
-    /// It is the branch that was taken last, too.
+pub struct Found {
+    /// The instruction is the branch that was taken last, too.
     pub again: bool,
-    /// Its target is found with that of the branch before it.
-    pub second: bool,
+    /// Finding what follows takes a cycle: a target, or the region that code runs on into.
+    pub takes_cycle: bool,
 }
 
-/// The known facts of each instruction in successive iterations; empty where targets are not found ahead.
-pub(crate) fn of(block: &Block, params: &Params) -> Vec<Taken> {
+/// What it finds behind each instruction of successive iterations; empty where targets are not found ahead.
+pub(crate) fn of(block: &Block, params: &Params) -> Vec<Found> {
     let p = &params.uop_cache;
     if matches!(p.joins, Joins::None | Joins::Apart | Joins::All) {
         return Vec::new();
     }
     let insts = &block.insts;
-    let jumps: Vec<usize> = (0..insts.len())
-        .filter(|i| insts[*i].taken && !insts[*i].tail)
-        .collect();
     let region = |i: usize| (block.code_offset + insts[i].offset) / p.region_bytes;
-    let behind = |i: usize| (i + 1..insts.len()).find(|n| !insts[*n].tail).unwrap_or(0);
-    let mut taken = vec![Taken::default(); insts.len()];
-    let mut last = jumps.last().map(|i| insts[*i].offset);
-    let mut second = false;
-    for i in jumps {
-        let again = last.replace(insts[i].offset) == Some(insts[i].offset);
-        taken[i] = Taken { again, second };
-        let ahead = insts[i].jump && region(behind(i)) > region(i);
-        second = p.joins == Joins::Pairs && ahead && !second;
+    let behind = |i: usize| (i + 1..insts.len()).find(|n| !insts[*n].tail);
+    let leaves = |i: usize| region(behind(i).unwrap_or(0)) != region(i);
+    let returns = insts.iter().any(|inst| inst.returns);
+    let mut found = vec![Found::default(); insts.len()];
+    let mut last = insts
+        .iter()
+        .rfind(|inst| inst.taken && !inst.tail)
+        .map(|inst| inst.offset);
+    // Whether the last jump finds what follows its target too, and whether the last branch taken was a return.
+    let (mut begins, mut returned) = (false, false);
+    for i in (0..insts.len()).filter(|i| !insts[*i].tail) {
+        let inst = &insts[i];
+        if inst.taken {
+            let again = last.replace(inst.offset) == Some(inst.offset);
+            let second = begins && (inst.jump || inst.returns);
+            found[i] = Found {
+                again,
+                takes_cycle: !second,
+            };
+            begins = p.joins == Joins::Pairs && inst.jump && leaves(i) && !second && !returned;
+            returned = inst.returns;
+        } else if returns && behind(i).is_some() && leaves(i) {
+            found[i].takes_cycle = !begins;
+            (begins, returned) = (false, false);
+        }
     }
-    taken
+    found
 }

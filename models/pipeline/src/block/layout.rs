@@ -240,6 +240,7 @@ impl Builder<'_> {
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             jump: d.branch != Branch::No && d.mems.is_empty(),
+            returns: d.branch != Branch::No && d.stack > 0,
             wide: d.wide_immediate
                 && self.params.uop_cache.constants == UNLIMITED
                 && self.params.uop_cache.long_constants == UNLIMITED

@@ -62,7 +62,7 @@ words! {
         None = "none",
         /// One a cycle, found ahead, but not the branch that was the last one taken, too: a loop's own.
         Others = "others",
-        /// The same, and a jump ahead to another region counts as one with the branch taken next.
+        /// The same, and a jump to another region counts as one with the jump or return taken next, unless a return was taken just before.
         Pairs = "pairs",
         /// Those to another region than the branch's.
         Apart = "apart",

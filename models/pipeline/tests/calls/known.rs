@@ -224,6 +224,49 @@ fn a_jump_to_a_line_ahead_and_the_branch_behind_it_are_one() {
     close(cycles(62), 3.0);
 }
 
+/// Cycles of Golden Cove for a loop of branches at the first bytes of lines, as `c64 j128` names them: a call, a
+/// jump, a return `r`, nops that run on into the next line `n`, and the count and branch of the loop `l`.
+fn cycles_of_branches(branches: &str) -> f64 {
+    let branches: Vec<(char, u32)> = branches
+        .split(' ')
+        .map(|one| (one.chars().next().unwrap(), one[1..].parse().unwrap()))
+        .collect();
+    let mut code = vec![0x90; 512];
+    let mut steps = Vec::new();
+    for (n, (kind, at)) in branches.iter().enumerate() {
+        let to = branches[(n + 1) % branches.len()].1;
+        let mut put = |text: &str, more: &[u8]| {
+            let written = [&bytes(text), more].concat();
+            code[*at as usize..][..written.len()].copy_from_slice(&written);
+        };
+        let distance = |behind: u32| to.wrapping_sub(at + behind).to_le_bytes();
+        let mut pass = |place, load, store| steps.extend(step(place, 1, load, store));
+        match kind {
+            'c' => (put("e8", &distance(5)), pass(*at, -1, 0x1000)),
+            'j' => (put("e9", &distance(5)), pass(*at, -1, -1)),
+            'r' => (put("c3", &[]), pass(*at, 0x1000, -1)),
+            'n' => (put("", &[]), (*at..to).for_each(|place| pass(place, -1, -1))),
+            _ => {
+                pass(*at, -1, -1);
+                (put("49ffcf0f85", &distance(9)), pass(at + 3, -1, -1))
+            }
+        };
+    }
+    ask(&core("goldencove"), &code, 0, steps).expect("a prediction").cycles
+}
+
+#[test]
+fn a_jump_finds_the_branch_behind_it_but_for_calls_and_behind_returns() {
+    // As measured on an Emerald Rapids guest.
+    close(cycles_of_branches("j0 l64"), 1.0);
+    close(cycles_of_branches("j0 j64 j192 l128"), 2.0);
+    close(cycles_of_branches("c0 r64 l5"), 3.0);
+    close(cycles_of_branches("j0 j64 c128 r192 l133"), 4.0);
+    close(cycles_of_branches("c0 j64 r128 j5 l192"), 4.0);
+    // Code that runs on into another line.
+    close(cycles_of_branches("n59 c64 r128 l69"), 4.0);
+}
+
 #[test]
 fn a_microcoded_return_goes_on_in_what_is_cached() {
     // The caller's counter is in the uop cache, what follows rep movsq up to the return is decoded.

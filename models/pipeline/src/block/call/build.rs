@@ -13,7 +13,6 @@ use crate::block::{Block, Notion, SlotKind, StringUse};
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::params::Params;
 use crate::error::Error;
-use crate::isa::inst::Branch;
 use crate::isa::Isa;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -148,7 +147,6 @@ impl Builder<'_> {
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = jumps;
-            self.block.insts[head].returns = d.branch != Branch::No && d.stack > 0;
             self.block.insts[head].second = second[at] || pair.is_some() && second[at + 1];
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {

@@ -34,7 +34,7 @@ tables! {
         exit_turns: int[3..=100_000] = Some(3),
         /// Cycles lost after a return; only for prediction kind `call`.
         return_bubble: int[0..=100] = Some(0),
-        /// Cycles by which targets are found ahead of delivery at most, which hide those of a return; 1: none are hidden.
+        /// Cycles by which targets are found ahead of delivery at most; 1: none of a return's are hidden.
         return_lead: int[1..=100] = Some(2),
         /// Whether an unconditional jump is found together with the taken branch before it, if that always leads to it.
         jump_pairs: flag = Some(false),

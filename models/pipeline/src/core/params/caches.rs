@@ -34,7 +34,7 @@ tables! {
         wide_ends: flag = Some(false),
         /// Whether an immediate of more than 16 bits beside a memory operand takes two slots of a line.
         wide_operands: flag = Some(false),
-        /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
+        /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump to another region and the jump or return behind it are one, but not right behind a return.
         joins: word[Joins] = Some(Joins::None),
         /// Whether a cycle reads on behind the last branch of a loop that has at most `width` uops.
         joins_short_loops: flag = Some(false),

@@ -1,7 +1,7 @@
 //! Targets of taken branches that the predictor, which finds one a cycle, has found for the uop cache.
 
 use crate::block::cut::Cut;
-use crate::block::jumps::Taken;
+use crate::block::jumps::Found;
 use crate::block::Inst;
 use crate::core::choice::Joins;
 use crate::core::params::Params;
@@ -14,9 +14,9 @@ pub struct Targets<'a> {
     joins: Joins,
     /// Cycles that a branch loses which leaves a loop.
     late: u32,
-    /// By instruction, where targets are found ahead.
-    jumps: &'a [Taken],
-    /// One at most; below zero where delivery waits for one.
+    /// By instruction; empty where targets are not found ahead.
+    jumps: &'a [Found],
+    /// Below zero where delivery waits for one.
     found: i32,
     /// Cycles that a return loses.
     bubble: u32,
@@ -51,7 +51,7 @@ impl<'a> Targets<'a> {
 
     /// Find another one; whether delivery can go on.
     pub fn cycle(&mut self) -> bool {
-        self.found = (self.found + 1).min(1);
+        self.found = (self.found + 1).min(self.most);
         if self.bubble > 0 {
             self.lead = (self.lead + 1).min(self.most);
         }
@@ -61,9 +61,9 @@ impl<'a> Targets<'a> {
     /// Pass an instruction: cycles for which delivery stands still behind it, and whether it goes on in the same cycle.
     pub fn pass(&mut self, at: usize, inst: &Inst) -> (u32, bool) {
         let late = if inst.late { self.late } else { 0 };
-        if let Some(branch) = self.jumps.get(at) {
-            self.found -= late as i32 + i32::from(inst.taken && !branch.second);
-            return (0, self.found >= 0 && !branch.again);
+        if let Some(found) = self.jumps.get(at) {
+            self.found -= late as i32 + i32::from(found.takes_cycle);
+            return (0, self.found >= 0 && !found.again);
         }
         (late, late == 0 && (!inst.taken || self.joins == Joins::All))
     }
