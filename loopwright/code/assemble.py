@@ -13,6 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import kernels, paths, toolchain
 from loopwright.code import loops
+from loopwright.code.elf import relative_pair
 from loopwright.code.instructions import Code, ExceptionEntry, Loop, decode
 from loopwright.code.loops import Choice
 from loopwright.errors import InputError
@@ -37,8 +38,6 @@ _EX_TYPES = {
     "x86_64": {1: "EX_TYPE_DEFAULT", 3: "EX_TYPE_UACCESS"},
     "arm64": {2 | (31 << 5 | 31) << 16: "EX_TYPE_UACCESS_ERR_ZERO"},
 }
-
-
 # Alternatives whose instructions user space may not execute.
 PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
 
@@ -50,14 +49,16 @@ class NotAssembledError(InputError):
 def variant_code(
     variant: Variant, without: frozenset[str] = frozenset(), *, with_: frozenset[str] | None = None
 ) -> Code:
-    """Assemble a variant, without some of its alternatives, or with others (feature names).
+    """Assemble a variant with its alternatives but for `without`, or with exactly those of `with_`.
 
-    InputError with the assembler's message, file and line.
+    Alternatives are named by their features. InputError with the assembler's message, file and
+    line.
     """
     kernel = kernels.load(variant.kernel)
     symbol = kernel.routines[variant.routine].contract.symbol
-    taken = tuple(name for name in variant.alternatives if name not in without)
-    if with_ is not None:
+    if with_ is None:
+        taken = tuple(name for name in variant.alternatives if name not in without)
+    else:
         taken = tuple(sorted(with_))
     return source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
 
@@ -71,8 +72,8 @@ def features(variant: Variant) -> tuple[str, ...]:
     if variant.source.suffix == ".c":
         texts += [p.read_text() for p in include.glob("*.h")]
     used = set(re.findall(r"\b(?:X86_FEATURE|ARM64_HAS)_\w+", "\n".join(texts)))
-    known = "\n".join(p.read_text() for p in include.glob("cpu*.h"))
-    return tuple(name for name in re.findall(r"ifdef LW_TAKE_(\w+)", known) if name in used)
+    headers = "\n".join(p.read_text() for p in include.glob("cpu*.h"))
+    return tuple(name for name in re.findall(r"ifdef LW_TAKE_(\w+)", headers) if name in used)
 
 
 def user_code(variant: Variant) -> Code:
@@ -115,9 +116,9 @@ def source_code(
 ) -> Code:
     """Assemble one source file with the given alternatives; folder is its kernel's."""
     key = isa, folder, source, symbol, alternatives
-    if (assembled := _KNOWN.get(key)) and assembled.read == _contents(assembled.read):
+    if (assembled := _CACHE.get(key)) and assembled.files == _contents(assembled.files):
         return assembled.code
-    assembled = _KNOWN[key] = _assemble(isa, folder, source, symbol, alternatives)
+    assembled = _CACHE[key] = _assemble(isa, folder, source, symbol, alternatives)
     return assembled.code
 
 
@@ -126,16 +127,16 @@ class _Assembled:
     """Code, and the contents of the files that it was made from."""
 
     code: Code
-    read: dict[Path, bytes]
+    files: dict[Path, bytes]
 
 
 # Files may change while this process lives: entries are valid for the recorded contents.
-_KNOWN: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
+_CACHE: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
 
 
-def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
+def _contents(files: Iterable[Path]) -> dict[Path, bytes]:
     """Return the contents of files; missing ones are left out."""
-    return {path: path.read_bytes() for path in paths if path.is_file()}
+    return {path: path.read_bytes() for path in files if path.is_file()}
 
 
 def _assemble(
@@ -171,8 +172,8 @@ def _included(rule: str) -> list[Path]:
 def flags(isa: str, folder: Path) -> list[str]:
     """Return the compiler's flags for a kernel's source in folder, without alternatives."""
     include = paths.HARNESS / "include"
-    found = [f"-I{path}" for path in (include / isa, include / "common", folder)]
-    return [*_C_FLAGS, *_ISA_FLAGS[isa], "-D__KERNEL__", "-nostdinc", *found]
+    include_options = [f"-I{path}" for path in (include / isa, include / "common", folder)]
+    return [*_C_FLAGS, *_ISA_FLAGS[isa], "-D__KERNEL__", "-nostdinc", *include_options]
 
 
 def _run(command: list[str], source: Path) -> None:
@@ -196,12 +197,12 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
         ]
         if extra:
             raise InputError(f"{source}: section {extra[0]} holds data; a variant has code only")
-        entries = list(
-            cast(SymbolTableSection, image.get_section_by_name(".symtab")).iter_symbols()
-        )
-        entries = [e for e in entries if e.name and e["st_shndx"] != "SHN_UNDEF"]
-        symbols = {e.name: e["st_value"] for e in entries}
-        sizes = {e.name: e["st_size"] for e in entries}
+        symbol_table = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
+        defined = [
+            s for s in symbol_table.iter_symbols() if s.name and s["st_shndx"] != "SHN_UNDEF"
+        ]
+        symbols = {s.name: s["st_value"] for s in defined}
+        sizes = {s.name: s["st_size"] for s in defined}
         if text is None or symbol not in symbols:
             raise InputError(f"{source}: it defines no {symbol}")
         data: bytes = text.data()
@@ -226,10 +227,7 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
 def _exceptions(isa: str, table: bytes, address: int) -> tuple[ExceptionEntry, ...]:
     out = []
     for at in range(0, len(table), _EX_ENTRY_BYTES):
-        insn, fixup = (
-            address + at + n + int.from_bytes(table[at + n : at + n + 4], "little", signed=True)
-            for n in (0, 4)
-        )
+        insn, fixup = relative_pair(table, at, address)
         kind = int.from_bytes(table[at + 8 : at + 12], "little")
         out.append(ExceptionEntry(insn, fixup, _EX_TYPES[isa].get(kind, f"type {kind:#x}")))
     return tuple(out)

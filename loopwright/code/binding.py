@@ -113,10 +113,10 @@ def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
 
 def outline(isa: str, code: bytes) -> Outline:
     """Return the outline of one code; InputError if it is empty or not code."""
-    (found,) = outlines(isa, [code])
-    if isinstance(found, InputError):
-        raise found
-    return found
+    (result,) = outlines(isa, [code])
+    if isinstance(result, InputError):
+        raise result
+    return result
 
 
 def lacking(isa: str, code: bytes, needs: Iterable[str], features: frozenset[str]) -> str:

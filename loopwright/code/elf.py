@@ -19,11 +19,13 @@ from loopwright import files
 from loopwright.errors import InputError, misplaced
 
 # Relocations of x86-64 (psABI, table 4.9): bytes of the field, and whether it is PC-relative.
-_X86 = {1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
-        24: (8, True)}  # fmt: skip
-_X86_SLOTS = {9, 22, 41, 42}  # the field refers to a slot (GOT) that holds the address
+_X86_FIELDS = {
+    1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
+    24: (8, True),
+}  # fmt: skip
+_X86_GOT_SLOTS = {9, 22, 41, 42}  # the field refers to a slot (GOT) that holds the address
 # Relocations of AArch64 (ELF for AArch64, 5.7): lowest bit and width of a branch.
-_ARM64 = {279: (5, 14), 280: (5, 19), 282: (0, 26), 283: (0, 26)}
+_ARM64_FIELDS = {279: (5, 14), 280: (5, 19), 282: (0, 26), 283: (0, 26)}
 _APART = 4096 + 64  # bytes between addresses, so that none differ by a multiple of 4 KiB
 
 
@@ -88,20 +90,20 @@ def applied(image: ELFFile, places: Places, number: int) -> bytes:
     arm64 = image["e_machine"] == "EM_AARCH64"
     for kind, offset, symbol, addend in places.relocations(number):
         place = base + offset
-        if arm64 and kind in _ARM64:
+        if arm64 and kind in _ARM64_FIELDS:
             target = places.of_symbol(symbol) + addend
-            _branch(code, offset, target - place, *_ARM64[kind])
-        elif not arm64 and kind in _X86:
-            size, relative = _X86[kind]
+            _write_branch(code, offset, target - place, *_ARM64_FIELDS[kind])
+        elif not arm64 and kind in _X86_FIELDS:
+            size, relative = _X86_FIELDS[kind]
             value = places.of_symbol(symbol) + addend - (place if relative else 0)
             code[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
-        elif not arm64 and kind in _X86_SLOTS:
+        elif not arm64 and kind in _X86_GOT_SLOTS:
             value = places.elsewhere(("slot", symbol)) + addend - place
             code[offset : offset + 4] = (value % (1 << 32)).to_bytes(4, "little")
     return bytes(code)
 
 
-def _branch(code: bytearray, offset: int, distance: int, low: int, width: int) -> None:
+def _write_branch(code: bytearray, offset: int, distance: int, low: int, width: int) -> None:
     """Write the distance of an AArch64 branch, limited to its range."""
     most = 1 << (width - 1)
     words = min(max(distance // 4, -most), most - 1)
@@ -111,10 +113,10 @@ def _branch(code: bytearray, offset: int, distance: int, low: int, width: int) -
     code[offset : offset + 4] = word.to_bytes(4, "little")
 
 
-_TABLE = bytes((0x03, 0x3B))  # a count of 4 bytes; pairs of 4 bytes relative to the section
+_ENCODINGS = bytes((0x03, 0x3B))  # a count of 4 bytes; pairs of 4 bytes relative to the section
 
 
-def starts(image: ELFFile) -> tuple[int, ...]:
+def unwind_starts(image: ELFFile) -> tuple[int, ...]:
     """Return the addresses of routines by .eh_frame_hdr (LSB core, 10.6.2), sorted.
 
     Empty if there is no such section, or one in another encoding than linkers write.
@@ -123,7 +125,7 @@ def starts(image: ELFFile) -> tuple[int, ...]:
     if section is None or section["sh_type"] == "SHT_NOBITS":
         return ()
     content = section.data()
-    if len(content) < 12 or content[0] != 1 or content[2:4] != _TABLE:
+    if len(content) < 12 or content[0] != 1 or content[2:4] != _ENCODINGS:
         return ()
     (count,) = struct.unpack_from("<I", content, 8)
     table = content[12 : 12 + 8 * count]
@@ -156,10 +158,10 @@ class Symbol:
 class Section:
     """A section of code: its address (0 in an object), its symbols by address.
 
-    data are the ranges that hold no code, by mapping symbols; starts the addresses of routines (or
-    parts of them) by unwind tables; entries the entry points of a program. alignment is that of a
-    section of an object, 0 in a linked file. constants are the addresses and contents of a linked
-    file's read-only sections without code.
+    file is the member of an archive, else "". data are the ranges that hold no code, by mapping
+    symbols; starts the addresses of routines (or parts of them) by unwind tables; entries the entry
+    points of a program. alignment is that of a section of an object, 0 in a linked file. constants
+    are the addresses and contents of a linked file's read-only sections without code.
     """
 
     file: str
@@ -181,14 +183,14 @@ class Section:
     @cached_property
     def routines(self) -> list[Symbol]:
         """Its routines by address, one for each address, without names inside of another one."""
-        found: list[Symbol] = []
+        chosen: list[Symbol] = []
         end = self.address
         for symbol in self.symbols:
             if symbol.routine and (symbol.size or symbol.address >= end):
-                if not found or found[-1].address != symbol.address:
-                    found.append(symbol)
+                if not chosen or chosen[-1].address != symbol.address:
+                    chosen.append(symbol)
                 end = max(end, symbol.address + symbol.size)
-        return found
+        return chosen
 
     def extent(self, symbol: Symbol) -> range:
         """Return the addresses of a routine: by its size, else up to the next one."""
@@ -270,7 +272,7 @@ def _sections(
         raise _OtherMachineError(f"{image.get_machine_arch()} ({image.elfclass}-bit{order})")
     symbols = _symbols(image)
     places = Places(image) if image["e_type"] == "ET_REL" else None
-    unwound = () if places else starts(image)
+    unwound = () if places else unwind_starts(image)
     entry = () if places else (image["e_entry"],)
     written = edits(image) if edits else {}
     constants = () if places else tuple(_constants(image))
@@ -284,15 +286,20 @@ def _sections(
                 symbols.get(number, []), key=lambda s: (s.address, not s.routine, -s.size)
             )  # at one address the longest routine first
             start = section["sh_addr"]
-            kept = tuple(s for s in listed if not s.name.startswith("$"))
-            data = tuple(_data(listed, start + len(code)))
             end = start + len(code)
-            unwound_here, entries_here = (
-                [a for a in addresses if start <= a < end] for addresses in (unwound, entry)
+            yield Section(
+                file=name,
+                isa=isa,
+                name=section.name,
+                address=start,
+                code=code,
+                symbols=tuple(s for s in listed if not s.name.startswith("$")),
+                data=tuple(_data_ranges(listed, end)),
+                starts=tuple(a for a in unwound if start <= a < end),
+                entries=tuple(a for a in entry if start <= a < end),
+                alignment=max(section["sh_addralign"], 1) if places else 0,
+                constants=constants,
             )
-            alignment = max(section["sh_addralign"], 1) if places else 0
-            rest = (kept, data, tuple(unwound_here), tuple(entries_here), alignment, constants)
-            yield Section(name, isa, section.name, start, code, *rest)
 
 
 def _constants(image: ELFFile) -> Iterator[tuple[int, bytes]]:
@@ -348,7 +355,7 @@ _NOTYPE, _LOCAL = 0, 0  # STT_NOTYPE, STB_LOCAL
 _KINDS = {_NOTYPE, 2, 10}  # and STT_FUNC, STT_GNU_IFUNC
 
 
-def _data(symbols: list[Symbol], end: int) -> Iterator[range]:
+def _data_ranges(symbols: list[Symbol], end: int) -> Iterator[range]:
     """Yield the ranges between mapping symbols $d and $x (ELF for Arm, 4.5.4)."""
     data_start = None
     for symbol in symbols:
@@ -362,7 +369,7 @@ def _data(symbols: list[Symbol], end: int) -> Iterator[range]:
         yield range(data_start, end)
 
 
-SECTION = ".altinstructions"
+ALTERNATIVES = ".altinstructions"
 PLAIN_BYTES, FLAGGED_BYTES = 12, 14  # size of an entry
 X86_BYTES = (FLAGGED_BYTES, PLAIN_BYTES, 13)  # sizes of an entry, newest layout first
 _TOP_BIT = 0x8000  # of a feature's number: inverse on x86-64 without flags, a callback on arm64
@@ -389,33 +396,36 @@ class Entry(NamedTuple):
 def x86_entry(table: bytes, at: int, base: int, size: int) -> Entry:
     """Return the entry of a size at an offset of a table; base is the table's address."""
     if size == FLAGGED_BYTES:
-        feature, flags = _integer(table, at + 8), _integer(table, at + 10)
+        feature, flags = _u16(table, at + 8), _u16(table, at + 10)
         inverse, made = bool(flags & _INVERSE), bool(flags & _DIRECT_CALL)
         lengths = at + 12
     else:
-        feature = _integer(table, at + 8)
+        feature = _u16(table, at + 8)
         inverse, made = bool(feature & _TOP_BIT), False
         feature &= ~_TOP_BIT
         lengths = at + 10
-    text, replacement = _addresses(table, at, base)
+    text, replacement = relative_pair(table, at, base)
     length, new_length = table[lengths : lengths + 2]
     return Entry(text, replacement, feature, inverse, length, new_length, made)
 
 
 def arm64_entry(table: bytes, at: int, base: int) -> Entry:
     """Return the entry at an offset of a table; base is the table's address."""
-    feature = _integer(table, at + 8)
+    feature = _u16(table, at + 8)
     length, size = table[at + 10 : at + 12]
     made = bool(feature & _TOP_BIT) or not size
-    text, replacement = _addresses(table, at, base)
+    text, replacement = relative_pair(table, at, base)
     return Entry(text, replacement, feature & ~_TOP_BIT, False, length, size, made)
 
 
-def _addresses(table: bytes, at: int, base: int) -> tuple[int, int]:
-    """Return the addresses of text and replacement, each stored relative to its field."""
-    text, new = (int.from_bytes(table[n : n + 4], "little", signed=True) for n in (at, at + 4))
-    return base + at + text, base + at + 4 + new
+def relative_pair(table: bytes, at: int, base: int) -> tuple[int, int]:
+    """Return the two addresses at an offset of a table, each stored relative to its field.
+
+    base is the table's address.
+    """
+    first, second = struct.unpack_from("<ii", table, at)
+    return base + at + first, base + at + 4 + second
 
 
-def _integer(table: bytes, at: int) -> int:
+def _u16(table: bytes, at: int) -> int:
     return int.from_bytes(table[at : at + 2], "little")

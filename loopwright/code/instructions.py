@@ -173,9 +173,9 @@ WRITES = {
 def register_number(isa: str, name: str) -> int:
     """Return the number of a register, by the name of all of it or of its lower half."""
     wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
-    for known in (name, wide):
-        if known in REGISTERS[isa]:
-            return REGISTERS[isa].index(known)
+    for candidate in (name, wide):
+        if candidate in REGISTERS[isa]:
+            return REGISTERS[isa].index(candidate)
     raise InputError(f"register {name!r} is not known to {isa}")
 
 
@@ -253,8 +253,8 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
             Instruction(
                 address=ins.ip,
                 code=code[at : at + ins.len],
-                mnemonic=_plain(formatter.format_mnemonic(ins)),
-                text=_plain(formatter.format(ins)),
+                mnemonic=_without_suffix(formatter.format_mnemonic(ins)),
+                text=_without_suffix(formatter.format(ins)),
                 flow=X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
                 target=near_target(ins),
                 read_bytes=sum(size for access, size in sizes if access in READS),
@@ -277,7 +277,7 @@ def near_target(ins: iced.Instruction) -> int | None:
     return ins.near_branch_target if near else None
 
 
-def _plain(text: str) -> str:
+def _without_suffix(text: str) -> str:
     """Return text without the size suffix that assemblers reject on loop instructions."""
     return re.sub(r"^(loop(?:n?e)?)[lq]\b", r"\1", text)
 
@@ -285,13 +285,13 @@ def _plain(text: str) -> str:
 def _string_sizes(ins: iced.Instruction) -> list[tuple[iced.OpAccess_, int]]:
     """Return the bytes that one element of a repeated string instruction reads and writes."""
     size = iced.MemorySizeExt.size(ins.memory_size)
-    kinds = [iced.OpKind.MEMORY_SEG_RSI, iced.OpKind.MEMORY_ESRDI]
+    memory_kinds = [iced.OpKind.MEMORY_SEG_RSI, iced.OpKind.MEMORY_ESRDI]
     operands = [ins.op_kind(n) for n in range(ins.op_count)]
     writes = operands[:1] == [iced.OpKind.MEMORY_ESRDI] and not ins.has_repne_prefix
     return [
         (iced.OpAccess.WRITE if writes and n == 0 else iced.OpAccess.READ, size)
         for n, kind in enumerate(operands)
-        if kind in kinds
+        if kind in memory_kinds
     ]
 
 
@@ -305,14 +305,14 @@ _ARM64_FLOWS = {
 }
 
 
-def unknown(isa: str, code: bytes) -> str:
+def undecodable(isa: str, code: bytes) -> str:
     """Return an error for code that has an outline but that decode rejects, or "".
 
     Outlines accept some unallocated AArch64 encodings, and extensions of later years.
     """
     if isa == "x86_64":  # both use the same decoder
         return ""
-    done = sum(size for _, size, _, _ in _OWN.brief.disasm_lite(code, 0))
+    done = sum(size for _, size, _, _ in _DISASSEMBLERS.brief.disasm_lite(code, 0))
     return "" if done == len(code) else str(no_code(isa, code, done))
 
 
@@ -322,8 +322,8 @@ def _arm64_disassembler() -> "capstone.Cs":
     return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 
 
-class _OfThread(threading.local):
-    """AArch64 disassemblers of a thread: to make one costs as much as a hundred instructions."""
+class _Disassemblers(threading.local):
+    """A thread's AArch64 disassemblers; making one takes as long as a hundred instructions."""
 
     @cached_property
     def brief(self) -> "capstone.Cs":
@@ -331,17 +331,17 @@ class _OfThread(threading.local):
 
     @cached_property
     def detailed(self) -> "capstone.Cs":
-        made = _arm64_disassembler()
-        made.detail = True
-        return made
+        disassembler = _arm64_disassembler()
+        disassembler.detail = True
+        return disassembler
 
 
-_OWN = _OfThread()
+_DISASSEMBLERS = _Disassemblers()
 
 
 def disassembled(code: bytes, address: int = 0) -> Iterator["capstone.CsInsn"]:
     """Yield AArch64 instructions with their operands, up to bytes that are none."""
-    yield from _OWN.detailed.disasm(code, address)
+    yield from _DISASSEMBLERS.detailed.disasm(code, address)
 
 
 def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
@@ -360,7 +360,7 @@ def _arm64_instruction(ins: "capstone.CsInsn") -> Instruction:
     flow = _ARM64_FLOWS.get(name, Flow.BRANCH if name.startswith("b.") else Flow.NEXT)
     if name in ("b", "bl") or flow is Flow.BRANCH:
         target = next(o.imm for o in reversed(ins.operands) if o.type == arm64_const.ARM64_OP_IMM)
-    moved = _arm64_bytes(ins)
+    size = _arm64_bytes(ins)
     zeroes = name == "dc" and ins.op_str.startswith(("zva", "gzva"))
     load, store = name.startswith(("ld", "prf")), name.startswith("st")
     return Instruction(
@@ -370,15 +370,13 @@ def _arm64_instruction(ins: "capstone.CsInsn") -> Instruction:
         text=f"{name} {ins.op_str}".strip(),
         flow=flow,
         target=target,
-        read_bytes=moved if load and not name.startswith("prf") else 0,
-        written_bytes=ZEROED_BYTES if zeroes else moved if store else 0,
+        read_bytes=size if load and not name.startswith("prf") else 0,
+        written_bytes=ZEROED_BYTES if zeroes else size if store else 0,
         string=False,
     )
 
 
 _ARM64_REGISTER_BYTES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16, "v": 16}
-
-
 _VECTOR = re.compile(r"v\d+\.(\d*)([bhsd])")
 
 
@@ -414,14 +412,14 @@ def repeated_strings(isa: str, code: bytes, address: int) -> tuple[list[tuple[in
     """
     if isa == "arm64":
         return [], address + len(code) // 4 * 4
-    found, end = [], address
+    strings, end = [], address
     for ins in iced.Decoder(64, code, ip=address):
         if ins.is_invalid:
             break
         if repeats(ins):
-            found.append((ins.ip, ins.next_ip))
+            strings.append((ins.ip, ins.next_ip))
         end = ins.next_ip
-    return found, end
+    return strings, end
 
 
 # Branches (Arm ARM, C4.1): mask and value of the encoding, lowest bit and width of the distance.
@@ -440,11 +438,11 @@ def signed_field(word: _Words, low: int, width: int) -> _Words:
 
 
 _ADRP = (0x9F000000, 0x90000000)  # its distance in pages: 19 bits from bit 5, above 2 from bit 29
-_PAGE = 12
+_PAGE = 12  # bits of an address in a page
 
 
 def moved(isa: str, code: bytes, old: int, new: int) -> bytes:
-    """Return code of an address as it has to be at another; branches within it stay the same.
+    """Return code adjusted from an old address to a new one; branches within it stay the same.
 
     InputError if a branch out of it is too short.
     """
@@ -468,17 +466,19 @@ def _moved_x86(code: bytes, old: int, new: int) -> bytes:
 
 def _moved_arm64(code: bytes, old: int, new: int) -> bytes:
     out = bytearray()
+    inside = range(old, old + len(code))
     for at in range(0, len(code), 4):
         word = int.from_bytes(code[at : at + 4], "little")
-        out += _word(word, old + at, new + at, range(old, old + len(code))).to_bytes(4, "little")
+        out += _moved_word(word, old + at, new + at, inside).to_bytes(4, "little")
     return bytes(out)
 
 
-def _word(word: int, old: int, new: int, inside: range) -> int:
+def _moved_word(word: int, old: int, new: int, inside: range) -> int:
+    """Return a word adjusted from an old address to a new one; targets inside move with it."""
     if word & _ADRP[0] == _ADRP[1]:
         pages = signed_field((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 0, 21)
-        moved = (old >> _PAGE) + pages - (new >> _PAGE)
-        return word & 0x9F00001F | (moved & 3) << 29 | (moved >> 2 & 0x7FFFF) << 5
+        new_pages = (old >> _PAGE) + pages - (new >> _PAGE)
+        return word & 0x9F00001F | (new_pages & 3) << 29 | (new_pages >> 2 & 0x7FFFF) << 5
     for mask, value, low, width in ARM64_BRANCHES:
         if word & mask != value:
             continue

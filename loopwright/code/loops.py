@@ -36,10 +36,10 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     """
     closed, strings = _closed(instructions)
     branches = [
-        Loop("branch", tuple(instructions[a : b + 1]), _inside(closed - {(a, b)}, a, b))
+        Loop("branch", tuple(instructions[a : b + 1]), _contained(closed - {(a, b)}, a, b))
         for a, b in _innermost(closed)
     ]
-    repeated = [Loop("string", (instructions[n],), _inside(closed, n, n)) for n, _ in strings]
+    repeated = [Loop("string", (instructions[n],), _contained(closed, n, n)) for n, _ in strings]
     return tuple(sorted([*branches, *repeated], key=lambda loop: loop.start))
 
 
@@ -119,10 +119,11 @@ def _gaps(section: "Section") -> Iterator[tuple[int, int]]:
 
 
 def _closed(code: Sequence[Instruction]) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
-    """Return all loops by first and last instruction, including string instructions.
+    """Return the loops of branches, and the repeated string instructions.
 
-    A backward branch closes a loop only if control can reach it from its target without leaving the
-    stretch between; fixups that jump back to an exit close none.
+    Both are pairs of the numbers of the first and the last instruction. A backward branch closes a
+    loop only if control can reach it from its target without leaving the stretch between; fixups
+    that jump back to an exit close none.
     """
     index = {ins.address: n for n, ins in enumerate(code)}
     live = _reached(code, index, 0, range(len(code)))
@@ -148,7 +149,7 @@ def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]
         least = min(least, last)
 
 
-def _inside(closed: Collection[tuple[int, int]], first: int, last: int) -> bool:
+def _contained(closed: Collection[tuple[int, int]], first: int, last: int) -> bool:
     return any(a <= first and last <= b for a, b in closed)
 
 
@@ -173,7 +174,7 @@ def reached(code: Code) -> set[int]:
 def _reached(
     instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
 ) -> set[int]:
-    """Return the instructions reachable from one of them without leaving a stretch."""
+    """Return the numbers of the instructions reachable from one without leaving a stretch."""
     seen: set[int] = set()
     todo = [start]
     while todo:
@@ -203,10 +204,11 @@ def moved_bytes(loop: Loop, contract: Contract) -> int:
     if contract.fields and contract.counted and not loop.nested:
         record = sum(f.size for f in contract.fields)
         return record * max(1, round(loop.written_bytes / record))
-    return _data(loop, contract)
+    return _data_bytes(loop, contract)
 
 
-def _data(loop: Loop, contract: Contract) -> int:
+def _data_bytes(loop: Loop, contract: Contract) -> int:
+    """Return the bytes loaded or stored by an iteration that the contract's effect counts."""
     access, sides = EFFECTS[contract.effect].moves
     return (loop.read_bytes if access == "loads" else loop.written_bytes) // sides
 
@@ -237,13 +239,13 @@ def choose(
     missing loop.
     """
     if contract.loop:
-        loop = _named(loops, contract.loop, labels or {})
+        loop = _loop_by_name(loops, contract.loop, labels or {})
         return Choice(loop, f"kernel.toml names it, {contract.loop}", len(loops))
-    moving = [loop for loop in loops if _data(loop, contract)]
+    moving = [loop for loop in loops if _data_bytes(loop, contract)]
     if not moving:
         return None
     best = max(moving, key=lambda loop: _rank(loop, contract))
-    moved = _data(best, contract)
+    moved = _data_bytes(best, contract)
     if best.kind == "string":
         rule = f"a string instruction, and no branch loop moves {_BIG} bytes or more"
     else:
@@ -257,23 +259,23 @@ def choose(
 
 def _rank(loop: Loop, contract: Contract) -> tuple[int, int]:
     """Return the rank as a main loop: by kind, then by bytes an iteration."""
-    moved = _data(loop, contract)
+    moved = _data_bytes(loop, contract)
     if loop.kind == "string":
         return 1, moved
     return (2 if moved >= _BIG else 0), moved
 
 
-def _named(loops: Sequence[Loop], name: str | int, labels: Mapping[str, int]) -> Loop:
-    known = ", ".join(f"{n} at {loop.start:#x}" for n, loop in enumerate(loops, 1)) or "none"
+def _loop_by_name(loops: Sequence[Loop], name: str | int, labels: Mapping[str, int]) -> Loop:
+    listed = ", ".join(f"{n} at {loop.start:#x}" for n, loop in enumerate(loops, 1)) or "none"
     if isinstance(name, int):
         if name <= len(loops):
             return loops[name - 1]
-        raise InputError(f"there is no loop {name}; loops by number: {known}")
+        raise InputError(f"there is no loop {name}; loops by number: {listed}")
     if name not in labels:
-        raise InputError(f"there is no label {name}; loops by number: {known}")
+        raise InputError(f"there is no label {name}; loops by number: {listed}")
     at_label = [loop for loop in loops if loop.start <= labels[name] < loop.end]
     if not at_label:
-        raise InputError(f"no loop is at {name}, {labels[name]:#x}; loops by number: {known}")
+        raise InputError(f"no loop is at {name}, {labels[name]:#x}; loops by number: {listed}")
     return at_label[0]
 
 
@@ -289,7 +291,11 @@ class Placement:
 
     @classmethod
     def of(cls, code: Code, contract: Contract, offset: int | None) -> Self:
-        """Return the placement with the main loop, or else the entry, at an offset."""
+        """Return the placement with the main loop, or else the entry, at an offset.
+
+        Without an offset, the text is at a 64-byte boundary. InputError for an offset that cannot
+        be.
+        """
         choice = choose(code.loops, contract, code.symbols)
         call = choice is None or contract.unit == "call"
         start = code.entry if call or choice is None else choice.loop.start
@@ -362,29 +368,29 @@ def of_loops(section: "Section", within: range) -> Iterator[Piece]:
     instructions have a piece with the error; the rest of their routine has no string instructions.
     The caller sets the ids.
     """
-    found = [
+    pieces = [
         of_path(section, loop.path)
         for loop in in_section(section).innermost
         if loop.refused != "repeats" and section.address + loop.path[0][0] in within
     ]
     for start, stop in _stretches(section, within):
         strings, reached = repeated_strings(section.isa, section.bytes_of(start, stop), start)
-        found += [_piece(section, *bounds, string=True) for bounds in strings]
+        pieces += [_piece(section, *bounds, string=True) for bounds in strings]
         if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
             message = str(no_code(section.isa, rest, 0))
-            found.append(Piece("", section.isa, "unrolled", reached, error=message))
-    yield from sorted(found, key=lambda piece: piece.address)
+            pieces.append(Piece("", section.isa, "unrolled", reached, error=message))
+    yield from sorted(pieces, key=lambda piece: piece.address)
 
 
-def undisturbed(section: "Section", within: range) -> Piece:
-    """Return one call of the code between two addresses: conditional branches fall through."""
+def call_falling_through(section: "Section", within: range) -> Piece:
+    """Return the code between two addresses as a call whose conditional branches fall through."""
     code = section.bytes_of(within.start, within.stop)
     try:
         body = straight(decode(section.isa, code, within.start), within.start)
     except InputError as error:
         return Piece("", section.isa, "unrolled", within.start, error=str(error))
-    nothing = "" if body else "it returns at once: there is nothing to predict"
-    return Piece("", section.isa, "unrolled", within.start, body, moved(body), nothing)
+    error_text = "" if body else "it returns at once: there is nothing to predict"
+    return Piece("", section.isa, "unrolled", within.start, body, moved(body), error_text)
 
 
 def straight(code: Sequence[Instruction], entry: int) -> tuple[Instruction, ...]:
@@ -456,31 +462,28 @@ def of_file(spec: str) -> list[Piece]:
     Without a loop each routine is one call, of which no conditional branch is taken. InputError
     if there is no such file or symbol, and for code of another ISA or of both.
     """
-    places = _meant(spec)
-    found = [piece for _, piece in _loops(places)]
-    if not any(not piece.error for piece in found):
+    places = _places(spec)
+    pieces = [piece for _, piece in _loops(places)]
+    if all(piece.error for piece in pieces):
         calls = [(s, r) for s, within in places for r in _routines(s, within)]
-        found = [in_routine(section, undisturbed(section, within)) for section, within in calls]
-    return found
+        pieces = [in_routine(s, call_falling_through(s, within)) for s, within in calls]
+    return pieces
 
 
 def loops_of(spec: str) -> list[tuple["Section", Piece]]:
-    """Return the loops of FILE or FILE:SYMBOL, each with its section; errors as of of_file.
-
-    InputError as of of_file.
-    """
-    return _loops(_meant(spec))
+    """Return the loops of FILE or FILE:SYMBOL, each with its section; errors as of of_file."""
+    return _loops(_places(spec))
 
 
 def _loops(places: Sequence[tuple["Section", range]]) -> list[tuple["Section", Piece]]:
     return [(s, in_routine(s, piece)) for s, within in places for piece in of_loops(s, within)]
 
 
-def _meant(spec: str) -> list[tuple["Section", range]]:
-    """Return the sections of FILE, or the range of its SYMBOL; InputError for neither."""
+def _places(spec: str) -> list[tuple["Section", range]]:
+    """Return the sections of FILE with all addresses, or with those of SYMBOL; InputError."""
     from loopwright.code import elf
 
-    path, wanted = _parsed(spec)
+    path, wanted = _file_and_symbol(spec)
     sections = elf.read(path)
     elf.isa_of(sections, path)
     if wanted:
@@ -489,7 +492,7 @@ def _meant(spec: str) -> list[tuple["Section", range]]:
             raise InputError(f"{path} is stripped of its symbols; give it without :{wanted}")
         if wanted not in known:
             raise InputError(f"{path}: {unknown('symbol', wanted, known)}")
-    return [place for section in sections for place in _places(section, wanted)]
+    return [(s, within) for s in sections for within in _ranges(s, wanted)]
 
 
 def in_routine(section: "Section", piece: Piece) -> Piece:
@@ -507,7 +510,7 @@ def _where(section: "Section", address: int) -> str:
     return f"{name}+{address - start:#x}" if address > start else name
 
 
-def _parsed(spec: str) -> tuple[Path, str]:
+def _file_and_symbol(spec: str) -> tuple[Path, str]:
     """Return the file and the symbol ("" without one)."""
     if Path(spec).exists() or ":" not in spec:
         return Path(spec), ""
@@ -518,13 +521,11 @@ def _parsed(spec: str) -> tuple[Path, str]:
     return Path(file), symbol
 
 
-def _places(section: "Section", wanted: str) -> Iterator[tuple["Section", range]]:
+def _ranges(section: "Section", wanted: str) -> list[range]:
+    """Return the addresses of a symbol's routines in a section, those of all of it without one."""
     if not wanted:
-        yield section, range(section.address, section.end)
-        return
-    for symbol in section.symbols:
-        if symbol.name == wanted:
-            yield section, section.extent(symbol)
+        return [range(section.address, section.end)]
+    return [section.extent(symbol) for symbol in section.symbols if symbol.name == wanted]
 
 
 def _routines(section: "Section", within: range) -> Iterator[range]:

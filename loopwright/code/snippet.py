@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
@@ -16,8 +17,9 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import toolchain
 from loopwright.code import elf, instructions
 from loopwright.code.elf import Section, Symbol
-from loopwright.code.loops import Piece, in_routine, moved, of_loops, undisturbed
+from loopwright.code.loops import Piece, call_falling_through, in_routine, moved, of_loops
 from loopwright.errors import InputError, unknown
+from loopwright.kernels import ISAS
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
@@ -30,16 +32,18 @@ _NAME = "assembly"  # of a text, in errors and as an id
 
 
 def source_lines(path: Path) -> Lines:
-    """Return the source lines of an object that was assembled with -g."""
+    """Return the source lines of an object, none if it was assembled without -g."""
     with path.open("rb") as file:
         image = ELFFile(file)
-        return dict(_of_image(image)) if image.has_dwarf_info() else {}
+        rows = _line_rows(image) if image.has_dwarf_info() else ()
+        return {where: line for where, _, _, line in rows}
 
 
-def named(image: ELFFile) -> dict[tuple[str, int], str]:
-    """Return "file:line" by address of an object that was built with -g."""
+def source_positions(image: ELFFile) -> dict[tuple[str, int], str]:
+    """Return "file:line" by section and address of an object that was built with -g."""
     return {
-        where: f"{file_name(program, file)}:{line}" for where, program, file, line in _rows(image)
+        where: f"{file_name(program, file)}:{line}"
+        for where, program, file, line in _line_rows(image)
     }
 
 
@@ -51,17 +55,12 @@ def file_name(program: "LineProgram", number: int) -> str:
     return str(name.decode(errors="replace")) if isinstance(name, bytes) else str(name)
 
 
-def _of_image(image: ELFFile) -> Iterator[tuple[tuple[str, int], int]]:
-    for where, _, _, line in _rows(image):
-        yield where, line
-
-
-def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int, int]]:
-    """Yield the lines with their addresses.
+def _line_rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int, int]]:
+    """Yield section and address, line table, file number and line of each row of all tables.
 
     Each sequence of the line table belongs to one section, in order.
     """
-    names = _sections(image)
+    names = _line_sections(image)
     dwarf = image.get_dwarf_info()
     for unit in dwarf.iter_CUs():
         program = dwarf.line_program_for_CU(unit)
@@ -78,16 +77,16 @@ def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int,
                 yield (name, state.address), program, state.file, state.line
 
 
-def _sections(image: ELFFile) -> Iterator[str]:
+def _line_sections(image: ELFFile) -> Iterator[str]:
     """Yield the names of the code sections that the line table's addresses refer to."""
     symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
-    for section in image.iter_sections():
-        if isinstance(section, RelocationSection) and section.name == ".rela.debug_line":
-            for relocation in sorted(section.iter_relocations(), key=lambda r: int(r["r_offset"])):
+    for table in image.iter_sections():
+        if isinstance(table, RelocationSection) and table.name == ".rela.debug_line":
+            for relocation in sorted(table.iter_relocations(), key=lambda r: int(r["r_offset"])):
                 index = symbols.get_symbol(relocation["r_info_sym"])["st_shndx"]
-                named = image.get_section(index)
-                if named["sh_flags"] & 4:  # SHF_EXECINSTR
-                    yield named.name
+                section = image.get_section(index)
+                if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR:
+                    yield section.name
 
 
 _QUOTE = re.compile(r"^(?:[>|] ?)+")
@@ -147,7 +146,7 @@ _INTEL = re.compile(
     r"|\bptr\s*\[",
     re.I,
 )
-_MOST_LABEL = 15  # numbers up to this are local labels rather than addresses
+_LARGEST_LABEL = 15  # numbers up to this are local labels rather than addresses
 _NOTE = re.compile(r"\s+;\s.*$")  # a comment of Intel's syntax
 
 
@@ -167,7 +166,7 @@ def read_pasted(text: str) -> Pasted:
     lines = ["" if line.strip().startswith(_FENCE) else line for line in lines]
     whole = "\n".join(lines).strip()
     if re.search(r"\d", whole) and _HEX.fullmatch(whole):
-        return Pasted(f"hex: {_data(instructions.parse_hex(whole))}")
+        return Pasted(f"hex: {_byte_directive(instructions.parse_hex(whole))}")
     if len(_PERF.findall("\n".join(lines))) > 1:
         return _annotated(lines)
     if not any(map(_PLACED.match, lines)):
@@ -194,12 +193,12 @@ def _is_prose(line: str) -> bool:
 
 def _is_listing(lines: Sequence[str]) -> bool:
     """True if most lines begin with an address, not with a local label such as 1."""
-    placed = [found for line in lines if (found := _PLACED.match(line))]
-    places = [int(found["at"], 16) for found in placed if found["rest"].strip()]
-    if len(places) < 1 or 2 * len(placed) < sum(bool(line.strip()) for line in lines):
+    placed = [match for line in lines if (match := _PLACED.match(line))]
+    places = [int(match["at"], 16) for match in placed if match["rest"].strip()]
+    if not places or 2 * len(placed) < sum(bool(line.strip()) for line in lines):
         return False
-    coded = any(_BYTES.match(found["rest"]) or _WORD.match(found["rest"]) for found in placed)
-    return coded or (max(places) > _MOST_LABEL and all(a < b for a, b in pairwise(places)))
+    coded = any(_BYTES.match(match["rest"]) or _WORD.match(match["rest"]) for match in placed)
+    return coded or (max(places) > _LARGEST_LABEL and all(a < b for a, b in pairwise(places)))
 
 
 def _numbered(lines: list[str]) -> list[str]:
@@ -213,9 +212,9 @@ def _numbered(lines: list[str]) -> list[str]:
             "leave out --no-addresses or --no-show-raw-insn"
         )
     out, at = [], 0
-    for line, found in zip(lines, coded, strict=True):
-        out.append(f"{at:x}:\t{line.strip()}" if found else line)
-        at += len(bytes.fromhex(found["code"])) if found else 0
+    for line, match in zip(lines, coded, strict=True):
+        out.append(f"{at:x}:\t{line.strip()}" if match else line)
+        at += len(bytes.fromhex(match["code"])) if match else 0
     return out
 
 
@@ -229,7 +228,10 @@ def _annotated(lines: Sequence[str]) -> Pasted:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of a listing: an instruction, the name of a routine, or nothing."""
+    """A line of a listing: an instruction at an address, the name of a routine, or nothing.
+
+    word is True if code is listed as an AArch64 word.
+    """
 
     at: int | None = None
     code: bytes = b""
@@ -240,14 +242,13 @@ class _Line:
 
 def _listed(lines: Sequence[str], *, bare: bool) -> Pasted:
     """Return a listing's code at its code offset; bare: lines may lack an address."""
-    found = [_line(line, bare=bare) for line in lines]
-    found = _whole_codes(found)
-    texts = [line for line in found if line.text]
+    entries = _whole_codes([_line(line, bare=bare) for line in lines])
+    texts = [line for line in entries if line.text]
     if texts and all(line.code for line in texts):
         isa = "arm64" if any(line.word for line in texts) else "x86_64"
-        return Pasted("\n".join(_as_bytes(found)), isa)
+        return Pasted("\n".join(_as_bytes(entries)), isa)
     intel = _is_intel("\n".join(line.text for line in texts))
-    return Pasted("\n".join(_as_text(found)), intel=intel)
+    return Pasted("\n".join(_as_text(entries)), intel=intel)
 
 
 def _line(line: str, *, bare: bool) -> _Line:
@@ -257,14 +258,14 @@ def _line(line: str, *, bare: bool) -> _Line:
     if placed is None:
         text = _ARROWS.sub(" ", line).strip()
         return _Line(text=text) if bare and text and not _SOURCE.search(text) else _Line()
-    at, rest = int(placed["at"], 16), placed["rest"]
+    at, text = int(placed["at"], 16), placed["rest"]
     code, word = b"", False
-    if found := _WORD.match(rest):
-        code, rest, word = bytes.fromhex(found["code"])[::-1], found["rest"], True
-    elif found := _BYTES.match(rest):
-        code, rest = bytes.fromhex(found["code"]), found["rest"]
-    rest = _SYMBOLIC.sub("", _COMMENT.sub("", _ARROWS.sub(" ", rest))).strip()
-    return _Line(at, code, rest, word=word)
+    if match := _WORD.match(text):
+        code, text, word = bytes.fromhex(match["code"])[::-1], match["rest"], True
+    elif match := _BYTES.match(text):
+        code, text = bytes.fromhex(match["code"]), match["rest"]
+    text = _SYMBOLIC.sub("", _COMMENT.sub("", _ARROWS.sub(" ", text))).strip()
+    return _Line(at, code, text, word=word)
 
 
 def _whole_codes(lines: Sequence[_Line]) -> list[_Line]:
@@ -272,10 +273,10 @@ def _whole_codes(lines: Sequence[_Line]) -> list[_Line]:
     out: list[_Line] = []
     owner = -1
     for line in lines:
-        rest = owner >= 0 and line.at is not None and line.code and not line.text
-        if rest and out[owner].at is not None and out[owner].code:
-            first = out[owner]
-            out[owner] = _Line(first.at, first.code + line.code, first.text, word=first.word)
+        continued = owner >= 0 and line.at is not None and line.code and not line.text
+        if continued and out[owner].at is not None and out[owner].code:
+            start = out[owner]
+            out[owner] = _Line(start.at, start.code + line.code, start.text, word=start.word)
             out.append(_Line())
             continue
         if line.text:
@@ -289,16 +290,17 @@ def _as_bytes(lines: Sequence[_Line]) -> list[str]:
     out, end, named = [], None, any(line.name for line in lines)
     for line in lines:
         if line.name:
-            out.append(_routine(line.name))
+            out.append(_routine_label(line.name))
             continue
         if line.at is None or not line.code:
             out.append("")
             continue
-        parts = [_gap(end, line.at)]
+        parts = [_gap_directives(end, line.at)]
         if end is None and not named:
-            parts.append(_routine("code"))
-        code = f".inst {int.from_bytes(line.code, 'little'):#x}" if line.word else _data(line.code)
-        out.append("; ".join([*filter(None, parts), f".L{line.at:x}: {code}"]))
+            parts.append(_routine_label("code"))
+        word = int.from_bytes(line.code, "little")
+        directive = f".inst {word:#x}" if line.word else _byte_directive(line.code)
+        out.append("; ".join([*filter(None, parts), f".L{line.at:x}: {directive}"]))
         end = line.at + len(line.code)
     # The name of a routine goes after the gap before its first instruction.
     return _names_last(out)
@@ -319,12 +321,12 @@ def _names_last(lines: list[str]) -> list[str]:
 
 def _as_text(lines: Sequence[_Line]) -> list[str]:
     """Return the instructions of a listing without code, each address with a label."""
-    places = {line.at for line in lines if line.at is not None and line.text}
-    wanted: set[int] = set()
+    addresses = {line.at for line in lines if line.at is not None and line.text}
+    targets: set[int] = set()
     out = []
     for n, line in enumerate(lines):
         if line.name:
-            out.append(_routine(line.name))
+            out.append(_routine_label(line.name))
             continue
         if not line.text:
             out.append("")
@@ -335,33 +337,34 @@ def _as_text(lines: Sequence[_Line]) -> list[str]:
             text = f".nops {behind - line.at}" if behind else _LONG_NOP_PREFIX.sub("", text)
         elif target := _TARGET.match(text):
             to = int(target["to"], 16)
-            wanted.add(to)
+            targets.add(to)
             text = f"{target['before']}.L{to:x}"
         label = "" if line.at is None else f".L{line.at:x}: "
         out.append(label + text)
-    first = min(places, default=None)
+    first = min(addresses, default=None)
     if first is not None:
         at = next(n for n, line in enumerate(lines) if line.text)
         out[at] = f".p2align 6; .skip {first % 64}, 0xcc; {out[at]}" if first % 64 else out[at]
         # Targets outside of the listing keep their distance.
-        away = [f".set .L{to:x}, .L{first:x} + {to - first}" for to in sorted(wanted - places)]
-        out[-1] = "; ".join(filter(None, [out[-1], *away]))
+        outside = sorted(targets - addresses)
+        symbols = [f".set .L{to:x}, .L{first:x} + {to - first}" for to in outside]
+        out[-1] = "; ".join(filter(None, [out[-1], *symbols]))
     return out
 
 
-def _gap(end: int | None, at: int) -> str:
+def _gap_directives(end: int | None, at: int) -> str:
     """Return the directives that put the first instruction at its code offset."""
     if end is None:
         return f".p2align 6; .skip {at % 64}, 0xcc" if at % 64 else ".p2align 6"
     return f".skip {at - end}, 0xcc" if 0 < at - end < 1 << 16 else ""
 
 
-def _routine(name: str) -> str:
+def _routine_label(name: str) -> str:
     quoted = _quoted(name)
     return f".globl {quoted}; .type {quoted}, %function; {quoted}:"
 
 
-def _data(code: bytes) -> str:
+def _byte_directive(code: bytes) -> str:
     return f".byte {', '.join(map(hex, code))}"
 
 
@@ -381,16 +384,15 @@ def _compiled(line: str, *, intel: bool) -> str:
     """Return a line of a compiler's output with its demangled names in quotes."""
     if intel:
         line = _NOTE.sub("", line)
-    if found := _LABEL.match(line):
-        return f"{_quoted(found['name'])}:{found['rest']}"
-    if (found := _CALL.match(line)) and not re.search(r"%|\[|\*|\bPTR\b", line):
-        return f"{found['verb']}{_quoted(found['name'])}"
+    if match := _LABEL.match(line):
+        return f"{_quoted(match['name'])}:{match['rest']}"
+    if (match := _CALL.match(line)) and not re.search(r"%|\[|\*|\bPTR\b", line):
+        return f"{match['verb']}{_quoted(match['name'])}"
     if line.lstrip().startswith("."):
         return line
-    return _DATUM.sub(lambda found: _quoted(found["name"]), line)
+    return _DATUM.sub(lambda match: _quoted(match["name"]), line)
 
 
-ISAS = ("x86_64", "arm64")
 _ERROR = re.compile(r":(?P<line>\d+): Error: (?P<what>.*)")
 _SNIPPET_LABEL = re.compile(r"^\s*([\w.$]+):")
 _OF_COMPILER = re.compile(r"\.L(?:F[BE]|LF|VL|B[BE]|BI|M|text|etext|debug|ASF|S?FDE|E?CIE)[\w.]*")
@@ -408,7 +410,7 @@ class Assembled:
         """Return the label of an address, else its line, else its position."""
         symbols = [s for s in section.symbols if s.address == address]
         if symbols:
-            return min(symbols, key=_likeliness).name
+            return min(symbols, key=_naming_order).name
         line = self.lines.get((section.name, address))
         if line is None or line > len(self.source):
             return f"{section.name}+{address:#x}"
@@ -449,17 +451,17 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
 
 
 def pieces(text: str, isa: str | None = None) -> list[Piece]:
-    """Return the loops of a text, or its code without one.
+    """Return the innermost loops of all routines of a text.
 
-    Each innermost loop of any of its routines; without one each routine as one call, of which no
-    conditional branch is taken; all of the text where no routine begins in it.
+    Without a loop, each routine is one call, of which no conditional branch is taken. Without a
+    routine, each section is one piece.
     """
     assembled = assemble(text, isa)
     sections = assembled.sections
-    if found := _loops(assembled):
-        return [piece for _, piece in found]
+    if loops := _loops(assembled):
+        return [piece for _, piece in loops]
     calls = [
-        in_routine(section, undisturbed(section, section.extent(routine)))
+        in_routine(section, call_falling_through(section, section.extent(routine)))
         for section in sections
         for routine in section.routines
     ]
@@ -473,18 +475,19 @@ def loops_of(text: str, isa: str | None = None) -> list[tuple[Section, Piece]]:
 
 def _loops(assembled: Assembled) -> list[tuple[Section, Piece]]:
     several = sum(len(section.routines) for section in assembled.sections) > 1
-    found = [
-        (section, replace(piece, id=_named(assembled, section, piece, several=several)))
+    loops = [
+        (section, replace(piece, id=_loop_id(assembled, section, piece, several=several)))
         for section in assembled.sections
         for piece in of_loops(section, range(section.address, section.end))
     ]
-    for _, piece in found:
+    for _, piece in loops:
         if piece.error:
             raise InputError(f"{_NAME}: {piece.error}")
-    return list(zip([s for s, _ in found], _apart([p for _, p in found]), strict=True))
+    named_pieces = _with_distinct_ids([piece for _, piece in loops])
+    return [(section, piece) for (section, _), piece in zip(loops, named_pieces, strict=True)]
 
 
-def _named(assembled: Assembled, section: Section, piece: Piece, *, several: bool) -> str:
+def _loop_id(assembled: Assembled, section: Section, piece: Piece, *, several: bool) -> str:
     """Return the label of a loop, with its routine if the text has several."""
     label = assembled.label(section, piece.address)
     routine = section.routine(piece.address)
@@ -493,18 +496,18 @@ def _named(assembled: Assembled, section: Section, piece: Piece, *, several: boo
     return f"{routine.name}:{label}"
 
 
-def _likeliness(symbol: Symbol) -> tuple[bool, bool, bool, str]:
+def _naming_order(symbol: Symbol) -> tuple[bool, bool, bool, str]:
     """Return a sort key for names of one address: the author's first, a compiler's last."""
     of_compiler = bool(_OF_COMPILER.fullmatch(symbol.name))
     return of_compiler, not symbol.routine, symbol.name.startswith(".L"), symbol.name
 
 
-def _apart(found: list[Piece]) -> list[Piece]:
+def _with_distinct_ids(pieces: list[Piece]) -> list[Piece]:
     """Return pieces with distinct ids: the address is added where several share a label."""
-    names = [piece.id for piece in found]
+    names = [piece.id for piece in pieces]
     return [
         piece if names.count(piece.id) == 1 else replace(piece, id=f"{piece.id} at {piece.address}")
-        for piece in found
+        for piece in pieces
     ]
 
 
@@ -520,14 +523,14 @@ def assemble(text: str, isa: str | None = None) -> Assembled:
     """
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
-    given = read_pasted(text)
-    isa = isa or given.isa or ("x86_64" if given.intel else None)
+    pasted = read_pasted(text)
+    isa = isa or pasted.isa or ("x86_64" if pasted.intel else None)
     if isa is not None:
-        return _assemble(given, isa)
+        return _assemble(pasted, isa)
     refused: list[_RefusedError] = []
     for candidate in _assemblers():
         try:
-            return _assemble(given, candidate)
+            return _assemble(pasted, candidate)
         except _RefusedError as error:
             refused.append(error)
     nearest = min(refused, key=lambda error: error.count)
@@ -556,14 +559,14 @@ def _assemblers() -> list[str]:
     return available
 
 
-def _assemble(given: Pasted, isa: str) -> Assembled:
-    text = given.text
-    syntax = ["-Wa,-msyntax=intel,-mnaked-reg"] if given.intel and isa == "x86_64" else []
+def _assemble(pasted: Pasted, isa: str) -> Assembled:
+    text = pasted.text
+    syntax = ["-Wa,-msyntax=intel,-mnaked-reg"] if pasted.intel and isa == "x86_64" else []
     tools = toolchain.find(isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         source, obj = (Path(scratch, f"text.{end}") for end in ("s", "o"))
         source.write_text(text if text.endswith("\n") else text + "\n")
-        done = subprocess.run(
+        process = subprocess.run(
             # With local labels and line numbers, which loops are named by.
             [tools.gcc, "-g", "-Wa,--keep-locals", *syntax, "-c", str(source), "-o", str(obj)],
             capture_output=True,
@@ -571,18 +574,18 @@ def _assemble(given: Pasted, isa: str) -> Assembled:
             errors="replace",
             check=False,
         )
-        if done.returncode:
-            raise _refusal(done.stderr, isa)
-        sections, table = elf.read(obj), source_lines(obj)
+        if process.returncode:
+            raise _refusal(process.stderr, isa)
+        sections, lines = elf.read(obj), source_lines(obj)
     if not sections:
         raise InputError(f"{_NAME} holds no instruction; give the text of a loop")
-    return Assembled(tuple(text.splitlines()), tuple(sections), table)
+    return Assembled(tuple(text.splitlines()), tuple(sections), lines)
 
 
 def _refusal(stderr: str, isa: str) -> _RefusedError:
     """Return the assembler's first error, with the line of the text."""
-    found = list(_ERROR.finditer(stderr))
-    if not found:
+    errors = list(_ERROR.finditer(stderr))
+    if not errors:
         return _RefusedError(f"{_NAME} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
-    line, what = int(found[0].group("line")), found[0].group("what")
-    return _RefusedError(f"{_NAME} line {line}: {what}", isa, len(found))
+    line, what = int(errors[0].group("line")), errors[0].group("what")
+    return _RefusedError(f"{_NAME} line {line}: {what}", isa, len(errors))

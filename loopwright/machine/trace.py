@@ -284,8 +284,8 @@ def _loops(asked: TraceQuestion) -> Rows:
     """Return the rows of some iterations of each loop of a text, an object or machine code."""
     if asked.size is not None or asked.fault is not None or asked.align != (0, 0):
         raise InputError("--size, --align and --fault are for KERNEL/VARIANT")
-    if asked.isa not in (None, *snippet.ISAS):
-        raise unknown("ISA", str(asked.isa), snippet.ISAS)
+    if asked.isa not in (None, *kernels.ISAS):
+        raise unknown("ISA", str(asked.isa), kernels.ISAS)
     isa = microarchs.load(asked.microarch).isa if asked.microarch else asked.isa
     if asked.asm is not None:
         yielded = snippet.pieces(asked.asm, isa)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from loopwright.code import binding
 from loopwright.code.binding import Outline, outlines
-from loopwright.code.instructions import unknown
+from loopwright.code.instructions import undecodable
 from loopwright.microbench import arm64_kit
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Encode, Form, Memory, Operand
 
@@ -43,7 +43,7 @@ def _why(name: str) -> str:
 
 @cache
 def _every() -> tuple[Sequence[Form], Sequence[str]]:
-    listed, lost = binding.arm64_forms(lambda word: not unknown("arm64", _code(word)))
+    listed, lost = binding.arm64_forms(lambda word: not undecodable("arm64", _code(word)))
     codes = [_code(word) for _, word, *_ in listed]
     out = []
     for one, seen in zip(listed, outlines("arm64", codes), strict=True):

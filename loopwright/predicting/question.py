@@ -55,7 +55,7 @@ class Subject:
             return self
         if missing := lacking(self.isa, self.code, self.needs, core.features):
             return replace(self, error=f"{missing}, which {core.id} lacks")
-        return replace(self, error=instructions.unknown(self.isa, self.code))
+        return replace(self, error=instructions.undecodable(self.isa, self.code))
 
     def block(self, offset: int | None) -> Block:
         """Return the subject as a block at a code offset (its own where None)."""

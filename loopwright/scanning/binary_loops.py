@@ -331,7 +331,7 @@ class SourceLines:
         try:
             file = ELFFile(BytesIO(image.content))
             if file.has_dwarf_info(strict=True) and file["e_type"] == "ET_REL":
-                for (section, address), line in sorted(snippet.named(file).items()):
+                for (section, address), line in sorted(snippet.source_positions(file).items()):
                     self._object.setdefault(section, []).append((address, line))
             elif file.has_dwarf_info(strict=True):
                 self._dwarf = file.get_dwarf_info()
