@@ -23,9 +23,9 @@ from loopwright.linux.trees import Tree
 
 def own_name(kernel: Kernel, routine: Routine, tree: Tree) -> str:
     """Return the variant name of the tree's own function, e.g. tree:6.12.117."""
-    alone = len(kernel.routines) == 1
-    named = f"{kernels.OWN_CODE}{tree.version}"
-    return named if alone else f"{named}:{routine.name}"
+    single = len(kernel.routines) == 1
+    name = f"{kernels.OWN_CODE}{tree.version}"
+    return name if single else f"{name}:{routine.name}"
 
 
 def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None:
@@ -34,8 +34,8 @@ def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None
     InputError if the tree lacks the function, or it cannot be assembled outside of the kernel.
     """
     for variant in _candidates(kernel, routine):
-        aim = routines.find(variant, tree)
-        theirs = routines.assembled(variant, aim, tree, {}, variant.alternatives)
+        target = routines.find(variant, tree)
+        theirs = routines.assembled(variant, target, tree, {}, variant.alternatives)
         if routines.same_code(theirs, routines.of_variant(variant, variant.alternatives)):
             return variant
     return None
@@ -75,16 +75,16 @@ def with_own_code(kernel_id: str, tree: Tree) -> Iterator[Kernel]:
 def _candidates(kernel: Kernel, routine: Routine) -> list[Variant]:
     """Return the variants whose source file the tree's text may be put in, baseline first."""
     first = kernel.variants[routine.baseline]
-    every = [first, *(v for v in kernel.of_routine(routine.name) if v != first)]
+    variants = [first, *(v for v in kernel.of_routine(routine.name) if v != first)]
     # The place of a routine in Linux does not depend on whether a variant is patchable.
-    return [replace(v, unpatchable="") for v in every if not (v.needs or v.switched_off)]
+    return [replace(v, unpatchable="") for v in variants if not (v.needs or v.switched_off)]
 
 
 def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:
     """Write the tree's own function into a copy of the kernel; return its kernel.toml table."""
-    given = same_variant(kernel, routine, tree) or _candidates(kernel, routine)[0]
-    aim = routines.find(given, tree)
-    files = routines.source_texts(given, aim, tree, {})
+    template = same_variant(kernel, routine, tree) or _candidates(kernel, routine)[0]
+    target = routines.find(template, tree)
+    files = routines.source_texts(template, target, tree, {})
     below = folder if len(files) == 1 else folder / "tree"
     main, *_ = names = [f"tree-{routine.name}-{n}" if len(files) == 1 else n for n in files]
     for name, text in zip(names, files.values(), strict=True):
@@ -93,10 +93,10 @@ def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:
     values = {
         "name": own_name(kernel, routine, tree),
         "routine": routine.name,
-        "summary": f"{aim.name} as Linux {tree.version} has it in {aim.file}",
+        "summary": f"{target.name} as Linux {tree.version} has it in {target.file}",
         "source": str((below / main).relative_to(folder)),
-        "alternatives": list(given.alternatives),
-        "may_change": list(given.may_change),
+        "alternatives": list(template.alternatives),
+        "may_change": list(template.may_change),
         "unpatchable": "it is what the tree has",
     }
     return "\n[[variant]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in values.items())
@@ -170,9 +170,7 @@ def run(kernel_id: str, tree: str, *, quick: bool = False) -> Compared:
     InputError if the tree has none of the kernel's functions.
     """
     kernel, _ = kernels.select(kernel_id)
-    found = trees.find(tree)
-    assert found.path is not None  # a tree that is named and cannot be had is an InputError
-    source = trees.read(found.path)
+    source = trees.named(tree)
     notes = []
     for routine in kernel.routines.values():
         name = own_name(kernel, routine, source)
@@ -181,8 +179,8 @@ def run(kernel_id: str, tree: str, *, quick: bool = False) -> Compared:
         except InputError as error:
             notes.append(f"{routine.name}: left out: {error}")
             continue
-        known = f"the code of {same.name}" if same else "the code of none of the variants"
-        notes.append(f"{name} is {known}")
+        whose = same.name if same else "none of the variants"
+        notes.append(f"{name} is the code of {whose}")
     with with_own_code(kernel.id, source):
         study = gather(kernel.id, quick=quick)
         return Compared(comparison(study), study.checks, tuple(notes))

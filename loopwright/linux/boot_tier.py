@@ -35,8 +35,10 @@ _PROGRAMS = {
     "x86_64": ("qemu-system-x86_64", "qemu-system-x86"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm"),
 }
-_COMMON = ("-accel", "tcg", "-m", "256", "-nodefaults", "-no-reboot", "-display", "none",
-           "-serial", "stdio")  # fmt: skip
+_QEMU_OPTIONS = (
+    "-accel", "tcg", "-m", "256", "-nodefaults", "-no-reboot", "-display", "none", "-serial",
+    "stdio",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,14 @@ def qemu_version(isa: str) -> str:
 
 
 def qemu_command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> list[str]:
-    """Return the command that boots a kernel; words are for its command line."""
+    """Return the command that boots a kernel; words are added to the kernel's command line."""
     board = ["-M", "virt"] if machine.isa == "arm64" else []
     console = "ttyAMA0" if machine.isa == "arm64" else "ttyS0"
-    line = ["console=" + console, "panic=-1", "nokaslr", *words, machine.append]
+    command_line = ["console=" + console, "panic=-1", "nokaslr", *words, machine.append]
     return [
-        qemu_program(machine.isa), *board, *_COMMON, "-cpu", machine.cpu,
+        qemu_program(machine.isa), *board, *_QEMU_OPTIONS, "-cpu", machine.cpu,
         "-smp", f"{machine.cpus},sockets={machine.cpus}", "-kernel", str(kernel),
-        "-initrd", str(initrd), "-append", " ".join(filter(None, line)),
+        "-initrd", str(initrd), "-append", " ".join(filter(None, command_line)),
     ]  # fmt: skip
 
 
@@ -125,43 +127,44 @@ def boot(command: list[str], timeout: float = TIMEOUT) -> str:
         raise CheckError(f"it is not done after {timeout} s", command, output) from None
     console = done.stdout.replace("\r", "")
     if "loopwright: done" not in console:
-        raise CheckError(f"it did not get through: {_last(console)}", command, console)
+        raise CheckError(f"it did not get through: {_cause(console)}", command, console)
     return console
 
 
-def _last(console: str) -> str:
+def _cause(console: str) -> str:
     """Return the console's line that best explains its end."""
     lines = [x.strip() for x in console.splitlines() if x.strip()] or ["nothing on the console"]
     errors = [x for x in lines if re.search(r"BUG:|Oops|Kernel panic|general protection|rror", x)]
     return (errors or lines[-1:])[0]
 
 
-_SOURCE = paths.HARNESS / "guest" / "init.c"
-_FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
+_INIT = paths.HARNESS / "guest" / "init.c"
+_INIT_FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
 
 
 def initrd(
-    isa: str, source: Path = _SOURCE, given: Mapping[str, bytes] = MappingProxyType({})
+    isa: str, source: Path = _INIT, extra_files: Mapping[str, bytes] = MappingProxyType({})
 ) -> Path:
     """Return the ramdisk for an ISA, made now if it does not exist yet.
 
-    source is the C program that the kernel runs; given are further files (name to content).
+    source is the C program that the kernel runs; extra_files are by name.
     """
     tools = toolchain.find(isa)
-    parts = (source.read_bytes(), repr(_FLAGS).encode(), *(repr(x).encode() for x in given.items()))
-    key = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    contents = (repr(item).encode() for item in extra_files.items())
+    ingredients = (source.read_bytes(), repr(_INIT_FLAGS).encode(), *contents)
+    key = hashlib.sha256(b"".join(ingredients)).hexdigest()[:16]
     path = paths.build_dir() / "verify" / f"initrd-{isa}-{key}.cpio"
 
     def make(part: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "init")
-            command = [tools.gcc, *_FLAGS, str(source), "-o", str(program)]
+            command = [tools.gcc, *_INIT_FLAGS, str(source), "-o", str(program)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
                 raise InputError(f"the guest's program does not compile for {isa}: {reason}")
             entries = [("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]
-            entries += [(name, 0o100755, content) for name, content in given.items()]
+            entries += [(name, 0o100755, content) for name, content in extra_files.items()]
             part.write_bytes(_newc(entries))
 
     return files.made_once(path, make)
@@ -182,12 +185,12 @@ def _newc(files: list[tuple[str, int, bytes]]) -> bytes:
         fields = [
             number, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(name) + 1, 0,
         ]  # fmt: skip
-        head = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
-        out += head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4)
+        header = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+        out += header + b"\0" * (-len(header) % 4) + content + b"\0" * (-len(content) % 4)
     return out
 
 
-# Blocks must not be chained to each other, or entries would not be logged.
+# QEMU must not chain blocks to each other, or it would not log the entry of each.
 _LOGGED = "nochain,exec"
 _ENTERED = re.compile(r"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/")
 
@@ -212,7 +215,7 @@ def entered_counts(log: Path) -> Counter[int]:
     return counts
 
 
-_ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # options of every kernel with KUnit
+_KUNIT_OPTIONS = ("KUNIT", "RUNTIME_TESTING_MENU")  # options of every kernel with KUnit
 
 
 @dataclass(frozen=True)
@@ -238,10 +241,10 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
 
     The latter apply to any kernel that boots.
     """
-    wanted = sorted({*names, "copy_to_user", "copy_from_user"})
-    called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
+    functions = sorted({*names, "copy_to_user", "copy_from_user"})
+    call = rf"\b_*(?:{'|'.join(map(re.escape, functions))})\("
     out = []
-    for file in trees.files_holding(tree, isa, "kunit_test_suite", called):
+    for file in trees.files_holding(tree, isa, "kunit_test_suite", call):
         suite_names = re.findall(
             r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"", tree.read(file)
         )
@@ -251,13 +254,13 @@ def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
     return out
 
 
-def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
-    """Return the suites of suites_calling that any small kernel can have: they need only KUnit."""
+def suites_of_small_kernel(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
+    """Return the suites of suites_calling that need only KUnit: any small kernel can have them."""
     return [
         suite
         for suite in suites_calling(tree, isa, names)
         if suite.option and suite.file.startswith("lib/")
-        if {*build.options_of_source(tree, isa, suite.file)} <= {suite.option, *_ALWAYS}
+        if {*build.options_of_source(tree, isa, suite.file)} <= {suite.option, *_KUNIT_OPTIONS}
     ]
 
 
@@ -269,20 +272,20 @@ def judge_suite(suite: Suite, config: str, command: list[str], console: str) -> 
     if not re.search(rf"(?m)^CONFIG_{suite.option}=y$", config):
         raise NotProven(f"{suite.file} is not part of this kernel: CONFIG_{suite.option}")
     name = re.escape(suite.name)
-    ends = re.findall(rf"(?m)^(?:\[[ \d.]+\] *)?(not ok|ok) \d+ {name}\b", console)
+    verdicts = re.findall(rf"(?m)^(?:\[[ \d.]+\] *)?(not ok|ok) \d+ {name}\b", console)
     totals = re.findall(rf"# {name}: (pass:\d+ fail:\d+ skip:\d+ total:\d+)", console)
-    if ends != ["ok"]:
+    if verdicts != ["ok"]:
         lines = [x.strip() for x in console.splitlines() if "not ok" in x or "EXPECTATION" in x]
         raise CheckError(f"KUnit: {(lines or [f'no result of {suite.name}'])[0]}", command, console)
     return totals[0] if totals else "ok"
 
 
-_BOOT_TIER_COMMON = (
+_GUEST_OPTIONS = (
     "64BIT", "PRINTK", "TTY", "BLK_DEV_INITRD", "BINFMT_ELF", "RUNTIME_TESTING_MENU", "KUNIT",
     "EPOLL", "EVENTFD", "PROC_FS", "SYSFS", "FUTEX", "POSIX_TIMERS",
     "MULTIUSER",
 )  # fmt: skip
-_OPTIONS = {
+_ISA_OPTIONS = {
     "x86_64": ("SERIAL_8250", "SERIAL_8250_CONSOLE", "X86_FEATURE_NAMES"),
     "arm64": ("SERIAL_AMBA_PL011", "SERIAL_AMBA_PL011_CONSOLE", "ARM64_PAN"),
 }
@@ -321,8 +324,8 @@ class Kernel:
     def build(self) -> str:
         """Build it; files of earlier builds are updated."""
         self.overlay.put(self.files)
-        tests = sorted({suite.option for suite in self.suites if suite.option})
-        names = dict.fromkeys((*_BOOT_TIER_COMMON, *_OPTIONS[self.isa], *tests))
+        suite_options = sorted({suite.option for suite in self.suites if suite.option})
+        names = dict.fromkeys((*_GUEST_OPTIONS, *_ISA_OPTIONS[self.isa], *suite_options))
         options = list(dict.fromkeys((*(f"-e {name}" for name in names), *self.options)))
         build = configured(self.overlay, self.isa, f"{self.isa}-boot", "tinyconfig", options)
         target, image = _IMAGES[self.isa]
@@ -340,7 +343,7 @@ class Kernel:
         watched are options of QEMU that log executed code.
         """
         image = self.folder / _IMAGES[self.isa][1]
-        command = qemu_command(machine, image, initrd(self.isa), _counts(self))
+        command = qemu_command(machine, image, initrd(self.isa), _count_words(self))
         command += watched
         if not (yield Check(f"boot: {machine.name}", partial(self._up, machine, command))):
             return
@@ -357,7 +360,7 @@ class Kernel:
         output = boot(command)
         if self.fails and (message := self.fails.search(output)):
             raise CheckError(f"the kernel says: {message[0].strip()}", command, output)
-        _as_meant(machine, output, command)
+        _check_features(machine, output, command)
         self.console = output
         return f"-cpu {machine.cpu} up, and down again by itself"
 
@@ -373,8 +376,8 @@ def checks(subject: PatchedVariant) -> Tier:
             yield from kernel.boot(machine)
 
 
-def _counts(kernel: Kernel) -> list[str]:
-    """Return the command-line words for the counts that are exact and those in whole words.
+def _count_words(kernel: Kernel) -> list[str]:
+    """Return the guest's options for counts that are exact, and for those in whole words.
 
     arm64 counts unconfirmed bytes as not copied, and __clear_user() on 6.1 and arm64 counts whole
     words.
@@ -387,21 +390,25 @@ def _counts(kernel: Kernel) -> list[str]:
     return ["lw_exact=write,read,zero"]
 
 
-def _as_meant(machine: Machine, output: str, command: list[str]) -> None:
-    """Check the CPU features on a console against those of the machine."""
+def _check_features(machine: Machine, output: str, command: list[str]) -> None:
+    """Check the CPU features on a console against those of the machine.
+
+    NotCovered if QEMU cannot emulate them.
+    """
     lacking = re.search(r"TCG doesn't support requested feature: \S+", output)
-    have = set(
-        (re.search(r"loopwright: (?:flags|Features)\s*:(.*)", output) or [""] * 2)[1].split()
-    )
-    odd = [f"no {x}" for x in machine.flags if x not in have]
-    odd += [x for x in machine.no_flags if x in have]
-    odd += [f"no {machine.console!r}"] if machine.console and machine.console not in output else []
-    odd += [machine.no_console] if machine.no_console and machine.no_console in output else []
-    if odd and lacking:
-        raise NotCovered(f"this QEMU cannot play it: {', '.join(odd)}")
-    if odd:
+    match = re.search(r"loopwright: (?:flags|Features)\s*:(.*)", output)
+    features = match[1].split() if match else []
+    differences = [f"no {x}" for x in machine.flags if x not in features]
+    differences += [x for x in machine.no_flags if x in features]
+    if machine.console not in output:  # "" is in any
+        differences.append(f"no {machine.console!r}")
+    if machine.no_console and machine.no_console in output:
+        differences.append(machine.no_console)
+    if differences and lacking:
+        raise NotCovered(f"this QEMU cannot play it: {', '.join(differences)}")
+    if differences:
         raise CheckError(
-            f"the kernel does not see the CPU meant: {', '.join(odd)}", command, output
+            f"the kernel does not see the CPU meant: {', '.join(differences)}", command, output
         )
 
 

@@ -24,7 +24,10 @@ _BUILT_SUFFIXES = (".o", ".ko", ".a", ".cmd", ".d", ".mod", ".order")
 
 
 class Overlay:
-    """The overlay of one tree; held by one process at a time (see hold)."""
+    """A folder of links to a tree's files, some of them changed; held by one process (see hold).
+
+    lock is the descriptor of the lock file.
+    """
 
     def __init__(self, tree: Tree, folder: Path, lock: int) -> None:
         self.tree, self.folder, self.lock = tree, folder, lock
@@ -33,27 +36,27 @@ class Overlay:
         self._linked = False
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Make the overlay the tree with these files (path to text) changed or added."""
+        """Change or add these files (path to text), and undo all earlier changes."""
         if not self._linked:  # the tree's listing takes a second, and stays while it is held
             self._link()
             self._linked = True
-        known: list[str] = json.loads(self._state.read_text()) if self._state.exists() else []
-        every = sorted({*known, *files})
+        changed: list[str] = json.loads(self._state.read_text()) if self._state.exists() else []
+        touched = sorted({*changed, *files})
         part = self._state.with_suffix(".part")
-        part.write_text(json.dumps(every))
+        part.write_text(json.dumps(touched))
         part.replace(self._state)
-        for file in every:
+        for file in touched:
             path = self.source / file
-            wanted = files.get(file)
-            if wanted is None and self.tree.has(file):
-                wanted = self.tree.read(file)
-            own = path.is_file() and not path.is_symlink()
-            if wanted is None:
+            text = files.get(file)
+            if text is None and self.tree.has(file):
+                text = self.tree.read(file)
+            written = path.is_file() and not path.is_symlink()
+            if text is None:
                 path.unlink(missing_ok=True)
-            elif not own or path.read_text(encoding="utf-8") != wanted:
+            elif not written or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
-                path.write_text(wanted, encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
                 if path.suffix in (".sh", ".pl"):
                     path.chmod(0o755)
 
@@ -67,12 +70,12 @@ class Overlay:
         mark.unlink(missing_ok=True)
         shutil.rmtree(self.source, ignore_errors=True)
         self._state.unlink(missing_ok=True)
-        made: set[Path] = set()
+        folders: set[Path] = set()
         for file in listing:
             original, link = self.tree.root / file, self.source / file
-            if link.parent not in made:
+            if link.parent not in folders:
                 link.parent.mkdir(parents=True, exist_ok=True)
-                made.add(link.parent)
+                folders.add(link.parent)
             link.symlink_to(original.readlink() if original.is_symlink() else original)
         mark.write_text(digest)
 
@@ -138,7 +141,7 @@ class Build:
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a program at low priority; stdout and stderr are merged."""
         set_by_make = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-        kept = {k: v for k, v in os.environ.items() if k not in set_by_make}
+        environment = {k: v for k, v in os.environ.items() if k not in set_by_make}
         return subprocess.run(
             ["nice", "-n", "5", *command],
             stdout=subprocess.PIPE,
@@ -148,7 +151,7 @@ class Build:
             check=False,
             stdin=subprocess.DEVNULL,
             pass_fds=(self.overlay.lock,),
-            env=kept | {"LC_ALL": "C", "KBUILD_BUILD_TIMESTAMP": "1970-01-01"},
+            env=environment | {"LC_ALL": "C", "KBUILD_BUILD_TIMESTAMP": "1970-01-01"},
         )
 
 
@@ -181,36 +184,37 @@ def configured(
     """
     require_tools(isa)
     build = Build(overlay, isa, overlay.folder / name)
-    wanted = "\n".join([isa, base, *options])
+    configuration = "\n".join([isa, base, *options])
     stamp = build.folder / ".loopwright-configured"
-    whole = not (build.folder / ".loopwright-building").exists()
-    had = stamp.read_text() if whole and stamp.exists() else ""
-    if had == wanted:
+    complete = not (build.folder / ".loopwright-building").exists()
+    previous = stamp.read_text() if complete and stamp.exists() else ""
+    if previous == configuration:
         return build
-    if had.splitlines()[:2] == [isa, base]:
+    if previous.splitlines()[:2] == [isa, base]:
         stamp.unlink()
     else:
         shutil.rmtree(build.folder, ignore_errors=True)
     build.folder.mkdir(parents=True, exist_ok=True)
-    _must(build, build.command(base))
+    _run_or_remove(build, build.command(base))
     if options:
         script = str(overlay.source / "scripts/config")
         words = [word for option in options for word in option.split()]
-        _must(build, ["bash", script, "--file", str(build.folder / ".config"), *words])
+        _run_or_remove(build, ["bash", script, "--file", str(build.folder / ".config"), *words])
     for target in ("olddefconfig", *targets):
-        _must(build, build.command(target, jobs=toolchain.cpus()))
-    stamp.write_text(wanted)
+        _run_or_remove(build, build.command(target, jobs=toolchain.cpus()))
+    stamp.write_text(configuration)
     return build
 
 
-def _must(build: Build, command: Sequence[str]) -> None:
+def _run_or_remove(build: Build, command: Sequence[str]) -> None:
+    """Run a command of the configuration; BuildError without the folder if it fails."""
     done = build.run(command)
     if done.returncode:
         shutil.rmtree(build.folder, ignore_errors=True)
         raise BuildError(f"`{command[0]} {command[-1]}` failed", command, done.stdout)
 
 
-_LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")
+_OBJECT_LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")
 # Terms that require the absence of an option, which cannot be set.
 _ABSENT = re.compile(r"!\s*\w+|\b\w+\s*=\s*n\b")
 
@@ -232,61 +236,66 @@ def options_of_source(tree: Tree, isa: str, file: str) -> list[str]:
     ways = list(ways_to_build(tree, file))
     for folder in PurePosixPath(file).parents:
         if folder.name and str(folder) != f"arch/{ARCH[isa]}":
-            ways += _ways(tree, str(folder.parent), f"{folder.name}/")
-    wanted = [option for way in ways for option in way]
-    needs = _depends(tree, isa) if wanted else {}
-    out: dict[str, None] = {}
-    while wanted:
-        name = wanted.pop(0)
-        if name not in out:
-            out[name] = None
-            wanted += sorted(needs.get(name, ()))
-    return list(out)
+            ways += _ways_to_reach(tree, str(folder.parent), f"{folder.name}/")
+    pending = [option for way in ways for option in way]
+    needs = _dependencies(tree, isa) if pending else {}
+    options: dict[str, None] = {}
+    while pending:
+        name = pending.pop(0)
+        if name not in options:
+            options[name] = None
+            pending += sorted(needs.get(name, ()))
+    return list(options)
 
 
 def ways_to_build(tree: Tree, file: str) -> Iterator[tuple[str, ...]]:
     """Yield the options of each way in which a makefile builds a source."""
     path = PurePosixPath(file)
-    return _ways(tree, str(path.parent), f"{path.stem}.o")
+    return _ways_to_reach(tree, str(path.parent), f"{path.stem}.o")
 
 
-def _ways(tree: Tree, folder: str, name: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the options of each way to build an object, alone or in others, or enter a folder."""
+def _ways_to_reach(tree: Tree, folder: str, name: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield the options of each way to build an object, alone or in others, or enter a folder.
+
+    Objects of arm64 code that runs before it is relocated end in .pi.o.
+    """
     stem, dot, suffix = name.partition(".o")
-    also = r"(?:\.pi)?" if dot else ""  # of arm64, code that runs before it is relocated
-    named = re.compile(rf"(?<![\w/-]){re.escape(stem)}{also}{re.escape(dot + suffix)}(?![\w-])")
-    for listed, option, objects in _lists(tree, folder):
-        if not named.search(objects):
+    pi = r"(?:\.pi)?" if dot else ""
+    word = re.compile(rf"(?<![\w/-]){re.escape(stem)}{pi}{re.escape(dot + suffix)}(?![\w-])")
+    for listed, option, objects in _object_lists(tree, folder):
+        if not word.search(objects):
             continue
-        own = (option[len("$(CONFIG_") : -1],) if option.startswith("$(CONFIG_") else ()
+        options = (option[len("$(CONFIG_") : -1],) if option.startswith("$(CONFIG_") else ()
         if listed in ("obj", "lib"):
-            yield own
+            yield options
         elif depth < 2:
-            yield from (own + way for way in _ways(tree, folder, f"{listed}.o", depth + 1))
+            outer_ways = _ways_to_reach(tree, folder, f"{listed}.o", depth + 1)
+            yield from (options + way for way in outer_ways)
 
 
-def _lists(tree: Tree, folder: str) -> Iterator[tuple[str, str, str]]:
+def _object_lists(tree: Tree, folder: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, option and contents of each list of objects, such as obj-$(CONFIG_EPOLL)."""
     for name in ("Kbuild", "Makefile"):
         file = str(PurePosixPath(folder, name))
         if tree.has(file):
             for line in tree.read(file).replace("\\\n", " ").splitlines():
-                if match := _LIST.match(line):
+                if match := _OBJECT_LIST.match(line):
                     yield match[1], match[2], match[3]
 
 
 @cache
-def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
+def _dependencies(tree: Tree, isa: str) -> dict[str, set[str]]:
     """Return by option the others that its entry in Kconfig depends on."""
     out: dict[str, set[str]] = {}
     pending: list[tuple[str, frozenset[str]]] = [("Kconfig", frozenset())]
     seen = set()
     while pending:
-        file, around = pending.pop()
+        file, enclosing = pending.pop()
         if file in seen or not tree.has(file):
             continue
         seen.add(file)
         text = tree.read(file).replace("\\\n", " ").replace("$(SRCARCH)", ARCH[isa])
-        blocks, name = [around], ""
+        blocks, name = [enclosing], ""
         for line in text.splitlines():
             # The parts of a block, and help texts, are indented.
             word, rest = [*("" if line[:1].isspace() else line).split(maxsplit=1), "", ""][:2]
@@ -294,22 +303,22 @@ def _depends(tree: Tree, isa: str) -> dict[str, set[str]]:
                 name = rest.strip()
                 out.setdefault(name, set()).update(*blocks)
             elif word in ("menu", "choice", "if"):
-                blocks.append(_names(rest) if word == "if" else frozenset())
+                blocks.append(_required_options(rest) if word == "if" else frozenset())
                 name = ""
             elif word in ("endmenu", "endchoice", "endif") and len(blocks) > 1:
                 blocks.pop()
             elif line.strip().startswith("depends on"):
                 if name:
-                    out[name] |= _names(line)
+                    out[name] |= _required_options(line)
                 else:
-                    blocks[-1] |= _names(line)
+                    blocks[-1] |= _required_options(line)
             elif word == "source":
                 included = rest.split("#")[0].strip().strip("\"'")
                 pending.append((included, frozenset().union(*blocks)))
     return out
 
 
-def _names(expression: str) -> frozenset[str]:
+def _required_options(expression: str) -> frozenset[str]:
     """Return the options that an expression requires to be set, with all alternatives."""
     text = _ABSENT.sub(" ", expression.split("#")[0])
     return frozenset(re.findall(r"\b[A-Z0-9][A-Z0-9_]{2,}\b", text))

@@ -15,7 +15,14 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
 from loopwright.code import instructions
-from loopwright.code.elf import FLAGGED_BYTES, PLAIN_BYTES, SECTION, arm64_entry, x86_entry
+from loopwright.code.elf import (
+    ALTERNATIVES,
+    FLAGGED_BYTES,
+    PLAIN_BYTES,
+    arm64_entry,
+    relative_pair,
+    x86_entry,
+)
 from loopwright.code.instructions import ExceptionEntry
 from loopwright.errors import InputError
 from loopwright.linux.trees import Tree
@@ -26,8 +33,8 @@ _STUBS = {
     "x86_64": ".globl __x86_return_thunk\n__x86_return_thunk:\tret\n",
     "arm64": ".globl loopwright_stub\nloopwright_stub:\tret\n",
 }
-_PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_UACCESS"}
-_ERR_ZERO = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
+_FIXUP_TYPES = {"EX_TYPE_DEFAULT", "EX_TYPE_UACCESS"}
+_ERR_ZERO_TYPES = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
 # Constants that x86-64 kernels write into code at boot: the end of user space, 4-level paging.
 _AT_BOOT = {"runtime_ptr_USER_PTR_MAX": (0x7FFFFFFFF000).to_bytes(8, "little")}
 _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program counter
@@ -35,7 +42,10 @@ _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program
 
 @dataclass(frozen=True)
 class Alternative:
-    """A site that is patched at boot if the CPU has feature (inverse: if it lacks it)."""
+    """A site that is patched at boot if the CPU has feature (inverse: if it lacks it).
+
+    callback is True if the kernel makes the replacement.
+    """
 
     site: int
     length: int
@@ -104,7 +114,7 @@ def _read(isa: str, path: Path, tree: Tree, build: Path) -> Image:
     entries, handled = _entries(isa, *sections.get("__ex_table", (0, b"")), _types(isa, tree))
     return Image(
         isa=isa,
-        text=_booted(text, sections),
+        text=_with_constants(text, sections),
         symbols={s.name: s["st_value"] for s in symbols},
         sizes={s.name: s["st_size"] for s in symbols},
         entries=entries,
@@ -113,7 +123,7 @@ def _read(isa: str, path: Path, tree: Tree, build: Path) -> Image:
     )
 
 
-def _booted(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
+def _with_constants(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
     """Return code with the constants that a booting kernel writes into it."""
     out = bytearray(text)
     for name, (address, data) in sections.items():
@@ -123,14 +133,11 @@ def _booted(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
             raise NotProven(f"it uses {name.split('_', 2)[-1]}, which is only known at boot")
         value = _AT_BOOT[name]
         for at in range(0, len(data), 4):
-            start = address + at + _signed(data, at)
+            distance = int.from_bytes(data[at : at + 4], "little", signed=True)
+            start = address + at + distance
             if 0 <= start < len(out):  # otherwise it is in another section
                 out[start : start + len(value)] = value
     return bytes(out)
-
-
-def _signed(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 4], "little", signed=True)
 
 
 def _entries(
@@ -142,9 +149,9 @@ def _entries(
         number = int.from_bytes(data[at + 8 : at + (9 if isa == "x86_64" else 10)], "little")
         name = types.get(number, f"type {number}")
         rest = int.from_bytes(data[at + 10 : at + 12], "little")
-        if name not in _PLAIN and not (name in _ERR_ZERO and rest == _NO_REGISTERS):
+        if name not in _FIXUP_TYPES and not (name in _ERR_ZERO_TYPES and rest == _NO_REGISTERS):
             handled.add(name)
-        insn, fixup = (address + n + _signed(data, n) for n in (at, at + 4))
+        insn, fixup = relative_pair(data, at, address)
         out.append(ExceptionEntry(insn, fixup, name))
     return tuple(out), frozenset(handled)
 
@@ -154,8 +161,8 @@ def _types(isa: str, tree: Tree) -> dict[int, str]:
         "x86_64": "arch/x86/include/asm/extable_fixup_types.h",
         "arm64": "arch/arm64/include/asm/asm-extable.h",
     }[isa]
-    found = re.findall(r"(?m)^#[ \t]*define[ \t]+(EX_TYPE_\w+)[ \t]+(\d+)\b", tree.read(file))
-    return {int(number): name for name, number in found}
+    pairs = re.findall(r"(?m)^#[ \t]*define[ \t]+(EX_TYPE_\w+)[ \t]+(\d+)\b", tree.read(file))
+    return {int(number): name for name, number in pairs}
 
 
 def features(isa: str, tree: Tree, build: Path) -> dict[int, str]:
@@ -175,7 +182,7 @@ def features(isa: str, tree: Tree, build: Path) -> dict[int, str]:
 def _alternatives(
     isa: str, sections: dict[str, tuple[int, bytes]], tree: Tree, names: dict[int, str]
 ) -> tuple[Alternative, ...]:
-    address, data = sections.get(SECTION, (0, b""))
+    address, data = sections.get(ALTERNATIVES, (0, b""))
     x86 = isa == "x86_64"
     flagged = x86 and "ft_flags" in tree.read("arch/x86/include/asm/alternative.h")
     size = FLAGGED_BYTES if flagged else PLAIN_BYTES
@@ -186,7 +193,7 @@ def _alternatives(
             Alternative(
                 site=entry.at,
                 length=entry.length,
-                replacement=b"" if entry.made else _at(sections, entry.new, entry.size),
+                replacement=b"" if entry.made else _code_at(sections, entry.new, entry.size),
                 replacement_address=entry.new,
                 feature=names.get(entry.feature, f"feature {entry.feature}"),
                 inverse=entry.inverse,
@@ -196,7 +203,7 @@ def _alternatives(
     return tuple(out)
 
 
-def _at(sections: dict[str, tuple[int, bytes]], address: int, size: int) -> bytes:
+def _code_at(sections: dict[str, tuple[int, bytes]], address: int, size: int) -> bytes:
     if not size:
         return b""
     for name, (start, data) in sections.items():
@@ -217,8 +224,8 @@ def feature_sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
 
     Five-level paging is in none of them.
     """
-    every = dict.fromkeys(a.feature for a in alternatives)
-    names = [name for name in every if name != FIVE_LEVEL_PAGING]
+    names = dict.fromkeys(a.feature for a in alternatives)
+    names.pop(FIVE_LEVEL_PAGING, None)
     sizes = range(len(names) + 1) if len(names) <= _MOST_IN_FULL else (0, 1, len(names))
     return [frozenset(chosen) for size in sizes for chosen in combinations(names, size)]
 
@@ -252,7 +259,6 @@ def with_features(image: Image, taken: frozenset[str]) -> bytes:
 
 _X86_GPR = re.compile(r"r(?:[abcd]x|[sd]i|[bs]p|\d+)$")
 _X86_VECTOR = re.compile(r"(?:[xyz]?mm|st|k)\d+$")
-_READS = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
 
 
 def written_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
@@ -261,14 +267,14 @@ def written_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
     A register counts as saved where it is pushed (stored below the frame) and popped again; the
     stack pointer where only pushes, pops, calls and returns change it.
     """
-    return set(_x86(code, address)) if isa == "x86_64" else set(_arm64(code, address))
+    return _written_x86(code, address) if isa == "x86_64" else _written_arm64(code, address)
 
 
 def vector_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
     """Return the vector, floating-point and mask registers that code uses."""
     if isa == "arm64":
         return {
-            name for ins in _arm64_decoded(code, address) for name in _named(ins)
+            name for ins in _arm64_decoded(code, address) for name in _register_names(ins)
             if re.fullmatch(r"[bhsdqv]\d+(?:\..*)?", name)
         }  # fmt: skip
     info = iced.InstructionInfoFactory()
@@ -297,8 +303,8 @@ def wide_name(register: str) -> str:
         return f"r{register[1:]}"
     if re.fullmatch(r"w\d+", register):
         return f"x{register[1:]}"
-    known = {"fp": "x29", "lr": "x30", "wzr": "xzr", "wsp": "sp"}
-    return known.get(register, register.removesuffix("d"))
+    roles = {"fp": "x29", "lr": "x30", "wzr": "xzr", "wsp": "sp"}
+    return roles.get(register, register.removesuffix("d"))
 
 
 def _name(register: iced.Register_) -> str:
@@ -307,11 +313,11 @@ def _name(register: iced.Register_) -> str:
     )
 
 
-def _x86(code: bytes, address: int) -> Iterator[str]:
+def _written_x86(code: bytes, address: int) -> set[str]:
     info = iced.InstructionInfoFactory()
     pushed: set[str] = set()
     popped: set[str] = set()
-    out: set[str] = set()
+    written: set[str] = set()
     for ins in iced.Decoder(64, code, ip=address):
         if ins.mnemonic in (iced.Mnemonic.PUSH, iced.Mnemonic.POP):
             name = _name(ins.op0_register)
@@ -320,10 +326,10 @@ def _x86(code: bytes, address: int) -> Iterator[str]:
         if ins.flow_control in (iced.FlowControl.CALL, iced.FlowControl.RETURN):
             continue
         for used in info.info(ins).used_registers():
-            if used.access not in _READS:
-                name = _name(used.register)
-                out |= {name} if _X86_GPR.match(name) else set()
-    yield from (out | popped) - (pushed & popped)
+            name = _name(used.register)
+            if used.access in instructions.WRITES and _X86_GPR.match(name):
+                written.add(name)
+    return (written | popped) - (pushed & popped)
 
 
 def _arm64_decoded(code: bytes, address: int) -> Iterator[capstone.CsInsn]:
@@ -333,15 +339,15 @@ def _arm64_decoded(code: bytes, address: int) -> Iterator[capstone.CsInsn]:
     return (i for i in decoder.disasm(code, address) if i.id)
 
 
-def _named(ins: capstone.CsInsn) -> list[str]:
+def _register_names(ins: capstone.CsInsn) -> list[str]:
     reads, writes = ins.regs_access()
     return [str(ins.reg_name(r)) for r in (*reads, *writes)]
 
 
-def _arm64(code: bytes, address: int) -> Iterator[str]:
+def _written_arm64(code: bytes, address: int) -> set[str]:
     stored: set[str] = set()
     restored: set[str] = set()
-    out: set[str] = set()
+    written: set[str] = set()
     for ins in _arm64_decoded(code, address):
         reads, writes = ([wide_name(str(ins.reg_name(r))) for r in rs] for rs in ins.regs_access())
         if ins.mnemonic in ("bl", "blr", "ret"):
@@ -351,6 +357,6 @@ def _arm64(code: bytes, address: int) -> Iterator[str]:
         elif "sp" in reads and ins.mnemonic in ("ldp", "ldr"):
             restored |= set(writes)
         else:
-            out |= set(writes)
-    saved = stored & restored
-    yield from (n for n in (out | restored) - saved - {"xzr", "sp"} if re.fullmatch(r"x\d+", n))
+            written |= set(writes)
+    changed = (written | restored) - (stored & restored)
+    return {name for name in changed if re.fullmatch(r"x\d+", name)}

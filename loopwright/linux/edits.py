@@ -16,7 +16,7 @@ import iced_x86 as iced
 
 from loopwright import kernels
 from loopwright.code import assemble
-from loopwright.code.instructions import Code
+from loopwright.code.instructions import WRITES, Code
 from loopwright.errors import InputError
 from loopwright.kernels import Edit, Variant
 from loopwright.linux import routines, trees
@@ -42,7 +42,7 @@ _IMPLIED = re.compile(r"%[a-z]\w*(?![\w(])")
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of lines of the tree and of the variant; same: they agree."""
+    """A stretch of lines of the tree and of the variant; same is True if they agree."""
 
     theirs: str
     ours: str
@@ -74,43 +74,45 @@ def keep_tree_lines(
 ) -> str:
     """Return new with the tree's spelling of each stretch of equal meaning.
 
-    same_code is True for a text that still gives the intended code; with it, stretches that differ
-    are tried in the tree's spelling as well. Operand constraints of inline assembly are then left
-    alone: another compiler may treat them differently.
+    same_code is True for a text that still gives the intended code; with it, stretches that
+    differ are tried in the tree's spelling as well. Operand constraints of inline assembly are then
+    left alone: another compiler may treat them differently.
     """
     parts = stretches(old, new, asm=asm)
-    chosen = [part.theirs if part.same else part.ours for part in parts]
+    texts = [part.theirs if part.same else part.ours for part in parts]
     for n, part in enumerate(parts):
-        if same_code and not part.same and _constraints(part.theirs) == _constraints(part.ours):
-            trial = [*chosen[:n], part.theirs, *chosen[n + 1 :]]
+        if part.same or same_code is None:
+            continue
+        if _constraints(part.theirs) == _constraints(part.ours):
+            trial = [*texts[:n], part.theirs, *texts[n + 1 :]]
             if same_code("".join(trial)):
-                chosen = trial
+                texts = trial
     for n, (part, following) in enumerate(pairwise(parts)):
-        if part.same and chosen[n + 1] != following.theirs:
-            chosen[n] = _retold(part, asm)
-    return "".join(_spelled(text, old) if asm else text for text in chosen)
+        if part.same and texts[n + 1] != following.theirs:
+            texts[n] = _tree_lines(part, asm)
+    return "".join(_in_tree_spelling(text, old) if asm else text for text in texts)
 
 
-def _retold(part: Stretch, asm: bool) -> str:
-    """Return the tree's lines; a line that opens a changed block gets our comment above it.
+def _tree_lines(part: Stretch, asm: bool) -> str:
+    """Return the tree's lines; the last gets the variant's comment if it opens a changed block.
 
     The tree's own comment may not be true of the block any more.
     """
     theirs, ours = _units(part.theirs, asm), _units(part.ours, asm)
-    comment, line = _parted(ours[-1][1])
+    comment, line = _split_unit(ours[-1][1])
     if not (theirs and comment.strip() and line.rstrip().endswith(("{", ":"))):
         return part.theirs
     *kept, (_, last) = theirs
-    return "".join(text for _, text in kept) + comment + _parted(last)[1]
+    return "".join(text for _, text in kept) + comment + _split_unit(last)[1]
 
 
-def _parted(unit: str) -> tuple[str, str]:
+def _split_unit(unit: str) -> tuple[str, str]:
     """Return the comments and blank lines of a unit, and its line of code."""
     start = unit.rstrip("\n").rfind("\n") + 1
     return unit[:start], unit[start:]
 
 
-def _spelled(text: str, old: str) -> str:
+def _in_tree_spelling(text: str, old: str) -> str:
     """Return assembly with each instruction in a spelling that the tree uses."""
     spellings: dict[str, str] = {}
     for line in blank_comments(old).splitlines():
@@ -118,9 +120,9 @@ def _spelled(text: str, old: str) -> str:
     out = []
     for line in text.splitlines(keepends=True):
         code = squeeze(line)
-        same = spellings.get(_meaning(line), code)
-        plain = same != code and code == squeeze(blank_comments(line)) and ":" not in code
-        out.append(line.replace(line.strip(), same) if plain else line)
+        spelling = spellings.get(_meaning(line), code)
+        replaceable = spelling != code and code == squeeze(blank_comments(line)) and ":" not in code
+        out.append(line.replace(line.strip(), spelling) if replaceable else line)
     return "".join(out)
 
 
@@ -164,14 +166,14 @@ class Change:
     new: str
 
 
-def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list[str]]:
+def apply(variant: Variant, target: Target, tree: Tree) -> tuple[list[Change], list[str]]:
     """Return the changes that put a variant into a tree, and notes on edits left out.
 
     Where the tree spells the same code otherwise, its spelling stays. InputError if an edit's
     place is not in the tree.
     """
-    editor = _Editor(variant, aim, tree)
-    for edit in variant.edits or (Edit("function", aim.file, name=aim.name),):
+    editor = _Editor(variant, target, tree)
+    for edit in variant.edits or (Edit("function", target.file, name=target.name),):
         editor.apply(edit)
     return [Change(f, old, editor.after[f]) for f, old in editor.before.items()], editor.notes
 
@@ -179,8 +181,8 @@ def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list
 class _Editor:
     """The files of a tree after the edits so far."""
 
-    def __init__(self, variant: Variant, aim: Target, tree: Tree) -> None:
-        self.variant, self.aim, self.tree = variant, aim, tree
+    def __init__(self, variant: Variant, target: Target, tree: Tree) -> None:
+        self.variant, self.target, self.tree = variant, target, tree
         self.before: dict[str, str] = {}
         self.after: dict[str, str] = {}
         self.notes: list[str] = []
@@ -209,35 +211,37 @@ class _Editor:
         return content
 
     def _function(self, edit: Edit, content: str, source: Path) -> str:
-        given = source.read_text()
+        source_text = source.read_text()
         span = self._found(function(edit.file, content, edit.name), edit)
-        own = function(source.name, given, edit.name)
-        own = _own(own or function(source.name, given, symbol(self.variant)), edit, source)
-        new = routines.rename(own.of(given), symbol(self.variant), edit.name)
+        own = function(source.name, source_text, edit.name)
+        own = own or function(source.name, source_text, symbol(self.variant))
+        own = _required(own, edit, source)
+        new = routines.rename(own.of(source_text), symbol(self.variant), edit.name)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
         if asm:
             _refuse_stray_entries(edit, f"{edit.file} in {self.tree}", content, span)
-            _refuse_stray_entries(edit, source.name, given, own)
+            _refuse_stray_entries(edit, source.name, source_text, own)
             new = self._apart(new, span, content)
 
         def whole(piece: str) -> str:
-            return _settled(edit.file, span, content, piece, given)
+            return _with_function(edit.file, span, content, piece, source_text)
 
         def same_code(piece: str) -> bool:
             changed = self.after | {edit.file: whole(piece)}
-            return not routines.difference(self.variant, self.aim, self.tree, changed)
+            return not routines.difference(self.variant, self.target, self.tree, changed)
 
         kept = keep_tree_lines(span.of(content), new, asm=asm, same_code=same_code)
         return whole(kept if same_code(kept) else new)
 
     def _block(self, edit: Edit, content: str, source: Path) -> str:
-        given = source.read_text()
+        source_text = source.read_text()
         if edit.kind == "region":
             span = self._found(routines.region(content, edit.start, edit.end), edit)
-            new = _own(routines.region(given, edit.start, edit.end), edit, source).of(given)
+            own = routines.region(source_text, edit.start, edit.end)
+            new = _required(own, edit, source).of(source_text)
         else:
-            new = _own(routines.macro(given, edit.name), edit, source).of(given)
+            new = _required(routines.macro(source_text, edit.name), edit, source).of(source_text)
             span, new = self._macro_span(edit, content, new)
         new = self._apart(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
@@ -267,20 +271,21 @@ class _Editor:
 
     def _found(self, span: Span | None, edit: Edit) -> Span:
         if span is None:
-            raise InputError(f"{edit.file} in {self.tree} has no {_what(edit)}")
+            raise InputError(f"{edit.file} in {self.tree} has no {_described(edit)}")
         return span
 
     def _apart(self, new: str, span: Span, content: str) -> str:
         """Rename labels of the new text that also exist in the rest of the file."""
-        taken = {*routines.labels(content[: span.start]), *routines.labels(content[span.end :])}
+        outside = (content[: span.start], content[span.end :])
+        taken_labels = {label for text in outside for label in routines.labels(text)}
         family = self.variant.kernel.rpartition("/")[2]
         for label in dict.fromkeys(routines.labels(new)):
-            fresh, number = f"{label}_{family}", 1
-            while fresh in taken or fresh in routines.labels(new):
+            new_label, number = f"{label}_{family}", 1
+            while new_label in taken_labels or new_label in routines.labels(new):
                 number += 1
-                fresh = f"{label}_{family}{number}"
-            if label in taken:
-                new = routines.rename(new, label, fresh)
+                new_label = f"{label}_{family}{number}"
+            if label in taken_labels:
+                new = routines.rename(new, label, new_label)
         return new
 
 
@@ -293,42 +298,43 @@ def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
         )
 
 
-def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str:
-    """Return a file with a function in its place, and everything that the function needs.
+def _with_function(
+    file: str, span: Span, content: str, function_text: str, source_text: str
+) -> str:
+    """Return a file with a function of a source in a span, and everything that it needs of it.
 
     Static functions that only the old one used are removed; those of a header may have other users
     and stay.
     """
-    changed = span.replaced(content, piece)
+    changed = span.replaced(content, function_text)
     if not file.endswith(".S"):
         above = routines.comment_above(changed, span.start)
-        changed = (
-            changed[:above] + routines.missing_statics(content, given, piece) + changed[above:]
-        )
+        statics = routines.missing_statics(content, source_text, function_text)
+        changed = changed[:above] + statics + changed[above:]
     if file.endswith(".c"):
         changed = routines.without_orphans(changed, content)
-    own = f"<{file.removeprefix('include/')}>"
-    have = {*routines.includes(changed), own} | _EXPORT_HEADERS
-    for header in routines.includes(given):
+    own_header = f"<{file.removeprefix('include/')}>"
+    present = {*routines.includes(changed), own_header} | _EXPORT_HEADERS
+    for header in routines.includes(source_text):
         beside = file.endswith(".h") and header.startswith('"')
-        if header not in have and not beside:
+        if header not in present and not beside:
             changed = routines.add_include(changed, header)
     return changed
 
 
-def _own(span: Span | None, edit: Edit, source: Path) -> Span:
+def _required(span: Span | None, edit: Edit, source: Path) -> Span:
     if span is None:
-        raise InputError(f"{source} has no {_what(edit)}, which its kernel.toml has edited")
+        raise InputError(f"{source} has no {_described(edit)}, which its kernel.toml has edited")
     return span
 
 
-def _what(edit: Edit) -> str:
+def _described(edit: Edit) -> str:
     if edit.kind == "region":
         return f"lines from {edit.start!r} to {edit.end!r}"
     return f"{edit.kind} {edit.name}"
 
 
-_LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
+_CONSTRAINT_REGISTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
 # A prototype, or the export to modules, neither of which is a call.
 _DECLARED = re.compile(
     r"(?:EXPORT_SYMBOL|SYM_)\w*\([^)]*\)|^[^\n#\"=;{}]*\b\w+\([^()\"]*\);", re.MULTILINE
@@ -343,24 +349,24 @@ def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) 
     or where kernel.toml does not name a caller that is found: in assembly, or in a macro.
     """
     out = []
-    already = {change.file: change.new for change in changes}
-    known = upstream_of(variant).callers
-    if known:
-        _refuse_others(variant, name, tree, already)
-    for file in known:
+    texts = {change.file: change.new for change in changes}
+    callers = upstream_of(variant).callers
+    if callers:
+        _refuse_other_users(variant, name, tree, texts)
+    for file in callers:
         old = tree.read(file)
-        content = already.get(file, old)
-        if (new := _fitted(variant, name, file, content, tree)) != content:
+        content = texts.get(file, old)
+        if (new := _fit_file(variant, name, file, content, tree)) != content:
             out.append(Change(file, old, new))
     return out
 
 
-def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, str]) -> None:
+def _refuse_other_users(variant: Variant, name: str, tree: Tree, texts: Mapping[str, str]) -> None:
     """Raise InputError for a use of a routine whose kept registers are not known.
 
     texts has the files that change. In the known callers, inline assembly calls it.
     """
-    isa, known = kernels.load(variant.kernel).isa, upstream_of(variant).callers
+    isa, callers = kernels.load(variant.kernel).isa, upstream_of(variant).callers
     word = re.compile(rf"\b{re.escape(name)}\b")
     for file in trees.files_holding(tree, isa, name, word.pattern):
         content = texts.get(file) or tree.read(file)
@@ -368,7 +374,7 @@ def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, 
         if file == upstream_of(variant).file:
             # A jump inherits the clobbers that callers list for the routine beside it.
             code = re.sub(rf"\bj\w+\s+{re.escape(name)}\b", "", code)
-        calls = _calls(content, name) if file in known else []
+        calls = _calls(content, name) if file in callers else []
         if len(word.findall(code)) > len(calls):
             raise InputError(
                 f"{file} in {tree} uses {name} where what is kept across the call is not known: "
@@ -386,21 +392,20 @@ def changed_registers(variant: Variant) -> set[str]:
     allowed = {*contract.may_change, *variant.may_change, *roles}
     every = frozenset(variant.alternatives)
     codes = [assemble.variant_code(variant, without) for without in (frozenset(), every)]
-    return {register for code in codes for register in _written(code)} & allowed
+    return {register for code in codes for register in _written_registers(code)} & allowed
 
 
-def _written(code: Code) -> Iterator[str]:
+def _written_registers(code: Code) -> Iterator[str]:
     info = iced.InstructionInfoFactory()
-    reads = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
     formatter = iced.Formatter(iced.FormatterSyntax.INTEL)
     for instruction in code.instructions:
         decoded = iced.Decoder(64, instruction.code, ip=instruction.address).decode()
         for used in info.info(decoded).used_registers():
-            if used.access not in reads:
+            if used.access in WRITES:
                 yield formatter.format_register(iced.RegisterExt.full_register(used.register))
 
 
-def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
+def _fit_file(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
     statements = dict.fromkeys(_calls(content, name))
     if not statements:
         raise InputError(
@@ -409,46 +414,53 @@ def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) ->
         )
     # From the last one on, so that insertions move no other.
     for start, end in reversed(statements):
-        content = _with_statement_fitted(variant, name, f"{file} in {tree}", content, start, end)
+        content = _fit_statement(variant, name, f"{file} in {tree}", content, start, end)
     return content
 
 
-def _with_statement_fitted(
+def _fit_statement(
     variant: Variant, name: str, where: str, content: str, start: int, end: int
 ) -> str:
     contract = kernels.load(variant.kernel).routines[variant.routine].contract
-    outputs, inputs, lost = ([*_sections(content, start, end), "", "", ""])[1:4]
-    kept = {_LETTERS[c] for text in _STRING.findall(inputs) for c in text if c in _LETTERS}
-    given = {_LETTERS[c] for text in _STRING.findall(outputs) for c in text if c in _LETTERS}
-    clobbered = set(_STRING.findall(lost))
+    outputs, inputs, clobbers = ([*_sections(content, start, end), "", "", ""])[1:4]
+    input_registers, output_registers = _operand_registers(inputs), _operand_registers(outputs)
+    clobbered = set(_STRING.findall(clobbers))
     passed = {*contract.inputs.values(), *contract.zeroed}
-    if not passed <= kept | given or not set(contract.returns.values()) <= given:
+    given = input_registers | output_registers
+    if not passed <= given or not set(contract.returns.values()) <= output_registers:
         raise InputError(
             f"{where} calls {name} by another convention than the contract of "
-            f"{variant.kernel}: it passes {', '.join(sorted(kept | given))} and takes back "
-            f"{', '.join(sorted(given))}"
+            f"{variant.kernel}: it passes {', '.join(sorted(given))} and takes back "
+            f"{', '.join(sorted(output_registers))}"
         )
-    extra = changed_registers(variant) - given - clobbered
-    if needed := sorted(extra & kept):
+    extra = changed_registers(variant) - output_registers - clobbered
+    if needed_unchanged := sorted(extra & input_registers):
         raise InputError(
-            f"{variant.id} changes {', '.join(needed)}, which {where} needs unchanged "
+            f"{variant.id} changes {', '.join(needed_unchanged)}, which {where} needs unchanged "
             f"behind its call of {name}"
         )
-    by_number = sorted(extra - kept, key=lambda name: (int(re.sub(r"\D", "", name) or 0), name))
-    return _with_lost(content, end, lost, by_number)
+    added = extra - input_registers
+    by_number = sorted(added, key=lambda name: (int(re.sub(r"\D", "", name) or 0), name))
+    return _with_clobbers(content, end, clobbers, by_number)
+
+
+def _operand_registers(operands: str) -> set[str]:
+    """Return the registers that the constraints of inline assembly's operands name."""
+    letters = "".join(_STRING.findall(operands))
+    return {_CONSTRAINT_REGISTERS[c] for c in letters if c in _CONSTRAINT_REGISTERS}
 
 
 def _calls(content: str, name: str) -> list[tuple[int, int]]:
     """Return the start and end of the operands of each asm statement with `call name`."""
     code = blank_comments(content)
     calls = re.finditer(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
-    return [span for call in calls if (span := _around(code, call.start()))]
+    return [span for call in calls if (span := _enclosing_asm(code, call.start()))]
 
 
-def _around(code: str, call: int) -> tuple[int, int] | None:
+def _enclosing_asm(code: str, call: int) -> tuple[int, int] | None:
     begins = [match.end() for match in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call)]
     for start in begins[-1:]:
-        closes = next((at for _, at, depth in _signs(code, start) if depth < 0), 0)
+        closes = next((at for _, at, depth in _brackets_and_colons(code, start) if depth < 0), 0)
         if closes > call:
             return start, closes
     return None
@@ -457,12 +469,13 @@ def _around(code: str, call: int) -> tuple[int, int] | None:
 def _sections(content: str, start: int, end: int) -> list[str]:
     """Split an asm statement at its colons: template, outputs, inputs, clobbers."""
     code = blank_comments(content)[:end]
-    colons = [at for sign, at, depth in _signs(code, start) if sign == ":" and depth == 0]
+    signs = _brackets_and_colons(code, start)
+    colons = [at for sign, at, depth in signs if sign == ":" and depth == 0]
     begins = [start, *(at + 1 for at in colons)]
     return [code[a:b] for a, b in zip(begins, [*colons, end], strict=True)]
 
 
-def _signs(code: str, start: int) -> Iterator[tuple[str, int, int]]:
+def _brackets_and_colons(code: str, start: int) -> Iterator[tuple[str, int, int]]:
     """Yield the brackets and colons outside of strings, their offsets and the depth after them."""
     depth = 0
     for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start):
@@ -470,11 +483,11 @@ def _signs(code: str, start: int) -> Iterator[tuple[str, int, int]]:
         yield match.group(), match.start(), depth
 
 
-def _with_lost(content: str, end: int, lost: str, extra: list[str]) -> str:
-    """Add registers to the clobber list that ends at `end`, which is lost or absent."""
+def _with_clobbers(content: str, end: int, clobbers: str, extra: list[str]) -> str:
+    """Add registers to the clobber list that ends at `end`; clobbers is its text, or ""."""
     if not extra:
         return content
     names = ", ".join(f'"{register}"' for register in extra)
     head = content[:end].rstrip()
-    joint = ", " if _STRING.search(lost) else " : "
+    joint = ", " if _STRING.search(clobbers) else " : "
     return head + joint + names + content[len(head) :]

@@ -15,8 +15,8 @@ from loopwright.linux.edits import Change
 from loopwright.linux.trees import NOBODY, GitError, Identity, Repository, Tree
 
 SCRIPT = "scripts/checkpatch.pl"
-_ALLOWED = Path(__file__).with_name("checkpatch.toml")
-_AS_THEY_ARE = "The files as the tree has them\n"  # the message of a commit of them
+_ALLOW_LIST = Path(__file__).with_name("checkpatch.toml")
+_PRISTINE_MESSAGE = "The files as the tree has them\n"  # the message of a commit of them
 _FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*)$")
 
 
@@ -47,7 +47,7 @@ class Allowance:
 @cache
 def allowances() -> tuple[Allowance, ...]:
     """Return the allow-list, checkpatch.toml."""
-    with _ALLOWED.open("rb") as file:
+    with _ALLOW_LIST.open("rb") as file:
         return tuple(Allowance(**entry) for entry in tomllib.load(file)["allow"])
 
 
@@ -70,12 +70,12 @@ def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
     script = tree.path(SCRIPT)
     if not script.is_file():
         raise InputError(f"{tree} has no {SCRIPT}, which every patch is held to")
-    whole = all(
+    complete = all(
         (tree.root / part).exists()
         for part in ("COPYING", "CREDITS", "MAINTAINERS", "README", "Documentation", "drivers")
     )
     command = [
-        "perl", str(script), *([f"--root={tree.root}"] if whole else ["--no-tree"]),
+        "perl", str(script), *([f"--root={tree.root}"] if complete else ["--no-tree"]),
         "--terse", "--show-types", "--no-summary", "--color=never", str(patch),
     ]  # fmt: skip
     try:
@@ -86,7 +86,7 @@ def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
         raise InputError(f"perl is not here, which {SCRIPT} needs: `apt install perl`") from None
     lines = patch.read_text(encoding="utf-8").splitlines()
     findings = tuple(
-        _weighed(match, lines, signed)
+        _complaint(match, lines, signed)
         for match in map(_FINDING.match, done.stdout.splitlines())
         if match
     )
@@ -96,7 +96,8 @@ def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> Findings:
     return findings
 
 
-def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Complaint:
+def _complaint(match: re.Match[str], lines: list[str], signed: bool) -> Complaint:
+    """Return a finding of checkpatch.pl, with the reason if the allow-list has it."""
     number = int(match[1]) if match[1] else None
     line = lines[number - 1] if number and number <= len(lines) else ""
     subject = f"{match[4]}\n{line}"
@@ -144,8 +145,8 @@ class Mail:
         with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
             try:
                 patch = _formatted(Path(folder), self)
-                meant = {change.file: change.new for change in self.changes}
-                findings = _proven(tree, patch, meant, signed=self.author is not None)
+                intended = {change.file: change.new for change in self.changes}
+                findings = _tested(tree, patch, intended, signed=self.author is not None)
             except PatchError as error:
                 log = f"patch-{name.replace('/', '-')}.log"
                 where = files.written(paths.build_dir() / log, error.log)
@@ -157,7 +158,7 @@ def _formatted(folder: Path, mail: Mail) -> Path:
     """Commit the changes in a scratch repository and return the file of git format-patch."""
     try:
         work = Repository(folder / "work", mail.author)
-        work.commit({c.file: c.old for c in mail.changes}, _AS_THEY_ARE)
+        work.commit({c.file: c.old for c in mail.changes}, _PRISTINE_MESSAGE)
         work.commit({c.file: c.new for c in mail.changes}, mail.message)
         work.git("notes", "add", "-m", mail.below)
         options = ["--zero-commit", "--filename-max-length=120", "--notes"]
@@ -174,23 +175,24 @@ def touched(patch: Path) -> list[str]:
 
 
 def applied(tree: Tree, patch: Path) -> dict[str, str]:
-    """Apply a patch by git am to the tree's own files in a scratch repository; GitError."""
+    """Return the files that git am makes of the tree's own, in a scratch repository; GitError."""
     files = touched(patch)
     with tempfile.TemporaryDirectory(prefix="loopwright-verify-") as folder:
         repository = Repository(Path(folder) / "pristine", None)
-        repository.commit({f: tree.read(f) for f in files}, _AS_THEY_ARE)
+        repository.commit({f: tree.read(f) for f in files}, _PRISTINE_MESSAGE)
         repository.git("am", "-q", str(patch.resolve()))
         return {f: (repository.folder / f).read_text(encoding="utf-8") for f in files}
 
 
-def _proven(tree: Tree, patch: Path, meant: Mapping[str, str], *, signed: bool) -> Findings:
-    """Return the findings on a patch that makes the files meant and has no error; PatchError."""
+def _tested(tree: Tree, patch: Path, intended: Mapping[str, str], *, signed: bool) -> Findings:
+    """Return the findings on a patch; PatchError if it makes other files or has an error."""
     try:
         patched = applied(tree, patch)
     except GitError as error:
         raise PatchError("git am does not take the patch", str(error)) from None
-    if others := [file for file in {**meant, **patched} if patched.get(file) != meant.get(file)]:
-        raise PatchError(f"git am made another {others[0]} than was meant", patch.read_text())
+    for file in {**intended, **patched}:
+        if patched.get(file) != intended.get(file):
+            raise PatchError(f"git am made another {file} than was meant", patch.read_text())
     findings = checkpatch(tree, patch, signed=signed)
     if severe := errors(findings):
         raise PatchError(

@@ -35,7 +35,7 @@ def prediction_table(
             core,
             model,
             f"{off_by[core, model]:.0f} %" if (core, model) in off_by else "?",
-            *_both(*pair),
+            *_change_cells(*pair),
         ]
         for (core, model), pair in _pairs(base, ours, measured=False).items()
     ]
@@ -46,7 +46,7 @@ def prediction_table(
 def _pairs(
     base: pd.DataFrame, ours: pd.DataFrame, *, measured: bool
 ) -> dict[tuple[str, ...], tuple[Row, Row]]:
-    """Return the rows of compare that count of both, by core and model or by what measured them."""
+    """Return both rows of compare that count, by core and model, or by _MEASURED_BY."""
     before, after = (_figures(rows, measured=measured) for rows in (base, ours))
     return {key: (before[key], after[key]) for key in after if key in before}
 
@@ -65,10 +65,10 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
     """Return by model the cores on which it lacks a figure that counts for one of the two."""
     if base.empty or ours.empty:
         return {}
-    known = _pairs(base, ours, measured=False)
+    pairs = _pairs(base, ours, measured=False)
     out: dict[str, list[str]] = {}
     for core, model in ours[_WHERE].drop_duplicates().astype(str).to_numpy():
-        if model != MEASURED and (core, model) not in known:
+        if model != MEASURED and (core, model) not in pairs:
             out.setdefault(model, []).append(core)
     return out
 
@@ -77,21 +77,21 @@ def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]
     """Return for each machine that measured both loops its description and the table."""
     heads = ["now", "patched", "change"]
     return [
-        (_place(*key), aligned(heads, [_both(*pair, doubt=True)], left=0))
+        (_machine_text(*key), aligned(heads, [_change_cells(*pair, doubt=True)], left=0))
         for key, pair in _pairs(base, ours, measured=True).items()
     ]
 
 
-def _place(core: str, machine: str, clock: str) -> str:
+def _machine_text(core: str, machine: str, clock: str) -> str:
     return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
 
 
-def _both(before: Row, after: Row, *, doubt: bool = False) -> list[str]:
-    """Return the cycles of both, and the change of the time that they take."""
+def _change_cells(before: Row, after: Row, *, doubt: bool = False) -> list[str]:
+    """Return the cycles before and after, and their change in percent."""
     cells = []
     for row in (before, after):
         cycles = row["cycles_per_unit"]
-        error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
+        error = f" +- {_rounded_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
         text = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
         cells.append(text + ("" if doubt else _startup(row)) + error)
     change = after["cycles_per_unit"] / before["cycles_per_unit"] - 1
@@ -120,43 +120,45 @@ def call_tables(
     for key, our_rows in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
         if key in of_base and (pairs := _paired(of_base[key], our_rows)):
             sizes = sorted({point.size for point in (*judged, *pairs)})
-            lines = [_size(size, judged, pairs) for size in sizes]
+            lines = [_size_row(size, judged, pairs) for size in sizes]
             table = aligned(["bytes", "now", "patched", "change"], lines, left=0)
-            out.append((_place(*map(str, key)), table))
+            out.append((_machine_text(*map(str, key)), table))
     return out
 
 
 def _paired(base: pd.DataFrame, ours: pd.DataFrame) -> Mapping[CallPoint, tuple[Row, Row]]:
     """Return the measured calls of two variants at the points where both have a figure."""
-    known = (call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (base, ours))
-    return call_costs.paired_calls(*known)
+    calls = (call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (base, ours))
+    return call_costs.paired_calls(*calls)
 
 
-def _size(
+def _size_row(
     size: int, judged: Sequence[CallPoint], pairs: Mapping[CallPoint, tuple[Row, Row]]
 ) -> list[str]:
-    wanted = [p for p in judged if p.size == size] or [p for p in pairs if p.size == size]
-    if not all(point in pairs for point in wanted):
+    points = [p for p in judged if p.size == size] or [p for p in pairs if p.size == size]
+    if not all(point in pairs for point in points):
         return [str(size), "-", "-", "-"]
-    both = [pairs[point] for point in wanted]
-    changes = [100 * (after["cycles"] / before["cycles"] - 1) for before, after in both]
-    sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
-    span = _span([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
+    measured = [pairs[point] for point in points]
+    changes = [100 * (after["cycles"] / before["cycles"] - 1) for before, after in measured]
+    sides = [_cycles_text([pair[n] for pair in measured]) for n in (0, 1)]
+    span = _range_text([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
     return [str(size), *sides, f"{span} %"]
 
 
-def _cycles(rows: Sequence[Row]) -> str:
+def _cycles_text(rows: Sequence[Row]) -> str:
     cycles = [row["cycles"] for row in rows]
     doubt = max(row["uncertainty"] for row in rows)
-    return f"{_span([f'{c:.1f}' for c in (min(cycles), max(cycles))])} +- {_up(doubt)}"
+    return (
+        f"{_range_text([f'{c:.1f}' for c in (min(cycles), max(cycles))])} +- {_rounded_up(doubt)}"
+    )
 
 
-def _up(uncertainty: float) -> str:
+def _rounded_up(uncertainty: float) -> str:
     """Return an uncertainty with two decimals, rounded up."""
     return f"{math.ceil(100 * uncertainty) / 100:.2f}"
 
 
-def _span(ends: list[str]) -> str:
+def _range_text(ends: list[str]) -> str:
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
@@ -184,15 +186,15 @@ def checked(variant: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame)
         f"{tried(contract_of(variant))}: it held in all {_number(row, 'cases')} cases."
     )
     if entries := _number(row, "entries"):
-        hit = _number(row, "entries_hit") or 0
-        text += f" {hit} of its {entries} exception table entries were hit"
-        why = _why_not(variant, row)
-        text += f"; {'; '.join(why)}." if why else "."
+        hits = _number(row, "entries_hit") or 0
+        text += f" {hits} of its {entries} exception table entries were hit"
+        reasons = _why_not(variant, row)
+        text += f"; {'; '.join(reasons)}." if reasons else "."
     over = _number(row, "over_report_bytes")
     if over:
         text += f" After a fault it reports up to {over} bytes too many as not done"
-        known = None if base.empty else _number(base.iloc[0], "over_report_bytes")
-        text += f", what is there now up to {known}." if known is not None else "."
+        base_over = None if base.empty else _number(base.iloc[0], "over_report_bytes")
+        text += f", what is there now up to {base_over}." if base_over is not None else "."
     if not base.empty and not bool(base.iloc[0]["passed"]):
         text += f" What is there now was run, too, and breaks it: {base.iloc[0]['failure']}."
     return text
@@ -220,9 +222,9 @@ def _unhit(variant: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
     if not addresses:
         return 0, 0
     code = assemble.user_code(variant)
-    reached = loops.reached(code)
-    moving = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
-    reachable = sum(at in reached and at in moving for at in addresses)
+    reachable_code = loops.reached(code)
+    accessing = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
+    reachable = sum(at in reachable_code and at in accessing for at in addresses)
     return len(addresses) - reachable, reachable
 
 
@@ -245,8 +247,10 @@ def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:
     return f", {parts[0]}, so that these figures are of the rest and no measure of the patch"
 
 
-def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[CallPoint]) -> list[str]:
-    """Return the number of missing points of a comparison, in words, by core."""
+def missing_points(
+    base: pd.DataFrame, ours: pd.DataFrame, points: Sequence[CallPoint]
+) -> list[str]:
+    """Return a sentence for each core on the points of a comparison that are missing there."""
     if base.empty or ours.empty:
         return []
     out = []
@@ -254,9 +258,9 @@ def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[CallP
         theirs, mine = (rows[rows["microarch"] == core] for rows in (base, ours))
         if theirs.empty:
             continue
-        if lacking := len(set(asked) - _paired(theirs, mine).keys()):
+        if lacking := len(set(points) - _paired(theirs, mine).keys()):
             out.append(
-                f"{lacking} of {len(asked)} points that a comparison rests on were refused or not "
+                f"{lacking} of {len(points)} points that a comparison rests on were refused or not "
                 f"measured on {core or 'this machine'}: the rest says nothing of the whole."
             )
     return out
@@ -287,7 +291,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence that a variant should replace the baseline, from the other verbs.
+    """The evidence of the other verbs for a variant, against the baseline.
 
     table is what compare returns, measurements what measure.run does, checks what check.run does.
     Rows of other variants than the patch's and its baseline are ignored; the message reports an
@@ -347,15 +351,15 @@ class Writer:
         """True if something speaks against a variant, or nothing for it."""
         return any(self._judged(variant).doubt for variant in self.variants)
 
-    def body(self, also: Sequence[str]) -> str:
+    def body(self, paragraphs: Sequence[str]) -> str:
         """Return the body: doubts, the reason, and the evidence, without trailers.
 
-        also holds paragraphs about further changes of the patch. InputError if a variant breaks
-        its contract.
+        paragraphs are about further changes of the patch. InputError if a variant breaks its
+        contract.
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
         parts = self._of_each("doubt")
-        parts += [wrap(text) for text in (*re.split(r"\n\s*\n", why.strip()), *also)]
+        parts += [wrap(text) for text in (*re.split(r"\n\s*\n", why.strip()), *paragraphs)]
         parts += self._by_size()
         for variant in self.variants:
             parts += self._predicted(variant)
@@ -383,7 +387,7 @@ class Writer:
         return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *texts]))
 
     def _silent(self) -> dict[tuple[str, ...], list[str]]:
-        """Return the models without a figure, by the cores on which they have none."""
+        """Return the models that lack figures, by the cores on which they lack them."""
         cores: dict[str, list[str]] = {}
         for variant in self.variants:
             pair = self._pair(variant, self.evidence.table)

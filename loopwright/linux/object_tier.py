@@ -33,29 +33,29 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
 
     CheckError if it breaks its contract, NotProven if it cannot be run here.
     """
-    if odd := ", ".join(sorted(image.handled)):
-        raise NotProven(f"its exception table has {odd}, which only the kernel handles")
+    if unsupported := ", ".join(sorted(image.handled)):
+        raise NotProven(f"its exception table has {unsupported}, which only the kernel handles")
     contract = contract_of(variant)
     texts, over, forms = [], 0, []
-    own = frozenset(variant.alternatives)
+    variant_alternatives = frozenset(variant.alternatives)
     features = {alternative.feature for alternative in image.alternatives}
     # Code without an alternative for opening the access to user memory always has to open it.
-    lacking = (own & assemble.PRIVILEGED) - features
+    lacking = (variant_alternatives & assemble.PRIVILEGED) - features
     switches_pan = emulated.PAN in features
     for taken in built_code.feature_sets(image.alternatives):
-        code = _code(image, symbol, taken)
-        gated = bool(taken & assemble.PRIVILEGED)
+        code = _routine_code(image, symbol, taken)
+        privileged = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
-        user_access = emulated.access(code, taken | lacking, own, switches_pan)
+        user_access = emulated.access(code, taken | lacking, variant_alternatives, switches_pan)
         forms.append(emulated.Form(f"with {names}", code, user_access))
         try:
-            record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
+            record = verdict(code, contract, f"{variant.id}-kernel", gated=privileged)
         except InputError as error:
             raise CheckError(f"with {names}: {error}") from None
         if not record["passed"]:
             raise CheckError(f"with {names}: {record['failure']}", (), _listing(code))
         over = max(over, int(record["over_report_bytes"]))
-        remarks = [*(["stac/clac emulated"] * gated), *(["cached"] * record["cached"])]
+        remarks = [*(["stac/clac emulated"] * privileged), *(["cached"] * record["cached"])]
         texts.append(
             f"{record['cases']} cases with {names}" + f" ({', '.join(remarks)})" * bool(remarks)
         )
@@ -74,16 +74,16 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
 
 
 def over_report(image: Image, variant: Variant, symbol: str) -> int:
-    """Return the largest number of bytes that a routine wrongly reported as not done."""
+    """Return the largest number of bytes that a routine wrongly reports as not done."""
     contract = contract_of(variant)
-    every = [
-        verdict(_code(image, symbol, taken), contract, f"{variant.id}-kernel")
+    verdicts = [
+        verdict(_routine_code(image, symbol, taken), contract, f"{variant.id}-kernel")
         for taken in built_code.feature_sets(image.alternatives)
     ]
-    return max(int(record["over_report_bytes"]) for record in every)
+    return max(int(record["over_report_bytes"]) for record in verdicts)
 
 
-def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
+def _routine_code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
     """Return a routine under some features, with its own exception table.
 
     Entries of the object's other routines are left out, unless control reaches them.
@@ -130,12 +130,12 @@ class CompiledAs:
 
 def compiled_as(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     """Return the objects of a routine: of its own file, or of an added unit if it is inline."""
-    aim = routines.find(variant, subject.tree)
-    if not aim.file.endswith(".h"):
-        return CompiledAs(aim.name, (object_of(aim.file),), {})
+    target = routines.find(variant, subject.tree)
+    if not target.file.endswith(".h"):
+        return CompiledAs(target.name, (object_of(target.file),), {})
     unit, symbol = _UNIT.format(variant.routine), routines.symbol(variant)
-    now = subject.files.get(aim.file) or subject.tree.read(aim.file)
-    span = routines.c_function(now, aim.name)
+    now = subject.files.get(target.file) or subject.tree.read(target.file)
+    span = routines.c_function(now, target.name)
     calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
     objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
     return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
@@ -158,8 +158,9 @@ def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[s
             f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
             "those of its small kernel by tier boot"
         )
-    built = [file for file in sources if is_built(subject.tree, file, config)]
-    return [object_of(file) for file in built], [file for file in sources if file not in built]
+    built_sources = [file for file in sources if is_built(subject.tree, file, config)]
+    left_out = [file for file in sources if file not in built_sources]
+    return [object_of(file) for file in built_sources], left_out
 
 
 def _unit(variant: Variant, symbol: str) -> str:
@@ -191,37 +192,42 @@ def _expanded(path: Path) -> str:
 
 # The types of entries for accesses to the kernel's own memory: word reads past its end, and
 # accesses that may fault.
-_PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGNED_ZEROPAD",)}
-_KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
+_OVERREAD_TYPES = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGNED_ZEROPAD",)}
+_KERNEL_TYPES = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
 
 
-def _table(image: Image, variant: Variant, routine: CompiledAs) -> str:
+def _check_table(image: Image, variant: Variant, routine: CompiledAs) -> str:
     """Check the exception table against the instructions and the kinds of their accesses."""
     names = [name for name in image.symbols if image.sizes[name]]
     instructions = {i.address: i for name in names for i in _instructions(image, name)}
     start = image.symbols[routine.symbol]
     end = start + image.sizes[routine.symbol]
-    own = [e for e in image.entries if start <= e.insn < end]
+    own_entries = [e for e in image.entries if start <= e.insn < end]
     sites = {a.site for a in image.alternatives}
     for entry in image.entries:
         where = f"entry {routine.symbol}+{entry.insn - start:#x}"
         # Entries of replacements are checked by the run with their feature.
         if entry.insn not in sites:
-            _stands(entry, where, instructions)
-        if entry in own or len(routine.objects) > 1:
-            _is_of_kind(entry, where, variant, image.isa)
+            _check_entry(entry, where, instructions)
+        if entry in own_entries or len(routine.objects) > 1:
+            _check_kind(entry, where, variant, image.isa)
         # With alternatives a routine may switch PAN off, and then use any kind of access.
         if image.isa == "arm64" and contract_of(variant).faulting and not image.alternatives:
-            _is_unprivileged(instructions[entry.insn], where)
+            _check_unprivileged(instructions[entry.insn], where)
     if variant.source.suffix == ".S":
-        want = len(assemble.variant_code(variant).exceptions)
-        if len(own) != want:
-            raise CheckError(f"{len(own)} entries, {want} in {variant.source.name}")
-    count = f"{len(own)} entries of its own, each at a load or store, each to a whole instruction"
-    return f"{count}, each {' or '.join(sorted({e.type for e in own}))}" if own else count
+        expected = len(assemble.variant_code(variant).exceptions)
+        if len(own_entries) != expected:
+            raise CheckError(f"{len(own_entries)} entries, {expected} in {variant.source.name}")
+    count = len(own_entries)
+    result = f"{count} entries of its own, each at a load or store, each to a whole instruction"
+    types = " or ".join(sorted({e.type for e in own_entries}))
+    return f"{result}, each {types}" if own_entries else result
 
 
-def _stands(entry: ExceptionEntry, where: str, instructions: Mapping[int, Instruction]) -> None:
+def _check_entry(
+    entry: ExceptionEntry, where: str, instructions: Mapping[int, Instruction]
+) -> None:
+    """Raise CheckError unless an entry leads from a load or store to a whole instruction."""
     at = instructions.get(entry.insn)
     if at is None:
         raise CheckError(f"{where} points into the middle of an instruction")
@@ -231,7 +237,7 @@ def _stands(entry: ExceptionEntry, where: str, instructions: Mapping[int, Instru
         raise CheckError(f"{where} has a fixup in the middle of an instruction")
 
 
-def _is_unprivileged(at: Instruction, where: str) -> None:
+def _check_unprivileged(at: Instruction, where: str) -> None:
     """Raise CheckError for an access with the kernel's permissions that user space would allow."""
     if not at.mnemonic.startswith(("ldtr", "sttr")):
         raise CheckError(
@@ -240,14 +246,14 @@ def _is_unprivileged(at: Instruction, where: str) -> None:
         )
 
 
-def _is_of_kind(entry: ExceptionEntry, where: str, variant: Variant, isa: str) -> None:
+def _check_kind(entry: ExceptionEntry, where: str, variant: Variant, isa: str) -> None:
     """Raise CheckError for an entry of the wrong type for the variant's accesses."""
     contract = contract_of(variant)
-    kernels_own = _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
-    known = body.USER_TYPES[isa] if contract.faulting else kernels_own
-    if entry.type not in known:
+    kernels_own = _OVERREAD_TYPES[isa] if contract.overread else _KERNEL_TYPES[isa]
+    allowed = body.USER_TYPES[isa] if contract.faulting else kernels_own
+    if entry.type not in allowed:
         whose = "a user's memory" if contract.faulting else "the kernel's memory"
-        raise CheckError(f"{where} is {entry.type}: an access to {whose} needs {known[0]}")
+        raise CheckError(f"{where} is {entry.type}: an access to {whose} needs {allowed[0]}")
 
 
 # With IBT objtool leaves single objects unchecked.
@@ -259,8 +265,8 @@ _OBJTOOL = (
 
 
 @dataclass
-class _Work:
-    """A subject being built: its folders, its routines' objects, and what was read of them.
+class _ObjectBuild:
+    """A build of a subject's objects: its folders, the objects of each routine, their images.
 
     objtool has the messages of kbuild's own run of it; images are the routines' linked objects, by
     symbol.
@@ -361,7 +367,7 @@ class _Work:
 def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: build and objtool once, the others for each routine."""
     with hold(subject.tree) as overlay, tempfile.TemporaryDirectory() as scratch:
-        work = _Work(subject, overlay, Path(scratch))
+        work = _ObjectBuild(subject, overlay, Path(scratch))
         for name, run in (("prepare", work.prepare), ("places", work.find), ("build", work.make)):
             if not (yield Check(name, run)):
                 return
@@ -372,14 +378,14 @@ def checks(subject: PatchedVariant) -> Tier:
             yield from _routine(work, variant, routine)
 
 
-def _routine(work: _Work, variant: Variant, routine: CompiledAs) -> Tier:
+def _routine(work: _ObjectBuild, variant: Variant, routine: CompiledAs) -> Tier:
     name = routine.symbol
     if not (yield Check(f"read {name}", partial(work.read, routine))):
         return
     image = work.images[name]
-    yield Check(f"exception table of {name}", partial(_table, image, variant, routine))
-    yield Check(f"alternatives of {name}", partial(_alternatives, image, variant))
-    yield Check(f"registers of {name}", partial(_registers, image, variant, routine))
+    yield Check(f"exception table of {name}", partial(_check_table, image, variant, routine))
+    yield Check(f"alternatives of {name}", partial(_check_alternatives, image, variant))
+    yield Check(f"registers of {name}", partial(_check_registers, image, variant, routine))
     yield Check(f"contract of {name}", partial(hold_to_contract, image, variant, name))
     if contract_of(variant).uncopied == "at_least" and work.subject.files:
         over = partial(work.compare_over_report, variant, routine)
@@ -400,7 +406,7 @@ def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
     lines = [x for x in output.splitlines() if x.strip()]
     of_objtool = [x for x in lines if "objtool:" in x]
     if len(lines) > len(of_objtool):
-        message = f"the build complains: {_first(output, 'warning')}"
+        message = f"the build complains: {_first_message(output, 'warning')}"
         raise CheckError(message, build.command(*wanted), output)
     return of_objtool
 
@@ -412,12 +418,12 @@ def _output(build: Build, wanted: Sequence[str], failure: str = "") -> str:
     # One job: two makes in one folder race in fixdep.
     done = build.make(*wanted)
     if done.returncode:
-        what = failure or _first(done.stdout, "error")
+        what = failure or _first_message(done.stdout, "error")
         raise BuildError(what, build.command(*wanted), done.stdout)
     return done.stdout
 
 
-def _first(output: str, word: str) -> str:
+def _first_message(output: str, word: str) -> str:
     lines = [x.strip() for x in output.splitlines() if x.strip()] or ["nothing said"]
     return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
 
@@ -427,24 +433,24 @@ def _instructions(image: Image, symbol: str) -> tuple[Instruction, ...]:
     return instructions.decode(image.isa, image.text[start : start + size], start)
 
 
-def _alternatives(image: Image, variant: Variant) -> str:
+def _check_alternatives(image: Image, variant: Variant) -> str:
     """Check the alternatives: whole instructions, features that the variant's text names."""
-    for one in image.alternatives:
-        if len(one.replacement) > one.length:
-            raise CheckError(f"the replacement for {one.feature} is longer than its place")
+    for alternative in image.alternatives:
+        if len(alternative.replacement) > alternative.length:
+            raise CheckError(f"the replacement for {alternative.feature} is longer than its place")
         try:
-            instructions.decode(image.isa, one.replacement, one.replacement_address)
+            instructions.decode(image.isa, alternative.replacement, alternative.replacement_address)
         except InputError as error:
-            raise CheckError(f"the replacement for {one.feature}: {error}") from None
+            raise CheckError(f"the replacement for {alternative.feature}: {error}") from None
     names = [a.feature for a in image.alternatives]
-    lost = {name for taken in routines.alternative_sets(variant) for name in taken} - {*names}
-    if variant.source.suffix == ".S" and lost:
-        raise CheckError(f"{', '.join(sorted(lost))} is named in the source, not in the object")
+    missing = {name for taken in routines.alternative_sets(variant) for name in taken} - {*names}
+    if variant.source.suffix == ".S" and missing:
+        raise CheckError(f"{', '.join(sorted(missing))} is named in the source, not in the object")
     each = [f"{name} at {names.count(name)} places" for name in dict.fromkeys(names)]
     return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
 
 
-def _registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
+def _check_registers(image: Image, variant: Variant, routine: CompiledAs) -> str:
     """Check for writes to registers that the contract does not allow, on any path."""
     start, size = image.symbols[routine.symbol], image.sizes[routine.symbol]
     pieces = [(image.text[start : start + size], start)]

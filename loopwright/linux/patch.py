@@ -60,41 +60,42 @@ def make(
     """
     source = trees.read(tree)
     trees.refuse_inside(source, out)
-    aim = routines.find(variant, source)
-    there = _already_there(variant, aim, source)
+    target = routines.find(variant, source)
     subject = message.subject(variant)
-    if there:
-        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), (there,))
+    if reason := _already_there(variant, target, source):
+        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), (reason,))
     routines.require(variant, source)
-    changes, notes, also = _changes(variant, aim, source)
+    changes, notes, paragraphs = _changes(variant, target, source)
     author = identity or user_identity(source.root)
     if author is None:
         notes.append(UNSIGNED)
     names = {v.routine: routines.find(v, source).name for v in routines.together(variant)}
     writer = message.Writer(variant, names, evidence)
-    made, warning = trees.made_against(source, [change.file for change in changes])
+    provenance, warning = trees.made_against(source, [change.file for change in changes])
     notes += [warning] if warning else []
-    below = writer.below(made, *notes)
-    body = writer.body(also)
+    below = writer.below(provenance, *notes)
+    body = writer.body(paragraphs)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
-    wide = message.too_wide([subject, *body.splitlines()])
+    wide_line = message.too_wide([subject, *body.splitlines()])
     whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
-    if wide:
-        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
+    if wide_line:
+        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide_line}", whole)
     mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
     kept, findings = mail.keep(source, out, variant.id)
-    shown = f"{_RFC} {subject}" if writer.doubtful else subject
-    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, tuple(notes))
+    shown_subject = f"{_RFC} {subject}" if writer.doubtful else subject
+    return MadePatch(
+        variant.id, str(source), WRITTEN, shown_subject, (kept,), findings, tuple(notes)
+    )
 
 
-def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
+def _already_there(variant: Variant, target: Target, tree: Tree) -> str:
     """Return the reason why the tree needs no patch, or ""."""
     merged = f" (merged as {variant.merged})" if variant.merged else ""
-    where = f"{aim.name} in {aim.file} of {tree}"
+    where = f"{target.name} in {target.file} of {tree}"
     try:
-        theirs = routines.assembled(variant, aim, tree, {}, variant.alternatives)
+        theirs = routines.assembled(variant, target, tree, {}, variant.alternatives)
     except InputError:
-        changes, _ = edits.apply(variant, aim, tree)
+        changes, _ = edits.apply(variant, target, tree)
         if all(routines.normalised(c.old) == routines.normalised(c.new) for c in changes):
             return (
                 f"{where} has the text of {variant.name} already{merged}; it does not assemble "
@@ -108,19 +109,19 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
 
 
 def _changes(
-    variant: Variant, aim: Target, tree: Tree
+    variant: Variant, target: Target, tree: Tree
 ) -> tuple[list[Change], list[str], list[str]]:
     """Return the changes, notes for the user, and paragraphs for the message."""
-    changes, notes = edits.apply(variant, aim, tree)
+    changes, notes = edits.apply(variant, target, tree)
     _prove(variant, tree, changes)
-    fitted = edits.fit_callers(variant, aim.name, tree, changes)
-    also = [
-        f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
-        "the new code changes too."
+    fitted = edits.fit_callers(variant, target.name, tree, changes)
+    paragraphs = [
+        f"The inline assembly in {change.file} that calls {target.name} now names the registers "
+        "that the new code changes too."
         for change in fitted
     ]
     files = {change.file: change for change in [*changes, *fitted]}
-    return [c for c in files.values() if c.old != c.new], notes, also
+    return [c for c in files.values() if c.old != c.new], notes, paragraphs
 
 
 def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
@@ -128,26 +129,26 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
     changed = {change.file: change.new for change in changes}
     variants = routines.together(variant)
     for touched in variants:
-        aim = routines.find(touched, tree)
-        if failure := routines.difference(touched, aim, tree, changed):
+        target = routines.find(touched, tree)
+        if failure := routines.difference(touched, target, tree, changed):
             raise InputError(
-                f"{touched.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+                f"{touched.id} put into {target.file} of {tree} is not the code checked: {failure}"
             )
     proven = {touched.routine for touched in variants}
-    for name, known in kernels.load(variant.kernel).routines.items():
-        if known.upstream and known.upstream.file in changed and name not in proven:
+    for name, routine in kernels.load(variant.kernel).routines.items():
+        if routine.upstream and routine.upstream.file in changed and name not in proven:
             raise InputError(
-                f"{variant.id} changes {known.upstream.file}, but no variant of {name} has the "
+                f"{variant.id} changes {routine.upstream.file}, but no variant of {name} has the "
                 "same edits: it would ship code that nothing has checked"
             )
 
 
-def conclusions_of(study: Study, concluded: Judgement) -> dict[str, Judged]:
+def conclusions_of(study: Study, judgement: Judgement) -> dict[str, Judged]:
     """Return the conclusion on every variant that is not its routine's baseline."""
-    judged = concluded.rows.set_index("routine")
+    judged = judgement.rows.set_index("routine")
     off_by = _off_by(study.kernel, sorted(set(study.predictions["microarch"])))
     out = {}
-    for name, answer in concluded.answers.items():
+    for name, answer in judgement.answers.items():
         row = judged.loc[name]
         for case in answer.cases:
             won = case is answer.winner
@@ -177,47 +178,47 @@ def _decides(study: Study, case: Case) -> str:
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
     """Return the error in percent of each model on each core, for a kernel's kind of code."""
-    known = model_accuracy.records()
+    records = model_accuracy.records()
     units = {routine.contract.unit for routine in kernel.routines.values()}
     notion = "loop" if "iteration" in units else "unrolled"
-    pairs = {(str(row["core"]), str(row["model"])) for row in known.to_dict("records")}
+    pairs = {(str(row["core"]), str(row["model"])) for row in records.to_dict("records")}
     errors = {
-        (core, model): model_accuracy.accuracy_of(model, core, notion, known).error_percent
+        (core, model): model_accuracy.accuracy_of(model, core, notion, records).error_percent
         for core, model in pairs
         if core in cores
     }
     return {pair: error for pair, error in errors.items() if error is not None}
 
 
-def _doubt(answer: Answer, case: Case, known: str) -> str:
+def _doubt(answer: Answer, case: Case, speeds: str) -> str:
     """Return the reason why a variant is no winner, the most severe one first."""
-    first = next(_reasons(answer, case, answer.asked))
-    if case.lacking and not first.endswith(f"where {case.condition}."):
-        first += f" It applies only where {case.condition}."
-    return f"{first} Speed against what is there: {known}." if known else first
+    reason = next(_reasons(answer, case, answer.asked))
+    if case.lacking and not reason.endswith(f"where {case.condition}."):
+        reason += f" It applies only where {case.condition}."
+    return f"{reason} Speed against what is there: {speeds}." if speeds else reason
 
 
-def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
+def _reasons(answer: Answer, case: Case, cores: Sequence[str]) -> Iterator[str]:
     """Yield the reasons why a variant is no winner, the most severe first."""
-    faster = case.with_status(asked, Status.FASTER)
-    worse = [
+    faster = case.with_status(cores, Status.FASTER)
+    slower_on = [
         f"This {verb} slower on {wording.names(where)}."
         for verb, surely in (("is", True), ("may be", False))
         if (where := slower(answer, case, surely=surely))
     ]
-    if worse:
-        yield " ".join(worse)
-    for core in case.with_status(asked, Status.CONTESTED):
+    if slower_on:
+        yield " ".join(slower_on)
+    for core in case.with_status(cores, Status.CONTESTED):
         yield (
             f"That this is faster or slower on {core} is contested by "
             f"{wording.contradiction(case.verdicts[core])}."
         )
-    if disagree := [c for c in asked if (v := case.verdicts.get(c)) and v.opinion
+    if disputed := [c for c in cores if (v := case.verdicts.get(c)) and v.opinion
                     and v.opinion.contested]:  # fmt: skip
-        yield f"Models differ on whether this is faster on {wording.names(disagree)}."
-    if short := case.unmeasured(answer.judged):
-        yield f"Not enough was measured on {wording.names(short)} to say that this is faster."
-    unknown = [core for core in case.without_verdict(asked) if core not in case.lacking]
+        yield f"Models differ on whether this is faster on {wording.names(disputed)}."
+    if incomplete := case.unmeasured(answer.judged):
+        yield f"Not enough was measured on {wording.names(incomplete)} to say that this is faster."
+    unknown = [core for core in case.without_verdict(cores) if core not in case.lacking]
     if unknown and not case.verdicts:
         yield (
             f"Nothing shows that this is faster on {wording.names(unknown)}: no model has a figure "
@@ -260,16 +261,16 @@ def patch(
     or the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)
-    found = trees.find(tree, whole=tier is not None and tier != "apply")
-    assert found.path is not None  # a tree that is named and cannot be had is an InputError
+    located = trees.find(tree, whole=tier is not None and tier != "apply")
+    assert located.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
-    source = trees.read(found.path)
+    source = trees.read(located.path)
     trees.refuse_inside(source, Path(out))
     if tier:
         verify.require(kernel.isa, tier)
-    with against(kernel, source) as (seen, compared):
+    with against(kernel, source) as (compared, baseline_notes):
         study = gather(
-            seen.id,
+            compared.id,
             sizes=histogram,
             quick=quick,
             stored=stored,
@@ -277,17 +278,17 @@ def patch(
             parameters=parameters,
         )
         # Both may assemble the tree's own functions, which exist only in this context.
-        concluded = conclude(study, histogram)
-        judged, found_out = concluded.rows, evidence(study, concluded)
+        judgement = conclude(study, histogram)
+        answers, shown = judgement.rows, evidence(study, judgement)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
-        won = judged[judged["winner"] != ""]
-        variants = [kernel.variants[name] for name in won["winner"]]
+        winners = answers[answers["winner"] != ""]
+        variants = [kernel.variants[name] for name in winners["winner"]]
         rows = [
-            {"kernel": kernel.id, "variant": "", "tree": found.note, "status": NO_WINNER,
+            {"kernel": kernel.id, "variant": "", "tree": located.note, "status": NO_WINNER,
              "subject": "", "files": [], "notes": [f"{row['routine']}: {row['reason']}"],
              "checks": []}
-            for row in judged[judged["winner"] == ""].to_dict("records")
+            for row in answers[answers["winner"] == ""].to_dict("records")
         ]  # fmt: skip
     done: set[str] = set()
     for variant in variants:
@@ -296,33 +297,33 @@ def patch(
         check = study.checks.set_index("variant").loc[variant.name]
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
-        made = make(variant, found.path, Path(out), found_out)
+        made = make(variant, located.path, Path(out), shown)
         done |= {v.id for v in routines.together(variant)}
         checks = pd.DataFrame()
         if tier:
             unchanged = PatchedVariant(source, (variant,), {}, None)
             subject = of_patch(variant, source, made.files[0]) if made.files else unchanged
             checks = verify.run(subject, tier, on_check)
-        if made.files and tier and (left := verify.open_points(checks)):
+        if made.files and tier and (unproven := verify.open_points(checks)):
             # Its message has to say so.
-            made = make(variant, found.path, Path(out), replace(found_out, unproven=left))
+            made = make(variant, located.path, Path(out), replace(shown, unproven=unproven))
         rows.append(
             {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
              "status": made.status, "subject": made.subject,
              "files": [str(f) for f in made.files],
-             "notes": [*made.notes, compared[variant.routine]],
+             "notes": [*made.notes, baseline_notes[variant.routine]],
              "checks": checks.to_dict("records")}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def evidence(study: Study, concluded: Judgement) -> Evidence:
+def evidence(study: Study, judgement: Judgement) -> Evidence:
     """Return the evidence of every routine, since a patch may touch several."""
     return Evidence(
         table=comparison(study),
         measurements=study.measurements,
         checks=study.checks,
-        judged=conclusions_of(study, concluded),
+        judged=conclusions_of(study, judgement),
         unmeasured=study.unmeasured,
         kernel=study.kernel,
     )

@@ -48,8 +48,8 @@ def blank_comments(text: str) -> str:
     """Return text with each comment overwritten by spaces: offsets and lines stay."""
 
     def blank(match: re.Match[str]) -> str:
-        match_text = match.group()
-        return match_text if match_text.startswith('"') else re.sub(r"[^\n]", " ", match_text)
+        matched = match.group()
+        return matched if matched.startswith('"') else re.sub(r"[^\n]", " ", matched)
 
     return _COMMENT_OR_STRING.sub(blank, text)
 
@@ -82,15 +82,15 @@ def entries_outside(text: str, span: Span) -> list[str]:
     code = blank_comments(text)
     out = []
     for line in _ENTRY_LINE.finditer(code):
-        named = [at for label in _OPERAND.findall(line[1])
-                 for at in _defined(code, label, line.start())]  # fmt: skip
-        if line.start() not in span and any(at in span for at in named):
+        used = _OPERAND.findall(line[1])
+        definitions = (at for label in used for at in _definitions(code, label, line.start()))
+        if line.start() not in span and any(at in span for at in definitions):
             out.append(line[1].strip())
     return out
 
 
-def _defined(code: str, label: str, used: int) -> list[int]:
-    """Return the definitions of a label that is used at an offset: none or one."""
+def _definitions(code: str, label: str, used: int) -> list[int]:
+    """Return the offsets of a label's definitions; of a numeric one the one meant at `used`."""
     number, direction = label[:-1], label[-1]
     local = number.isdigit() and direction in "bf"
     name = number if local else label
@@ -109,14 +109,14 @@ def c_function(text: str, name: str) -> Span | None:
     code = re.sub(literal, lambda match: " " * len(match.group()), blank_comments(text))
     definitions = []
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
-        closed = _closing(code, match.end() - 1)
+        closed = _after_closing(code, match.end() - 1)
         opened = re.compile(r"\s*\{").match(code, closed) if closed else None
-        if opened and (end := _closing(code, opened.end() - 1)):
-            definitions.append(lines_of(text, _declaration(code, match.start()), end))
+        if opened and (end := _after_closing(code, opened.end() - 1)):
+            definitions.append(lines_of(text, _declaration_start(code, match.start()), end))
     return definitions[0] if len(definitions) == 1 else None
 
 
-def _closing(code: str, at: int) -> int | None:
+def _after_closing(code: str, at: int) -> int | None:
     """Return the offset after the bracket that closes the one at `at`."""
     pairs = {"(": ")", "{": "}"}
     closing, depth = pairs[code[at]], 0
@@ -127,7 +127,7 @@ def _closing(code: str, at: int) -> int | None:
     return None
 
 
-def _declaration(code: str, at: int) -> int:
+def _declaration_start(code: str, at: int) -> int:
     """Return the offset of the first line of the declaration that holds `at`."""
     start = code.rfind("\n", 0, at) + 1
     while start:
@@ -216,10 +216,10 @@ def includes(text: str) -> list[str]:
 
 def add_include(text: str, header: str) -> str:
     """Return text with one more #include, after the last one of the same folder."""
-    found = list(_INCLUDE.finditer(text))
+    present = list(_INCLUDE.finditer(text))
     folder = header.partition("/")[0]
-    same = [match for match in found if match[1].startswith(folder + "/")]
-    at = (same or found)[-1].end() if found else 0
+    same_folder = [match for match in present if match[1].startswith(folder + "/")]
+    at = (same_folder or present)[-1].end() if present else 0
     return f"{text[:at]}#include {header}\n{text[at:]}"
 
 
@@ -234,23 +234,23 @@ def static_functions(content: str) -> list[str]:
 
 def needed_statics(content: str, function: str) -> list[str]:
     """Return the static functions of a file that a function calls, directly or indirectly."""
-    known = static_functions(content)
+    statics = static_functions(content)
     needed: set[str] = set()
-    open_texts = [function]
-    while open_texts:
-        code = blank_comments(open_texts.pop())
-        for name in known:
+    pending = [function]
+    while pending:
+        code = blank_comments(pending.pop())
+        for name in statics:
             if name not in needed and re.search(rf"\b{name}\b", code):
                 needed.add(name)
-                open_texts.append(_definition(content, name))
-    return [name for name in known if name in needed]
+                pending.append(_definition(content, name))
+    return [name for name in statics if name in needed]
 
 
-def missing_statics(content: str, given: str, function: str) -> str:
+def missing_statics(content: str, source_text: str, function: str) -> str:
     """Return the definitions in given that a function needs and content lacks."""
-    names = [n for n in needed_statics(given, function) if c_function(content, n) is None]
-    spans = filter(None, (_with_comment(given, name) for name in names))
-    return "".join(span.of(given) + "\n" for span in spans)
+    names = [n for n in needed_statics(source_text, function) if c_function(content, n) is None]
+    spans = filter(None, (_with_comment(source_text, name) for name in names))
+    return "".join(span.of(source_text) + "\n" for span in spans)
 
 
 def without_orphans(content: str, before: str) -> str:
@@ -322,10 +322,10 @@ def find(variant: Variant, tree: Tree) -> Target:
     for name in upstream.replaces:
         span = function(upstream.file, content, name)
         if span:
-            aim = Target(upstream.file, name)
+            target = Target(upstream.file, name)
             if not upstream.prototype:
-                _recognise(variant, aim, span.of(content), tree)
-            return aim
+                _recognise(variant, target, span.of(content), tree)
+            return target
     names = " or ".join(upstream.replaces)
     since = f"; it is there since Linux {upstream.since}" if upstream.since else ""
     raise InputError(f"{upstream.file} in {tree} has no function {names}{since}")
@@ -338,9 +338,9 @@ def together(variant: Variant) -> list[Variant]:
     """
     if not variant.edits:
         return [variant]
-    known = kernels.load(variant.kernel).variants.values()
-    others = [v for v in known if v.edits == variant.edits and v.routine != variant.routine]
-    return [v for v in known if v == variant or v in others]
+    variants = kernels.load(variant.kernel).variants.values()
+    others = [v for v in variants if v.edits == variant.edits and v.routine != variant.routine]
+    return [v for v in variants if v == variant or v in others]
 
 
 def require(variant: Variant, tree: Tree) -> None:
@@ -360,61 +360,61 @@ def function(file: str, content: str, name: str) -> Span | None:
     return c_function(content, name)
 
 
-def _recognise(variant: Variant, aim: Target, old: str, tree: Tree) -> None:
-    own = symbol(variant)
+def _recognise(variant: Variant, target: Target, old: str, tree: Tree) -> None:
+    own_name = symbol(variant)
     best = 0.0
-    for known in kernels.load(variant.kernel).of_routine(variant.routine):
-        for source in {known.source, *(e.source for e in known.edits if e.source)}:
-            given = source.read_text()
-            for name in {aim.name, own}:
-                span = function(source.name, given, name)
-                best = max(best, likeness(old, span.of(given))) if span else best
+    for candidate in kernels.load(variant.kernel).of_routine(variant.routine):
+        for source in {candidate.source, *(e.source for e in candidate.edits if e.source)}:
+            source_text = source.read_text()
+            for name in {target.name, own_name}:
+                span = function(source.name, source_text, name)
+                best = max(best, likeness(old, span.of(source_text))) if span else best
     if best < RECOGNISED:
         raise InputError(
-            f"{aim.name} in {aim.file} of {tree} has changed beyond recognition: it is like no "
-            f"variant of {variant.kernel} (likeness {best:.2f}, at least {RECOGNISED} is needed)"
+            f"{target.name} in {target.file} of {tree} has changed beyond recognition: it is like "
+            f"no variant of {variant.kernel} (likeness {best:.2f}, at least {RECOGNISED} is needed)"
         )
 
 
 def assembled(
-    variant: Variant, aim: Target, tree: Tree, changed: dict[str, str], taken: tuple[str, ...]
+    variant: Variant, target: Target, tree: Tree, changed: dict[str, str], taken: tuple[str, ...]
 ) -> Code:
     """Assemble the tree's routine, with changed files (path to text) in their place.
 
     InputError if it cannot be assembled outside of the kernel.
     """
     kernel = kernels.load(variant.kernel)
-    given = source_texts(variant, aim, tree, changed)
+    texts = source_texts(variant, target, tree, changed)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        for name, content in given.items():
+        for name, content in texts.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-        source = Path(folder, next(iter(given)))
-        headers = kernel.folder if len(given) == 1 else source.parent
-        name = symbol(variant) if len(given) == 1 else aim.name
+        source = Path(folder, next(iter(texts)))
+        headers = kernel.folder if len(texts) == 1 else source.parent
+        name = symbol(variant) if len(texts) == 1 else target.name
         return assemble.source_code(kernel.isa, headers, source, name, taken)
 
 
 def source_texts(
-    variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]
+    variant: Variant, target: Target, tree: Tree, changed: dict[str, str]
 ) -> dict[str, str]:
     """Return the files (name to text) that assemble to the tree's routine, the main one first.
 
     A single file is the variant's, with the tree's function in place of its own; files that include
     each other are the tree's, under their paths there.
     """
-    beside = _with_included(aim.file, tree, changed)
-    if len(beside) == 1:
-        return {variant.source.name: _excerpt(variant, aim, tree, changed)}
-    return {file: changed.get(file) or tree.read(file) for file in beside}
+    files = _with_included(target.file, tree, changed)
+    if len(files) == 1:
+        return {variant.source.name: _excerpt(variant, target, tree, changed)}
+    return {file: changed.get(file) or tree.read(file) for file in files}
 
 
-def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
+def difference(variant: Variant, target: Target, tree: Tree, changed: dict[str, str]) -> str:
     """Return the difference of the patched text from the variant when assembled, or ""."""
     try:
         for taken in alternative_sets(variant):
-            theirs = assembled(variant, aim, tree, changed, taken)
+            theirs = assembled(variant, target, tree, changed, taken)
             if not same_code(theirs, of_variant(variant, taken)):
                 return f"its instructions differ from those of {variant.source.name}"
     except InputError as error:
@@ -451,24 +451,24 @@ def alternative_sets(variant: Variant) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(sets))
 
 
-def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
+def _excerpt(variant: Variant, target: Target, tree: Tree, changed: dict[str, str]) -> str:
     """Return the variant's source with the tree's function in place of its own."""
     source = next(
-        (e.source for e in variant.edits if e.source and e.name == aim.name), variant.source
+        (e.source for e in variant.edits if e.source and e.name == target.name), variant.source
     )
-    given = source.read_text()
-    content = changed.get(aim.file) or tree.read(aim.file)
-    theirs = function(aim.file, content, aim.name)
-    own = function(source.name, given, aim.name)
-    name = aim.name if own else symbol(variant)
-    own = own or function(source.name, given, name)
-    if theirs is None or own is None:
-        raise InputError(f"{aim.name} cannot be put in the place of {name} of {source}")
-    piece = rename(theirs.of(content), aim.name, name)
+    source_text = source.read_text()
+    content = changed.get(target.file) or tree.read(target.file)
+    tree_span = function(target.file, content, target.name)
+    own_span = function(source.name, source_text, target.name)
+    name = target.name if own_span else symbol(variant)
+    own_span = own_span or function(source.name, source_text, name)
+    if tree_span is None or own_span is None:
+        raise InputError(f"{target.name} cannot be put in the place of {name} of {source}")
+    function_text = rename(tree_span.of(content), target.name, name)
     if source.suffix == ".S":
-        return own.replaced(given, piece)
-    whole = own.replaced(given, missing_statics(given, content, piece) + piece)
-    return taken_from(content, whole)
+        return own_span.replaced(source_text, function_text)
+    statics = missing_statics(source_text, content, function_text)
+    return taken_from(content, own_span.replaced(source_text, statics + function_text))
 
 
 def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:

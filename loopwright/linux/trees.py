@@ -31,7 +31,7 @@ _MEMBERS = (
 
 
 class UnavailableError(Exception):
-    """The package is not available on this machine: the reason in one line."""
+    """The reason, in one line, why a package is not available on this machine."""
 
 
 def debian_package(series: str) -> str:
@@ -54,11 +54,11 @@ def fetch_debian(series: str, *, whole: bool = False) -> Path:
     """
     name = debian_package(series)
     cache = paths.cache_dir()
-    tree, all_of_it = cache / name, cache / f"{name}-whole"
-    if all_of_it.is_dir():
-        return all_of_it
+    tree, complete = cache / name, cache / f"{name}-whole"
+    if complete.is_dir():
+        return complete
     if whole:
-        tree = all_of_it
+        tree = complete
     elif tree.is_dir():
         return tree
     try:
@@ -90,7 +90,7 @@ def locked(path: Path, doing: str) -> Iterator[int]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say(f"waiting for another process that {doing} {path.parent}")
+            _report(f"waiting for another process that {doing} {path.parent}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 
@@ -99,7 +99,7 @@ def _archive(name: str, folder: Path) -> Path:
     """Return the package's source archive: the installed one, else a downloaded one's."""
     installed = _INSTALLED / f"{name}.tar.xz"
     if installed.is_file():
-        _say(f"unpacking kernel files from {installed}")
+        _report(f"unpacking kernel files from {installed}")
         return installed
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
@@ -109,23 +109,23 @@ def _archive(name: str, folder: Path) -> Path:
     exact = re.search(rf"(?m)^Package: {re.escape(name)}$", listed.stdout)  # apt takes patterns
     if listed.returncode or size is None or exact is None:
         raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
-    _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
+    _report(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
     # On a terminal apt-get shows its progress.
-    quiet, shown = ([], sys.stderr) if sys.stderr.isatty() else (["-q"], subprocess.DEVNULL)
+    quiet, output = ([], sys.stderr) if sys.stderr.isatty() else (["-q"], subprocess.DEVNULL)
     command = ["apt-get", "download", *quiet, name]
     done = subprocess.run(
-        command, cwd=folder, stdout=shown, stderr=subprocess.PIPE, text=True, check=False
+        command, cwd=folder, stdout=output, stderr=subprocess.PIPE, text=True, check=False
     )
     debs = list(folder.glob("*.deb"))
     if done.returncode or len(debs) != 1:
         last = (done.stderr.strip().splitlines() or ["no package came"])[-1]
         raise UnavailableError(f"apt-get download {name} failed: {last}")
     done = _run(["dpkg-deb", "-x", debs[0].name, "package"], folder)
-    inside = folder / "package" / "usr/src" / f"{name}.tar.xz"
-    if done.returncode or not inside.is_file():
+    fetched = folder / "package" / "usr/src" / f"{name}.tar.xz"
+    if done.returncode or not fetched.is_file():
         raise UnavailableError(f"{debs[0].name} holds no usr/src/{name}.tar.xz")
     debs[0].unlink()
-    return inside
+    return fetched
 
 
 def _unpack(archive: Path, into: Path, whole: bool) -> None:
@@ -134,12 +134,8 @@ def _unpack(archive: Path, into: Path, whole: bool) -> None:
     members = [] if whole else [f"{top}/{member}" for member in _MEMBERS]
     command = ["tar", "-xJf", str(archive), "--strip-components=1", "--wildcards"]
     done = _run([*command, "--no-wildcards-match-slash", "-C", str(into), *members], into)
-    missing = "Not found in archive"
-    errors = [
-        line
-        for line in done.stderr.splitlines()
-        if missing not in line and "Exiting with failure status" not in line
-    ]
+    expected = ("Not found in archive", "Exiting with failure status")
+    errors = [x for x in done.stderr.splitlines() if not any(text in x for text in expected)]
     if (done.returncode and errors) or not (into / "Makefile").is_file():
         raise UnavailableError(
             f"{archive} cannot be unpacked: {(errors or ['no Makefile in it'])[0]}"
@@ -152,7 +148,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -243,11 +239,10 @@ def at_hand(spec: str = "") -> Found:
 def find(spec: str | None, *, whole: bool = False) -> Found:
     """Return the tree of spec: a path, debian:VERSION, or None for Debian's default.
 
-    whole asks for all of the sources, which builds need.
-
-    Debian's linux-source package is fetched once into the cache. Without a spec, an unavailable
-    package is no error: path is None, and note has the reason and a way to get a tree. InputError
-    if a tree is named and is invalid or unavailable.
+    Debian's linux-source package is fetched once into the cache; whole asks for all of the sources,
+    which builds need. Without a spec, an unavailable package is no error: path is None, and note
+    has the reason and a way to get a tree. InputError if a tree is named and is invalid or
+    unavailable.
     """
     if spec and not spec.startswith("debian:"):
         tree = read(Path(spec))
@@ -268,8 +263,15 @@ def find(spec: str | None, *, whole: bool = False) -> Found:
     return Found(path, f"{tree}, {what}" if tree.has(SUBSET) else str(tree))
 
 
+def named(spec: str, *, whole: bool = False) -> Tree:
+    """Return the tree of a path or of debian:VERSION; InputError if invalid or unavailable."""
+    path = find(spec, whole=whole).path
+    assert path is not None  # only without a spec
+    return read(path)
+
+
 ARCH = {"x86_64": "x86", "arm64": "arm64"}  # Linux's name of each ISA
-_APART = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
+_SKIPPED_FOLDERS = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
 
 
 def source_files(
@@ -283,7 +285,7 @@ def source_files(
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
                 other = folder == "arch" and entry.name != ARCH[isa]
-                if not other and path not in _APART and not entry.name.startswith("."):
+                if not other and path not in _SKIPPED_FOLDERS and not entry.name.startswith("."):
                     pending.append(path)
             elif entry.name.endswith(suffixes):
                 yield path
@@ -292,12 +294,12 @@ def source_files(
 def files_holding(
     tree: Tree, isa: str, word: str, pattern: str, suffixes: tuple[str, ...] = (".c", ".h", ".S")
 ) -> list[str]:
-    """Return the sources with a word, and with a match of a regular expression."""
-    needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
+    """Return the sources with a word and a match of a regular expression, sorted by path."""
+    word_bytes, expression = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
     files = []
     for file in source_files(tree, isa, suffixes):
         content = _read(tree, file)
-        if needle in content and wanted.search(content):
+        if word_bytes in content and expression.search(content):
             files.append(file)
     return sorted(files)
 
@@ -307,27 +309,27 @@ def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
 
     The search stops after more than `most` files.
     """
-    found: dict[str, None] = {}
+    including: dict[str, None] = {}
     pending = [header]
-    while pending and len(found) <= most:
-        wanted = pending.pop(0)
-        last = re.escape(Path(wanted).name)
-        pattern = rf'^[ \t]*#[ \t]*include[ \t]*[<"][\w./-]*{last}[">]'
-        for file in files_holding(tree, isa, Path(wanted).name, pattern):
-            if file not in found and file != header and _includes(tree, file, wanted):
-                found[file] = None
+    while pending and len(including) <= most:
+        included = pending.pop(0)
+        name = re.escape(Path(included).name)
+        pattern = rf'^[ \t]*#[ \t]*include[ \t]*[<"][\w./-]*{name}[">]'
+        for file in files_holding(tree, isa, Path(included).name, pattern):
+            if file not in including and file != header and _includes(tree, file, included):
+                including[file] = None
                 pending += [file] if file.endswith(".h") else []
-    return [file for file in found if not file.endswith(".h")]
+    return [file for file in including if not file.endswith(".h")]
 
 
 def _includes(tree: Tree, file: str, header: str) -> bool:
     """True if a file includes a header by its path in an include folder, or beside it."""
     text = _read(tree, file).decode(errors="replace")
     names = re.findall(r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[">]', text)
-    called = re.sub(r"^(?:arch/\w+/)?include/", "", header)
-    known = {called, called.removeprefix("uapi/")}
+    path = re.sub(r"^(?:arch/\w+/)?include/", "", header)
+    spellings = {path, path.removeprefix("uapi/")}
     beside = {os.path.normpath(f"{Path(file).parent}/{name}") for name in names}
-    return header in beside or not known.isdisjoint(names)
+    return header in beside or not spellings.isdisjoint(names)
 
 
 def _read(tree: Tree, file: str) -> bytes:
@@ -340,16 +342,16 @@ def _read(tree: Tree, file: str) -> bytes:
 
 
 def made_against(tree: Tree, files: Sequence[str]) -> tuple[str, str]:
-    """Return the sources that a patch was made against, and a warning for uncommitted changes."""
-    made = f"Made against Linux {tree.version}"
+    """Return a sentence on what a patch was made against, and a warning of uncommitted changes."""
+    against = f"Made against Linux {tree.version}"
     head = git_output(tree.root, "rev-parse", "--short=12", "HEAD")
     if not head:
-        return f"{made}.", ""
+        return f"{against}.", ""
     status = git_output(tree.root, "status", "--porcelain", "--no-renames", "-z", "--", *files)
     changed = ", ".join(sorted(line[3:] for line in status.split("\0") if line))
     if not changed:
-        return f"{made}, commit {head}.", ""
-    return f"{made}, commit {head}, with changes in {changed}.", (
+        return f"{against}, commit {head}.", ""
+    return f"{against}, commit {head}, with changes in {changed}.", (
         f"{tree.root} has changes in {changed} that are not committed: the patch goes on top of "
         f"them, and git am may not take it on {head}"
     )
@@ -390,7 +392,7 @@ def _git(
 
 @dataclass(frozen=True)
 class Identity:
-    """Author of a patch, as git knows the user."""
+    """A patch's author, as git knows the user."""
 
     name: str
     email: str
@@ -420,8 +422,8 @@ class Repository:
     def __init__(self, folder: Path, identity: Identity | None) -> None:
         self.folder = folder
         author = identity or NOBODY
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-        self._environment = kept | {
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        self._environment = environment | {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CEILING_DIRECTORIES": str(folder.parent),

@@ -63,22 +63,22 @@ def _checkpatch(subject: PatchedVariant) -> str:
         summary = f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}"
         raise CheckError(summary, command, mail.listed(findings))
     allowed = sorted({f.type for f in findings if f.allowed})
-    others = sorted({f"{f.level.lower()} {f.type}" for f in findings if not f.allowed})
-    also = [f"allowed: {', '.join(allowed)}"] if allowed else []
-    also += [f"not errors: {', '.join(others)}"] if others else []
-    return "; ".join(["no error of the tree's own checkpatch.pl", *also])
+    tolerated = sorted({f"{f.level.lower()} {f.type}" for f in findings if not f.allowed})
+    remarks = [f"allowed: {', '.join(allowed)}"] if allowed else []
+    remarks += [f"not errors: {', '.join(tolerated)}"] if tolerated else []
+    return "; ".join(["no error of the tree's own checkpatch.pl", *remarks])
 
 
 def _same_code(subject: PatchedVariant) -> str:
     """Compare the applied files with the variants that check has run, outside of the kernel."""
     for variant in subject.variants:
-        aim = routines.find(variant, subject.tree)
+        target = routines.find(variant, subject.tree)
         try:
-            failure = routines.difference(variant, aim, subject.tree, dict(subject.files))
+            failure = routines.difference(variant, target, subject.tree, dict(subject.files))
         except InputError as error:
             failure = str(error)
         if failure:
-            raise CheckError(f"{variant.id} in {aim.file} is not the code checked: {failure}")
+            raise CheckError(f"{variant.id} in {target.file} is not the code checked: {failure}")
     names = ", ".join(v.name for v in subject.variants)
     count = len(mail.touched(subject.patch)) if subject.patch else 0
     return f"the {count} files applied assemble to the code of {names}"

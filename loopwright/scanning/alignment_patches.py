@@ -475,7 +475,7 @@ class Booted:
     def checks(self) -> Tier:
         """Yield the checks: the build, the loops' places in it, each machine, the executions."""
         work = self.work
-        suites = boot_tier.small(work.tree, work.isa, self._names())
+        suites = boot_tier.suites_of_small_kernel(work.tree, work.isa, self._names())
         kernel = Kernel(
             work.overlay, work.isa, {work.file: work.new}, suites, [*self._options()], _FAILS
         )
@@ -649,9 +649,7 @@ def patch(
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)
     choices = _choices(scan, function)
-    found = trees.find(tree, whole=True)
-    assert found.path is not None  # a tree that is named and cannot be had is an InputError
-    source = trees.read(found.path)
+    source = trees.named(tree, whole=True)
     trees.refuse_inside(source, out)
     isa = scan.image.isa
     verify.require(isa, tier)

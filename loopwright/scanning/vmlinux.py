@@ -16,8 +16,8 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import files
 from loopwright.code import elf, instructions
 from loopwright.code.elf import (
+    ALTERNATIVES,
     PLAIN_BYTES,
-    SECTION,
     X86_BYTES,
     Edits,
     Entry,
@@ -305,7 +305,7 @@ def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
             yield from entries
             return
     raise InputError(
-        f"its {SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
+        f"its {ALTERNATIVES} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
     )
 
 
@@ -347,9 +347,9 @@ class X86Layout:
         self._places = elf.Places(image) if object_ else None
         self._contents: dict[int, bytearray] = {}
         self.bases: dict[int, int] = {}
-        self.table: int = image.get_section_index(SECTION) or 0
+        self.table: int = image.get_section_index(ALTERNATIVES) or 0
         for number, section in enumerate(image.iter_sections()):
-            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == SECTION:
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == ALTERNATIVES:
                 places = self._places
                 base = places.of_section(number) if places else section["sh_addr"]
                 self.bases[number] = base
@@ -554,7 +554,7 @@ class Alternatives:
 
     def edits(self, image: ELFFile) -> Edits:
         """Return the edits of the code of an ELF file."""
-        table = image.get_section_by_name(SECTION)
+        table = image.get_section_by_name(ALTERNATIVES)
         if table is None or not table["sh_size"]:
             return {}
         if image["e_machine"] == "EM_X86_64":

@@ -90,8 +90,8 @@ def variant(name: str) -> kernels.Variant:
 
 def put(name: str, linux: Path) -> Change:
     source = trees.read(linux)
-    aim = routines.find(variant(name), source)
-    changes, _ = edits.apply(variant(name), aim, source)
+    target = routines.find(variant(name), source)
+    changes, _ = edits.apply(variant(name), target, source)
     (change,) = changes
     return change
 
@@ -109,18 +109,18 @@ def test_labels_of_the_rest_of_the_file_are_not_taken(linux):
     assert "_ASM_EXTABLE_UA(.Lqwords_clear_user, .Lrest)" in whole
     assert whole.startswith(PAGE[: PAGE.index("SYM_FUNC_START(rep_stos")])
     source = trees.read(linux)
-    aim = routines.find(variant("plain"), source)
-    assert routines.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    target = routines.find(variant("plain"), source)
+    assert routines.difference(variant("plain"), target, source, {FILE: whole}) == ""
 
 
 def test_code_that_differs_from_the_variant_is_told(linux):
     change = put("plain", linux)
     source = trees.read(linux)
-    aim = routines.find(variant("plain"), source)
+    target = routines.find(variant("plain"), source)
     broken = {FILE: change.new.replace("subq $8,%rcx", "subq $9,%rcx", 1)}
-    assert "differ" in routines.difference(variant("plain"), aim, source, broken)
+    assert "differ" in routines.difference(variant("plain"), target, source, broken)
     moved = {FILE: change.new.replace("clear_user, .Lrest)", "clear_user, .Lbytes)")}
-    assert "differ" in routines.difference(variant("plain"), aim, source, moved)
+    assert "differ" in routines.difference(variant("plain"), target, source, moved)
 
 
 BELOW = "SYM_FUNC_END(rep_stos_alternative)\n"
@@ -135,10 +135,10 @@ def test_exception_table_below_a_function_is_replaced_with_it(linux):
     assert ".Lone," not in whole
     assert whole.count("EXTABLE") == variant("plain").source.read_text().count("EXTABLE")
     source = trees.read(linux)
-    aim = routines.find(variant("plain"), source)
-    assert routines.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    target = routines.find(variant("plain"), source)
+    assert routines.difference(variant("plain"), target, source, {FILE: whole}) == ""
     kept = whole.replace(BELOW, f"{BELOW}{entry.replace('.Lone, .Lnone', '.Lrest, .Lrest')}")
-    assert "differ" in routines.difference(variant("plain"), aim, source, {FILE: kept})
+    assert "differ" in routines.difference(variant("plain"), target, source, {FILE: kept})
 
 
 def test_exception_table_apart_from_its_function_is_refused(linux):
@@ -160,9 +160,9 @@ def test_plain_exception_table_below_a_variants_function_is_kept(own_kernels, li
     assert whole.count("_ASM_EXTABLE(") == len(lines)
     assert "_ASM_EXTABLE_UA" not in whole
     tree = trees.read(linux)
-    aim = routines.find(variant("plain"), tree)
+    target = routines.find(variant("plain"), tree)
     user = whole.replace("_ASM_EXTABLE(", "_ASM_EXTABLE_UA(")
-    assert "differ" in routines.difference(variant("plain"), aim, tree, {FILE: user})
+    assert "differ" in routines.difference(variant("plain"), target, tree, {FILE: user})
 
 
 def test_a_renamed_function_takes_the_trees_name(linux):
