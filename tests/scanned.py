@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loopwright import toolchain
 from loopwright.scanning import binary_loops, images
-from loopwright.scanning.binary_loops import Found, ScannedLoop
+from loopwright.scanning.binary_loops import FoundLoops, ScannedLoop
 
 
 def built(folder: Path, text: str, isa: str = "x86_64", name: str = "code.o") -> Path:
@@ -26,7 +26,7 @@ def linked(folder: Path, text: str, *options: str, name: str = "program") -> Pat
     return target
 
 
-def found(path: Path) -> Found:
+def found(path: Path) -> FoundLoops:
     """Return what is found in a file."""
     return binary_loops.find_loops(images.read_image(path))
 

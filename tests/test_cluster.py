@@ -73,7 +73,7 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
         assert len(client.nthreads()) == 1
         assert found == {n: -n for n in range(200)}
         monkeypatch.setattr(workers, "_FETCH", 1)
-        running = workers.each(client, neg, range(10**6), alone=1.0)
+        running = workers.each(client, neg, range(10**6), worker_timeout=1.0)
         next(running)
         ours[0].kill()
         with pytest.raises(InputError, match="no worker has been left for 1 s"):

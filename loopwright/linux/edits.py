@@ -74,9 +74,9 @@ def keep_tree_lines(
 ) -> str:
     """Return new with the tree's spelling of each stretch of equal meaning.
 
-    same_code is True for a text that still gives the intended code; with it, stretches that
-    differ are tried in the tree's spelling as well. Operand constraints of inline assembly are then
-    left alone: another compiler may treat them differently.
+    same_code is True for a text that still gives the intended code; with it, stretches that differ
+    are tried in the tree's spelling as well. Operand constraints of inline assembly are then left
+    alone: another compiler may treat them differently.
     """
     parts = stretches(old, new, asm=asm)
     texts = [part.theirs if part.same else part.ours for part in parts]

@@ -20,8 +20,8 @@ from loopwright.scanning import binary_loops, scan
 from loopwright.scanning import builds as builds_module
 from loopwright.scanning import costs as scan_costs
 from loopwright.scanning.binary_loops import ScannedLoop
-from loopwright.scanning.builds import CHANGES, Between, Pair
-from loopwright.scanning.costs import LINE, CoreCosts, best_offset, boundary, known
+from loopwright.scanning.builds import CHANGES, BuildComparison, Pair
+from loopwright.scanning.costs import LINE, CoreCosts, best_offset, boundary, finite
 from loopwright.scanning.fixes import Fix
 from loopwright.scanning.scan import Question, Scan
 
@@ -71,7 +71,7 @@ class Changes:
         return [at.get(getattr(pair, side), -1) for pair in self.pairs]
 
 
-def changes(builds: Between, most: int) -> Changes:
+def changes(builds: BuildComparison, most: int) -> Changes:
     """Return the changes of the loops of two builds; of too many, the worst."""
     a, b, pairs = builds.a, builds.b, builds.pairs
     found = [
@@ -249,7 +249,7 @@ class Side:
         return out
 
     def _strip(self, costs: CoreCosts, number: int) -> int:
-        figures = known(costs.table[number])
+        figures = finite(costs.table[number])
         if not figures:
             return -1
         turns: list[float] = []
@@ -322,7 +322,7 @@ def of_scan(scan: Scan, again: str) -> str:
     return _page("scan", [scan], [side], None, words, left_out, again, first, summary)
 
 
-def of_builds(builds: Between, again: str) -> str:
+def of_builds(builds: BuildComparison, again: str) -> str:
     """Return the page of the changes between two builds; again is as for of_scan."""
     words, found = Words(), changes(builds, MOST)
     sides, scans = [], [builds.b, builds.a]

@@ -45,8 +45,8 @@ from loopwright.scanning.scan import Scan
 
 # The name may be that of a macro, such as L(loop).
 _LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")
-_ALIGNED = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
-_NAME = "loopwright_label_{}"
+_ALIGN_DIRECTIVE = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
+_MARK = "loopwright_label_{}"
 # Text that is assembled several times, or not at all: a symbol in it would be defined twice.
 _REPEATED = re.compile(
     r"(?ms)^[ \t]*\.(?:macro|rept|irp|irpc)\b.*?^[ \t]*\.(?:endm|endr)\b|^[ \t]*#[ \t]*define\b"
@@ -77,36 +77,36 @@ def labels(text: str) -> list[Label]:
 def marked(text: str, marks: Sequence[Label]) -> str:
     """Return the file with a symbol before each label, which shows its address in the object."""
     for number, label in reversed(list(enumerate(marks))):
-        text = f"{text[: label.at]}{_NAME.format(number)}:\n{text[label.at :]}"
+        text = f"{text[: label.at]}{_MARK.format(number)}:\n{text[label.at :]}"
     return text
 
 
 def at_head(sections: Sequence[Section], marks: Sequence[Label], loop: ScannedLoop) -> Label | None:
     """Return the first label at a loop's first byte, by the symbols of marked text."""
-    names = {_NAME.format(number): label for number, label in enumerate(marks)}
-    here = [
-        names[symbol.name]
+    label_of = {_MARK.format(number): label for number, label in enumerate(marks)}
+    marked_labels = [
+        label_of[symbol.name]
         for section in sections
         if section.name == loop.section
         for symbol in section.symbols
-        if symbol.address == loop.address and symbol.name in names
+        if symbol.address == loop.address and symbol.name in label_of
     ]
-    return min(here, key=lambda label: label.at, default=None)
+    return min(marked_labels, key=lambda label: label.at, default=None)
 
 
 def aligned(text: str, label: Label, alignment: int) -> str:
     """Return the file with a label aligned, in place of an existing directive before it."""
     before, after = text[: label.at], text[label.at :]
-    before = _ALIGNED.sub("", before)
+    before = _ALIGN_DIRECTIVE.sub("", before)
     return f"{before}\t.p2align {alignment.bit_length() - 1}\n{after}"
 
 
-_STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
+_DEFINITION = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
 
 
 def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
     """Return the numbers of the loops in a function, by any of its names."""
-    begin = {
+    starts = {
         (section.file, section.name, symbol.address)
         for section in sections
         for symbol in section.symbols
@@ -116,7 +116,7 @@ def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: 
         n
         for n, loop in enumerate(loops)
         if loop.function == function
-        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in begin)
+        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in starts)
     ]
 
 
@@ -140,7 +140,7 @@ def find_again(
 
 def assembly_source(tree: Tree, isa: str, function: str) -> str:
     """Return the assembly file of a tree that defines a function; InputError without one."""
-    starts = _STARTS.format(re.escape(function))
+    starts = _DEFINITION.format(re.escape(function))
     defining = [
         file
         for file in trees.files_holding(tree, isa, function, starts, suffixes=(".S",))
@@ -169,7 +169,9 @@ class Built:
     def offsets(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
-        return costs.shifted_offsets(loop.address, costs.linked(section_of(self.sections, loop)))
+        return costs.shifted_offsets(
+            loop.address, costs.section_alignment(section_of(self.sections, loop))
+        )
 
     def falls_in(self, n: int) -> bool:
         """True if control falls into a loop from the code before it, nops aside."""
@@ -186,14 +188,14 @@ class Built:
 
 
 @dataclass
-class Work:
+class PatchedFile:
     """An assembly file of a tree in which loops of a function are aligned.
 
-    loops are those of the function as scanned; choices are alignments for some of them, by number,
-    the smallest first: taken is the first with which no other loop of the object is slower, and
-    passed_over has the reasons against those before it. new is the file's changed text, before and
-    after are its objects; labels are those with a directive, numbers those of their loops in loops
-    and in before.
+    loops are those of the function as scanned. Each of choices has alignments for some of them, by
+    number, the smallest first: taken is the number of the first choice with which no other loop of
+    the object is slower, and passed_over has the reasons against those before it. new is the file's
+    changed text; before and after are its objects. labels are those with a directive, numbers those
+    of their loops in loops and in before. objtool has the messages of the last build.
     """
 
     tree: Tree
@@ -215,8 +217,8 @@ class Work:
     _build: Build = field(init=False)
 
     @property
-    def wishes(self) -> Mapping[int, int]:
-        """The alignment of loops, by number."""
+    def alignments(self) -> Mapping[int, int]:
+        """The alignments taken, by the loops' numbers."""
         return self.choices[self.taken]
 
     @property
@@ -250,8 +252,8 @@ class Work:
 
     def _made(self, text: str) -> Built:
         """Build the object of the file with a text, and scan it."""
-        own = text != self.tree.read(self.file)
-        self.overlay.put({self.file: text} if own else {})
+        changed = text != self.tree.read(self.file)
+        self.overlay.put({self.file: text} if changed else {})
         self.objtool = object_tier.build_anew(self._build, [self.object])
         image = images.read_image(self._build.folder / self.object)
         loops = find_loops(image).loops
@@ -262,12 +264,12 @@ class Work:
         text = self.tree.read(self.file)
         file_labels = labels(text)
         sections = self._made(marked(text, file_labels)).sections
-        here = find_again(self.loops, self.function, self.before.sections, self.before.loops)
-        for wish in self.wishes:
-            if wish not in here:
-                where = self.loops[wish].where
+        numbers = find_again(self.loops, self.function, self.before.sections, self.before.loops)
+        for scanned in self.alignments:
+            if scanned not in numbers:
+                where = self.loops[scanned].where
                 raise CheckError(f"the tree's {self.function} has no loop like {where}")
-            loop = self.before.loops[here[wish]]
+            loop = self.before.loops[numbers[scanned]]
             label = at_head(sections, file_labels, loop)
             if label is None:
                 raise CheckError(
@@ -275,7 +277,7 @@ class Work:
                     "from a macro, which is for you to change"
                 )
             self.labels.append(label)
-            self.numbers.append((wish, here[wish]))
+            self.numbers.append((scanned, numbers[scanned]))
         return ", ".join(f"{label.name} in line {label.line}" for label in self.labels)
 
     def _change(self) -> str:
@@ -285,32 +287,32 @@ class Work:
             self._align()
             if not (worse := self._worse()):
                 break
-            bytes_ = ", ".join(map(str, self.wishes.values()))
+            bytes_ = ", ".join(map(str, self.alignments.values()))
             self.passed_over.append(f"aligned to {bytes_}, {worse}")
         else:
             self.taken = 0
             self._align()
             self.passed_over = []
-        more = [
+        growth = [
             len(b.code) - len(a.code)
             for a, b in zip(self.before.sections, self.after.sections, strict=True)
         ]
-        summary = f"{self.object} without a word of the assembler, {sum(more):+d} bytes"
+        summary = f"{self.object} without a word of the assembler, {sum(growth):+d} bytes"
         return "; ".join([summary, *self.passed_over])
 
     def _align(self) -> None:
         """Build the file with the choice taken."""
         text = self.tree.read(self.file)
         chosen = zip(self.labels, self.numbers, strict=True)
-        for label, (wish, _) in sorted(chosen, key=lambda pair: -pair[0].at):
-            text = aligned(text, label, self.wishes[wish])
+        for label, (scanned, _) in sorted(chosen, key=lambda pair: -pair[0].at):
+            text = aligned(text, label, self.alignments[scanned])
         self._rebuild(text)
 
     def _rebuild(self, text: str) -> None:
         """Build the file with a new text; CheckError for new messages of the build."""
-        had, self.new = self.objtool, text
+        messages_before, self.new = self.objtool, text
         self.after = self._made(text)
-        if self.objtool and self.objtool != had:
+        if self.objtool and self.objtool != messages_before:
             raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
 
     def _same(self) -> str:
@@ -329,8 +331,8 @@ class Work:
         """Check that each loop has its alignment, is nowhere slower, and somewhere faster."""
         numbers = self.matched
         texts: list[str] = []
-        for wish, n in self.numbers:
-            to, moved = self.wishes[wish], self.after.offsets(numbers[n])
+        for scanned, n in self.numbers:
+            to, moved = self.alignments[scanned], self.after.offsets(numbers[n])
             if any(offset % to for offset in moved):
                 raise CheckError(f"{self.before.loops[n].where} is still at {moved} mod {LINE}")
             faster = False
@@ -389,73 +391,73 @@ def spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-_HEAD = ("core", "there", "best", "before", "patched")
+_TABLE_HEAD = ("core", "there", "best", "before", "patched")
 
 
 def patch_body(
-    work: Work, found_fixes: Mapping[int, Fix], scanned: Path, proven: Sequence[str]
+    patched: PatchedFile, fix_of: Mapping[int, Fix], binary: Path, proven: Sequence[str]
 ) -> str:
     """Return the message's paragraphs.
 
-    found_fixes are those of work's loops by number, scanned is the file in which they are hurt,
-    proven the results of the checks of the object.
+    fix_of has the fixes of the file's loops by number, binary is the file in which they are hurt,
+    proven are the results of the checks of the object.
     """
     parts = []
-    for label, (a, b) in zip(work.labels, work.numbers, strict=True):
-        fix = found_fixes[a]
-        nops = "nops that are run once before the loop" if work.before.falls_in(b) else "never run"
-        parts.append(wrap(_why(work, a, label.name, fix, nops, scanned.name)))
-        parts.append(_table(work, b, fix))
+    for label, (scanned, n) in zip(patched.labels, patched.numbers, strict=True):
+        fix, once = fix_of[scanned], patched.before.falls_in(n)
+        nops = "nops that are run once before the loop" if once else "never run"
+        parts.append(wrap(_reason(patched, scanned, label.name, fix, nops, binary.name)))
+        parts.append(_cycles_table(patched, n, fix))
     parts.append(
         wrap(
-            "There: cycles an iteration in that file; best: at the best code offset; before "
-            f"and patched: at the code offsets that a linker may give {work.object}, with data in "
+            "There: cycles an iteration in that file; best: at the best code offset; before and "
+            f"patched: at the code offsets that a linker may give {patched.object}, with data in "
             f"the L1 cache. Predicted by {Pipeline().version()}, not measured on hardware."
         )
     )
-    built = f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."
-    less = [f"With loops {why}." for why in work.passed_over]
-    parts.append(wrap(" ".join([built, *less])))
+    summary = f"{patched.object}, built by defconfig before and after: {'; '.join(proven)}."
+    skipped = [f"With loops {why}." for why in patched.passed_over]
+    parts.append(wrap(" ".join([summary, *skipped])))
     return "\n\n".join(parts)
 
 
-def _why(work: Work, number: int, label: str, fix: Fix, nops: str, scanned: str) -> str:
+def _reason(patched: PatchedFile, number: int, label: str, fix: Fix, nops: str, binary: str) -> str:
     candidate = fix.candidate
     assert candidate  # of others no patch is made
-    loop = work.loops[number]
+    loop = patched.loops[number]
     hurt = [effect for effect in fix.effects.values() if effect.hurt]
     cores = [microarchs.load(core).name for core, e in fix.effects.items() if e.hurt]
     return (
-        f"The loop of {work.function}() at {label} ({loop.length} bytes) lies at code offset "
-        f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
+        f"The loop of {patched.function}() at {label} ({loop.length} bytes) lies at code offset "
+        f"{loop.offset} (its address mod 64) in {binary}. Lying there it takes "
         f"{spread([e.now for e in hurt])} cycles an iteration on {', '.join(cores)}; at its best "
         f"code offset {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, "
-        f"after which no code offset hurts it: {_bytes(candidate)}, {nops}."
+        f"after which no code offset hurts it: {_bytes_text(candidate)}, {nops}."
     )
 
 
-def _bytes(candidate: Candidate) -> str:
+def _bytes_text(candidate: Candidate) -> str:
     if candidate.expected == candidate.most:
         return f"{candidate.most} bytes more"
     return f"{candidate.expected:.0f} bytes more are expected, {candidate.most} at most"
 
 
-def _table(work: Work, number: int, fix: Fix) -> str:
-    after = work.matched[number]
+def _cycles_table(patched: PatchedFile, number: int, fix: Fix) -> str:
+    after = patched.matched[number]
     rows = []
-    for at, core in enumerate(work.cores):
+    for at, core in enumerate(patched.cores):
         if core.id in fix.effects:
             effect = fix.effects[core.id]
-            before, then = work.before.cycles(at, number), work.after.cycles(at, after)
+            before, then = patched.before.cycles(at, number), patched.after.cycles(at, after)
             there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
             rows.append([core.id, there, best, spread(before), spread(then)])
-    return message.aligned(_HEAD, rows, left=len(_HEAD))
+    return message.aligned(_TABLE_HEAD, rows, left=len(_TABLE_HEAD))
 
 
 # The kernel's own tests of its ciphers and hashes, which run at boot.
 _CRYPTO = ("-e CRYPTO_MANAGER", "-d CRYPTO_MANAGER_DISABLE_TESTS")
 # Messages of a failing test, and of any other problem in a kernel.
-_FAILS = re.compile(
+_FAILURE = re.compile(
     r"\balg: .*(?:fail|unexpected|wrong|overran|mismatch).*|\bWARNING: .*|\bBUG: .*"
 )
 
@@ -464,20 +466,25 @@ _FAILS = re.compile(
 class Booted:
     """The kernel of a patch, built and booted: the addresses and executions of its loops.
 
-    loops are the patch's, in the order of work.labels; ran has by machine how often an iteration of
-    each began with a jump.
+    loops are those of the kernel, in the order of patched.labels; ran has by machine how often an
+    iteration of each began with a jump.
     """
 
-    work: Work
+    patched: PatchedFile
     loops: list[ScannedLoop] = field(default_factory=list)
     ran: dict[Machine, Counter[int]] = field(default_factory=dict)
 
     def checks(self) -> Tier:
         """Yield the checks: the build, the loops' places in it, each machine, the executions."""
-        work = self.work
-        suites = boot_tier.suites_of_small_kernel(work.tree, work.isa, self._names())
+        patched = self.patched
+        suites = boot_tier.suites_of_small_kernel(patched.tree, patched.isa, self._names())
         kernel = Kernel(
-            work.overlay, work.isa, {work.file: work.new}, suites, [*self._options()], _FAILS
+            patched.overlay,
+            patched.isa,
+            {patched.file: patched.new},
+            suites,
+            [*self._options()],
+            _FAILURE,
         )
         if not (yield Check("kernel", kernel.build)):
             return
@@ -494,55 +501,54 @@ class Booted:
 
     def _names(self) -> set[str]:
         """Return the names by which C calls the function."""
-        work = self.work
-        (section,) = {self.work.before.loops[n].section for _, n in work.numbers}
-        starts = {x.address - x.into for x in (work.before.loops[n] for _, n in work.numbers)}
+        patched = self.patched
+        (section,) = {self.patched.before.loops[n].section for _, n in patched.numbers}
+        starts = {x.address - x.into for x in (patched.before.loops[n] for _, n in patched.numbers)}
         names = {
             symbol.name
-            for in_section in work.before.sections
+            for in_section in patched.before.sections
             if in_section.name == section
             for symbol in in_section.symbols
             if symbol.address in starts
         }
-        return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*names, work.function}}
+        return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*names, patched.function}}
 
     def _options(self) -> Iterator[str]:
         """Yield the options that build the patched file and the kernel's own tests of it."""
-        names = build.options_of_source(self.work.tree, self.work.isa, self.work.file)
+        names = build.options_of_source(self.patched.tree, self.patched.isa, self.patched.file)
         yield from (f"-e {name}" for name in names)
         if "CRYPTO" in names:
             yield from _CRYPTO
 
     def _place(self, folder: Path) -> str:
         """Check that the loops in the linked kernel are aligned, and no slower there."""
-        work = self.work
+        patched = self.patched
         image = images.read_image(folder / "vmlinux")
         loops = find_loops(image).loops
-        wanted = [work.before.loops[n] for _, n in work.numbers]
-        at = find_again(wanted, work.function, image.sections, loops)
-        if missing := [label.name for n, label in enumerate(work.labels) if n not in at]:
+        wanted = [patched.before.loops[n] for _, n in patched.numbers]
+        numbers = find_again(wanted, patched.function, image.sections, loops)
+        if missing := [label.name for n, label in enumerate(patched.labels) if n not in numbers]:
             raise NotProven(f"a small kernel of this tree has no loop at {', '.join(missing)}")
-        self.loops = [loops[at[n]] for n in range(len(wanted))]
+        self.loops = [loops[numbers[n]] for n in range(len(wanted))]
         texts = []
-        costs = cost(self.loops, work.cores)
-        for n, ((wish, before), label) in enumerate(zip(work.numbers, work.labels, strict=True)):
-            loop, to = self.loops[n], work.wishes[wish]
+        costs = cost(self.loops, patched.cores)
+        for n, ((scanned, before), label) in enumerate(
+            zip(patched.numbers, patched.labels, strict=True)
+        ):
+            loop, to = self.loops[n], patched.alignments[scanned]
             if loop.address % to:
                 raise CheckError(f"{label.name} is at {loop.address:#x}, no multiple of {to}")
             cycles = []
             for core, core_costs in enumerate(costs):
-                cycles_there, most = (
-                    core_costs.cycles[n],
-                    max(work.after.cycles(core, work.matched[before])),
-                )
-                if costs_more(cycles_there, most):
+                cycles_here = core_costs.cycles[n]
+                largest = max(patched.after.cycles(core, patched.matched[before]))
+                if costs_more(cycles_here, largest):
                     raise CheckError(
-                        f"{label.name} takes {cycles_there:.2f} cycles on {core_costs.core.id} in "
-                        f"the linked kernel, {most:.2f} at most in its object"
+                        f"{label.name} takes {cycles_here:.2f} cycles on {core_costs.core.id} in "
+                        f"the linked kernel, {largest:.2f} at most in its object"
                     )
-                cycles += (
-                    [] if isnan(cycles_there) else [f"{core_costs.core.id} {cycles_there:.2f}"]
-                )
+                if not isnan(cycles_here):
+                    cycles.append(f"{core_costs.core.id} {cycles_here:.2f}")
             texts.append(f"{label.name} at {loop.address:#x}: {', '.join(cycles)}")
         return "; ".join(texts)
 
@@ -551,26 +557,26 @@ class Booted:
         total = sum(self.ran.values(), Counter())
         idle = [
             label.name
-            for label, loop in zip(self.work.labels, self.loops, strict=True)
+            for label, loop in zip(self.patched.labels, self.loops, strict=True)
             if not total[loop.address]
         ]
         if idle:
             raise NotProven(f"nothing that these guests did has run the loop at {', '.join(idle)}")
         return "; ".join(
             f"{label.name} {total[loop.address]:,} times"
-            for label, loop in zip(self.work.labels, self.loops, strict=True)
+            for label, loop in zip(self.patched.labels, self.loops, strict=True)
         )
 
 
 def boot_text(booted: Booted, rows: Sequence[Row]) -> str:
     """Return the paragraphs on the build, the places of the loops, and each machine's runs."""
     results = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
-    work = booted.work
+    patched = booted.patched
     if not booted.ran:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
-        f"Booted under {boot_tier.qemu_version(work.isa)}, which proves what code does and not how "
-        f"fast: {results['kernel']}, with {results['code offset in the kernel']} cycles an "
+        f"Booted under {boot_tier.qemu_version(patched.isa)}, which proves what code does and not "
+        f"how fast: {results['kernel']}, with {results['code offset in the kernel']} cycles an "
         "iteration there. Below: how often the loop's first byte was jumped to; the kernel's own "
         "tests; read(), write() and epoll_wait() with memory that ends at every position."
     )
@@ -581,25 +587,25 @@ def boots_left(booted: Booted | None, rows: Sequence[Row]) -> list[str]:
     """Return the points that the booted kernel left unproven."""
     if booted is None:
         return ["a whole kernel built, booted and scanned again"]
-    open_ = [row for row in rows if row["status"] == NOT_PROVEN]
+    unproven = [row for row in rows if row["status"] == NOT_PROVEN]
     others = "what loops take elsewhere in a kernel, where other code moves with this"
-    return [others, *(f"{row['check']}: {row['what']}" for row in open_)]
+    return [others, *(f"{row['check']}: {row['what']}" for row in unproven)]
 
 
 def _boot_table(booted: Booted, results: Mapping[str, str]) -> str:
-    names = [label.name for label in booted.work.labels]
+    names = [label.name for label in booted.patched.labels]
     head = ["machine", *(f"{name} ran" for name in names), "KUnit", "system calls"]
     rows = []
     for machine, counts in booted.ran.items():
         if f"boot: {machine.name}" in results:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
-            tests, calls = (_counted(kind, machine, results) for kind in ("KUnit ", "sweep "))
+            tests, calls = (_sum_of_counts(kind, machine, results) for kind in ("KUnit ", "sweep "))
             passed = (f"{tests} pass", f"{calls:,} as they must")
             rows.append([machine.name, *times, *passed])
     return message.aligned(head, rows, left=len(head))
 
 
-def _counted(kind: str, machine: Machine, results: Mapping[str, str]) -> int:
+def _sum_of_counts(kind: str, machine: Machine, results: Mapping[str, str]) -> int:
     """Return the sum of the counts that begin the results of one kind of check on a machine."""
     return sum(
         int(match[1])
@@ -610,7 +616,7 @@ def _counted(kind: str, machine: Machine, results: Mapping[str, str]) -> int:
 
 
 OBJECT, BOOT = TIERS = ("object", "boot")
-_PROOF = ("same instructions", "other loops")  # checks whose results the message quotes
+_QUOTED_CHECKS = ("same instructions", "other loops")  # checks whose results the message quotes
 
 
 @dataclass(frozen=True)
@@ -658,37 +664,37 @@ def patch(
     loops = [scan.found.loops[n] for n in numbers]
     cores = [core_costs.core for core_costs in scan.costs]
     fixes_of = [
-        {at: wishes[n] for at, n in enumerate(numbers) if n in wishes} for wishes in choices
+        {at: choice[n] for at, n in enumerate(numbers) if n in choice} for choice in choices
     ]
-    asked = [
-        {at: c.alignment for at, fix in chosen.items() if (c := fix.candidate)}
-        for chosen in fixes_of
+    alignments = [
+        {at: c.alignment for at, fix in choice.items() if (c := fix.candidate)}
+        for choice in fixes_of
     ]
     with hold(source) as overlay:
-        work = Work(source, overlay, isa, function, file, loops, asked, cores)
-        booted = Booted(work) if tier == BOOT else None
-        again = _again(scan, function, tree, out, tier)
-        rows = outcomes(work.checks(), function, OBJECT, again, on_check)
+        patched = PatchedFile(source, overlay, isa, function, file, loops, alignments, cores)
+        booted = Booted(patched) if tier == BOOT else None
+        again = _command(scan, function, tree, out, tier)
+        rows = outcomes(patched.checks(), function, OBJECT, again, on_check)
         if booted and rows[-1]["status"] == PASS:
             rows += outcomes(booted.checks(), function, BOOT, again, on_check)
         overlay.put({})
     if any(row["status"] == FAIL for row in rows):
         return LoopPatch(None, tuple(rows), ())
     author = identity or user_identity(source.root)
-    made, warning = trees.made_against(source, [file])
+    provenance, warning = trees.made_against(source, [file])
     notes = [note for note in ("" if author else UNSIGNED, warning) if note]
-    what = "a loop" if len(work.labels) == 1 else f"{len(work.labels)} loops"
+    what = "a loop" if len(patched.labels) == 1 else f"{len(patched.labels)} loops"
     subject = f"{prefix(file)}: Align {what} of {function}()"
-    proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
-    body = patch_body(work, fixes_of[work.taken], scan.image.path, proven)
+    proven = [str(row["what"]) for row in rows if row["check"] in _QUOTED_CHECKS]
+    body = patch_body(patched, fixes_of[patched.taken], scan.image.path, proven)
     if booted:
         body += "\n\n" + boot_text(booted, rows)
     trailer = [f"Signed-off-by: {author}"] if author else []
-    whole = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
-    change = Change(file, source.read(file), work.new)
-    open_ = "; ".join(("its speed on hardware", *boots_left(booted, rows)))
-    below = "\n\n".join(map(wrap, (made, *notes, f"Not shown: {open_}.")))
-    mail = Mail((change,), whole, below, author, rfc=False)
+    text = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
+    change = Change(file, source.read(file), patched.new)
+    not_shown = "; ".join(("its speed on hardware", *boots_left(booted, rows)))
+    below = "\n\n".join(map(wrap, (provenance, *notes, f"Not shown: {not_shown}.")))
+    mail = Mail((change,), text, below, author, rfc=False)
     kept, _ = mail.keep(source, out, f"scan-{function}")
     return LoopPatch(kept, tuple(rows), tuple(notes))
 
@@ -698,35 +704,37 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
 
     A larger alignment with the same effect is a further choice.
     """
-    own = inside(scan.image.sections, scan.found.loops, function)
-    where = scan.image.path
-    if not own:
-        raise InputError(f"{where} has no loop in a function {function!r}; scan it for their names")
-    hurt = _hurt(scan, own, 0)
+    numbers = inside(scan.image.sections, scan.found.loops, function)
+    path = scan.image.path
+    if not numbers:
+        raise InputError(f"{path} has no loop in a function {function!r}; scan it for their names")
+    hurt = _alignment_fixes(scan, numbers, 0)
     cores = ", ".join(core_costs.core.id for core_costs in scan.costs)
     if not hurt:
-        raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
+        raise InputError(f"no loop of {function} in {path} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Fix]] = []
     for least in fixes.ALIGNMENTS:
-        wishes = {n: fix for n, fix in _hurt(scan, own, least).items() if fix.candidate}
-        if wishes not in choices and (not choices or wishes.keys() == choices[0].keys()):
-            choices.append(wishes)
+        every = _alignment_fixes(scan, numbers, least)
+        choice = {n: fix for n, fix in every.items() if fix.candidate}
+        if choice not in choices and (not choices or choice.keys() == choices[0].keys()):
+            choices.append(choice)
     if not choices[0]:
         notes = "; ".join(dict.fromkeys(fix.note for fix in hurt.values()))
-        raise InputError(f"no alignment fixes the loops of {function} in {where}: {notes}")
+        raise InputError(f"no alignment fixes the loops of {function} in {path}: {notes}")
     return choices
 
 
-def _hurt(scan: Scan, numbers: Sequence[int], least: int) -> dict[int, Fix]:
-    """Return the fix by alignment of each hurt loop among some, of at least an alignment."""
-    known = costs.start_alignments(scan.image)
-    found = fixes.find_fixes(
-        scan.found.loops, scan.costs, known, kinds=("align",), only=set(numbers), least=least
+def _alignment_fixes(scan: Scan, numbers: Sequence[int], least: int) -> dict[int, Fix]:
+    """Return the fix of each hurt loop among some by an alignment of at least `least` bytes."""
+    starts = costs.start_alignments(scan.image)
+    all_fixes = fixes.find_fixes(
+        scan.found.loops, scan.costs, starts, kinds=("align",), only=set(numbers), least=least
     )
-    return {n: found[n] for n in numbers if found[n].words not in ("", fixes.NOT_NEEDED)}
+    not_hurt = ("", fixes.NOT_NEEDED)
+    return {n: all_fixes[n] for n in numbers if all_fixes[n].words not in not_hurt}
 
 
-def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
+def _command(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
     """Return the command that repeats the checks."""
     cores = ",".join(core_costs.core.id for core_costs in scan.costs)
     return shlex.join(

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 # Suffixes of a compiler's copies, which may come and go with any change of the source.
-_ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
+_COMPILER_SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
-_APART = 1 << 16  # bytes: no contiguous routine is as long
+_LONGEST_ROUTINE = 1 << 16  # bytes: no contiguous routine is as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ScannedLoop:
     @property
     def split(self) -> bool:
         """True if its parts are in regions that a linker places independently."""
-        return self.length > _APART
+        return self.length > _LONGEST_ROUTINE
 
     @property
     def offset(self) -> int:
@@ -92,7 +92,7 @@ class ScannedLoop:
     @property
     def written(self) -> str:
         """Its function's name in the source, without a compiler's suffixes."""
-        return _ADDED.sub("", self.function)
+        return _COMPILER_SUFFIXES.sub("", self.function)
 
     @property
     def where(self) -> str:
@@ -103,7 +103,7 @@ class ScannedLoop:
 
 
 @dataclass
-class Found:
+class FoundLoops:
     """The loops of a file, and counts of loops left out.
 
     outer are loops that contain others, calling those whose likely path calls. refused counts the
@@ -123,38 +123,38 @@ class Found:
 
 
 # The reasons why a loop makes no block: of the simulator's crate, and for the user.
-_REFUSED = {
+_REASONS = {
     "repeats": "a string instruction repeats in it",
     "indirect": "it goes on by an indirect jump",
     "elsewhere": "its likely path does not come back to where it was entered",
     "doubtful": "it lies among bytes that are no instructions",
 }
 _PAUSE = b"\xf3\x90"
-_HINTS = (0xD503203F, 0xD503205F, 0xD503207F)  # yield, wfe, wfi
-_WAITS = "it waits for another CPU (pause, yield, wfe): its cycles are the wait's"
+_WAIT_HINTS = (0xD503203F, 0xD503205F, 0xD503207F)  # yield, wfe, wfi
+_WAIT_REASON = "it waits for another CPU (pause, yield, wfe): its cycles are the wait's"
 
 
-def find_loops(image: Image) -> Found:
+def find_loops(image: Image) -> FoundLoops:
     """Return all innermost loops of a file without calls, by address, and counts of others."""
-    found = Found()
+    found = FoundLoops()
     for section in image.sections:
         _search(found, section)
     return found
 
 
-def _search(result: Found, section: Section) -> None:
+def _search(found: FoundLoops, section: Section) -> None:
     rows = loops.in_section(section)
-    result.outer += rows.outer
-    result.lost += rows.lost
+    found.outer += rows.outer
+    found.lost += rows.lost
     for path, exits, refused in rows.innermost:
         if refused == "calls":
-            result.calling += 1
+            found.calling += 1
         elif refused:
-            result.refused[_REFUSED[refused]] += 1
+            found.refused[_REASONS[refused]] += 1
         elif waits(section.isa, loop := _loop(section, path, exits)):
-            result.refused[_WAITS] += 1
+            found.refused[_WAIT_REASON] += 1
         else:
-            result.loops.append(loop)
+            found.loops.append(loop)
 
 
 def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int]) -> ScannedLoop:
@@ -194,7 +194,7 @@ def waits(isa: str, loop: ScannedLoop) -> bool:
     code = loop.executed
     if isa == "arm64":
         words = (int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4))
-        return any(word in _HINTS for word in words)
+        return any(word in _WAIT_HINTS for word in words)
     if _PAUSE not in code:
         return False
     try:
@@ -203,14 +203,14 @@ def waits(isa: str, loop: ScannedLoop) -> bool:
         return False
 
 
-_ADDRESS = 1 << 20  # least number that may be an address, which a linker chooses
+_LEAST_ADDRESS = 1 << 20  # least number that may be an address, which a linker chooses
 _BRANCHES = (iced.OpKind.NEAR_BRANCH16, iced.OpKind.NEAR_BRANCH32, iced.OpKind.NEAR_BRANCH64)
-_RELATIVE = (iced.Register.RIP, iced.Register.EIP)
-_OF_THREADS = (iced.Register.FS, iced.Register.GS)
+_PC_REGISTERS = (iced.Register.RIP, iced.Register.EIP)
+_THREAD_SEGMENTS = (iced.Register.FS, iced.Register.GS)
 _ARM64_NOP = 0xD503201F
 # AArch64's instructions with an address (Arm ARM, C4.1): mask and value of the encoding, and the
 # bits of the address.
-_ARM64 = (
+_ARM64_ADDRESSES = (
     *(
         (mask, value, (1 << width) - 1 << low)
         for mask, value, low, width in instructions.ARM64_BRANCHES
@@ -228,14 +228,14 @@ def shape(loop: ScannedLoop) -> tuple[object, ...]:
 
 def shape_of_code(isa: str, code: bytes) -> tuple[object, ...]:
     """Return the shape of any code: instructions with registers and numbers."""
-    return tuple(_x86(code) if isa == "x86_64" else _arm64(code))
+    return tuple(_x86_shape(code) if isa == "x86_64" else _arm64_shape(code))
 
 
 def loose_shape(loop: ScannedLoop) -> tuple[object, ...]:
     """Return the shape of a loop without registers, for builds that assigned them anew."""
     if loop.isa == "x86_64":
         return tuple(ins.mnemonic for ins in _shape_instructions(loop.executed))
-    return tuple(word >> _ARM64_OPCODE for word in _arm64(loop.executed))
+    return tuple(word >> _ARM64_OPCODE for word in _arm64_shape(loop.executed))
 
 
 def _shape_instructions(code: bytes) -> Iterator[iced.Instruction]:
@@ -244,12 +244,12 @@ def _shape_instructions(code: bytes) -> Iterator[iced.Instruction]:
             yield ins
 
 
-def _x86(code: bytes) -> Iterator[object]:
+def _x86_shape(code: bytes) -> Iterator[object]:
     for ins in _shape_instructions(code):
-        yield ins.mnemonic, tuple(_operand(ins, n) for n in range(ins.op_count))
+        yield ins.mnemonic, tuple(_operand_shape(ins, n) for n in range(ins.op_count))
 
 
-def _operand(ins: iced.Instruction, n: int) -> object:
+def _operand_shape(ins: iced.Instruction, n: int) -> object:
     kind = ins.op_kind(n)
     if kind in _BRANCHES:
         return "to"
@@ -257,26 +257,26 @@ def _operand(ins: iced.Instruction, n: int) -> object:
         return ins.op_register(n)
     if kind == iced.OpKind.MEMORY:
         base, index = ins.memory_base, ins.memory_index
-        named = base in _RELATIVE or (base == 0 and ins.memory_segment in _OF_THREADS)
-        at = 0 if named else _number(ins.memory_displacement)
+        addressed = base in _PC_REGISTERS or (base == 0 and ins.memory_segment in _THREAD_SEGMENTS)
+        at = 0 if addressed else _displacement(ins.memory_displacement)
         return base, index, ins.memory_index_scale, ins.memory_size, at
     try:
-        return _number(ins.immediate(n))
+        return _displacement(ins.immediate(n))
     except ValueError:
         return kind
 
 
-def _number(value: int) -> int | str:
+def _displacement(value: int) -> int | str:
     number = instructions.signed(value)
-    return number if -_ADDRESS < number < _ADDRESS else "far"
+    return number if -_LEAST_ADDRESS < number < _LEAST_ADDRESS else "far"
 
 
-def _arm64(code: bytes) -> Iterator[int]:
+def _arm64_shape(code: bytes) -> Iterator[int]:
     for at in range(0, len(code) - 3, 4):
         word = int.from_bytes(code[at : at + 4], "little")
         if word == _ARM64_NOP:
             continue
-        address = next((bits for known, value, bits in _ARM64 if word & known == value), 0)
+        address = next((bits for mask, value, bits in _ARM64_ADDRESSES if word & mask == value), 0)
         yield word & ~address
 
 
@@ -305,14 +305,14 @@ def listing(loop: ScannedLoop) -> list[ListingLine]:
 
 
 def timelines(
-    asked: Sequence[tuple[ScannedLoop, int]], core: Microarch, iterations: int
+    placed: Sequence[tuple[ScannedLoop, int]], core: Microarch, iterations: int
 ) -> list[list[dict[str, Any]]]:
     """Return the events of every uop of the first iterations of loops at code offsets.
 
     Rows are those of Core.predict's timeline (models/pipeline/README.md), with the instructions of
     listing; empty if the simulator has no answer. InputError if the core has no figures.
     """
-    loops = [(loop.code, offset, loop.path) for loop, offset in asked]
+    loops = [(loop.code, offset, loop.path) for loop, offset in placed]
     return [
         row.get("timeline") or [] for row in Pipeline().along(loops, core, iterations=iterations)
     ]
@@ -377,13 +377,13 @@ class SourceLines:
             if unit is None:
                 return []
             if unit not in self._units:
-                self._units[unit] = sorted(_rows(self._dwarf, unit))
+                self._units[unit] = sorted(_unit_lines(self._dwarf, unit))
             return self._units[unit]
         except Exception:  # as above
             return []
 
 
-def _rows(dwarf: "DWARFInfo", offset: int) -> Iterator[tuple[int, str]]:
+def _unit_lines(dwarf: "DWARFInfo", offset: int) -> Iterator[tuple[int, str]]:
     unit: CompileUnit = dwarf.get_CU_at(offset)
     program = dwarf.line_program_for_CU(unit)
     if program is None:

@@ -28,7 +28,7 @@ BUILD_TYPES = {
 HURT, SLOWER, REWRITTEN, NEW, GONE, FIXED, FASTER, SAME, UNKNOWN = CHANGES = (
     "hurt", "slower", "rewritten", "new", "gone", "fixed", "faster", "same", "unknown",
 )  # fmt: skip
-_SAME = 1.0  # largest difference, in percent, that counts as none
+_SAME_PERCENT = 1.0  # largest difference, in percent, that counts as none
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ def match(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> list[Pair]:
     named function are paired by instructions without registers; those that are still left are
     rewritten ones if both builds have as many.
     """
-    left_a, left_b = set(range(len(a))), set(range(len(b)))
+    unpaired_a, unpaired_b = set(range(len(a))), set(range(len(b)))
     pairs: list[Pair] = []
-    for keys in (shape, loose_shape, _function):
-        of_a, of_b = _by_key(a, left_a, keys), _by_key(b, left_b, keys)
+    for key_of in (shape, loose_shape, _function):
+        of_a, of_b = _by_key(a, unpaired_a, key_of), _by_key(b, unpaired_b, key_of)
         for key, numbers in of_a.items():
             others = of_b.get(key, [])
-            rewritten = keys is _function
+            rewritten = key_of is _function
             if not rewritten or len(numbers) == len(others):
                 pairs += [Pair(x, y, rewritten) for x, y in zip(numbers, others, strict=False)]
-        left_a -= {pair.a for pair in pairs}
-        left_b -= {pair.b for pair in pairs}
-    pairs += [Pair(n, None) for n in sorted(left_a)]
-    return pairs + [Pair(None, n) for n in sorted(left_b)]
+        unpaired_a -= {pair.a for pair in pairs}
+        unpaired_b -= {pair.b for pair in pairs}
+    pairs += [Pair(n, None) for n in sorted(unpaired_a)]
+    return pairs + [Pair(None, n) for n in sorted(unpaired_b)]
 
 
 def common(a: Sequence[ScannedLoop], b: Sequence[ScannedLoop]) -> dict[int, int]:
@@ -76,14 +76,14 @@ def _function(_loop: ScannedLoop) -> tuple[object, ...]:
 def _by_key(
     loops: Sequence[ScannedLoop],
     numbers: set[int],
-    keys: Callable[[ScannedLoop], tuple[object, ...]],
+    key_of: Callable[[ScannedLoop], tuple[object, ...]],
 ) -> dict[tuple[object, ...], list[int]]:
     by_key: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for n in sorted(numbers, key=lambda n: (loops[n].section, loops[n].address)):
         loop = loops[n]
-        if keys is not shape and not loop.function:
+        if key_of is not shape and not loop.function:
             continue
-        by_key[loop.file, loop.written, *keys(loop)].append(n)
+        by_key[loop.file, loop.written, *key_of(loop)].append(n)
     return by_key
 
 
@@ -109,12 +109,12 @@ def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | N
     if cycles_a is None or cycles_b is None:
         return UNKNOWN, None
     percent = 100 * (cycles_b / cycles_a - 1)
-    was, now = bool(in_a.hurt[pair.a]), bool(in_b.hurt[pair.b])
+    hurt_before, hurt_now = bool(in_a.hurt[pair.a]), bool(in_b.hurt[pair.b])
     word = SAME
-    if percent > _SAME:
-        word = HURT if now and not was else SLOWER
-    elif percent < -_SAME:
-        word = FIXED if was and not now else FASTER
+    if percent > _SAME_PERCENT:
+        word = HURT if hurt_now and not hurt_before else SLOWER
+    elif percent < -_SAME_PERCENT:
+        word = FIXED if hurt_before and not hurt_now else FASTER
     return word, percent
 
 
@@ -134,7 +134,7 @@ class Builds:
 
 
 @dataclass(frozen=True)
-class Between:
+class BuildComparison:
     """Two scans with the same cores, and the changes of their loops."""
 
     a: Scan
@@ -211,18 +211,18 @@ class Between:
 _UNCHANGED = (SAME, UNKNOWN)
 
 
-def scan_both(asked_a: Question, asked_b: Question) -> Between:
+def scan_both(question_a: Question, question_b: Question) -> BuildComparison:
     """Scan two files; InputError if they are of different ISAs."""
-    a, b = scanned(asked_a), scanned(asked_b)
+    a, b = scanned(question_a), scanned(question_b)
     if a.image.isa != b.image.isa:
         raise InputError(
             f"{a.image.path} is code of {a.image.isa}, {b.image.path} of {b.image.isa}: give two "
             "builds of one ISA"
         )
-    return Between(a, b)
+    return BuildComparison(a, b)
 
 
-def answer(asked: Builds) -> Rows:
+def answer(builds: Builds) -> Rows:
     """Scan two builds of a binary, and compare each loop.
 
     microarch is as for scan. Loops are paired by function and by their instructions, without
@@ -234,10 +234,10 @@ def answer(asked: Builds) -> Rows:
     for file_b, percent (its slowdown in file_b), best_a, best_b (cycles at its best offset), file
     (in an archive), section, line and error.
     """
-    scan_a, scan_b = (
-        Question(file, microarch=asked.microarch) for file in (asked.file_a, asked.file_b)
+    question_a, question_b = (
+        Question(file, microarch=builds.microarch) for file in (builds.file_a, builds.file_b)
     )
-    return scan_both(scan_a, scan_b).rows()
+    return scan_both(question_a, question_b).rows()
 
 
 compare_builds = as_frame("compare_builds", Builds, answer)

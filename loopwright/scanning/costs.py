@@ -7,7 +7,7 @@ from math import isnan, nan
 
 from loopwright.code.binding import Outline, lacking, outlines
 from loopwright.code.elf import Section
-from loopwright.code.instructions import Instruction, decode
+from loopwright.code.instructions import Flow, Instruction, decode
 from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.binary_loops import ScannedLoop
@@ -39,8 +39,8 @@ def cycles_by_offset(
 HURT = 1.3  # least ratio of cycles to those at the best offset of a loop that is hurt
 INDIFFERENT = 1.05  # ratio of worst to best cycles below which the offset does not matter
 
-_AT_ONCE = 2048  # loops between two reports of progress
-_BYTES_AT_ONCE = 1 << 25  # bytes of one batch: loops may have parts far apart
+_BATCH_LOOPS = 2048  # loops between two reports of progress
+_BATCH_BYTES = 1 << 25  # bytes of one batch: loops may have parts far apart
 
 Progress = Callable[[int, int], None]
 
@@ -62,22 +62,22 @@ class CoreCosts:
     @cached_property
     def best(self) -> list[float]:
         """The cycles an iteration of each loop at its best offset."""
-        return [min(known(row), default=nan) for row in self.table]
+        return [min(finite(row), default=nan) for row in self.table]
 
     @cached_property
     def worst(self) -> list[float]:
         """The cycles an iteration of each loop at its worst offset."""
-        return [max(known(row), default=nan) for row in self.table]
+        return [max(finite(row), default=nan) for row in self.table]
 
     @cached_property
     def hurt(self) -> list[bool]:
         """For each loop, True if its offset hurts it."""
-        return _over(self.cycles, self.best, HURT)
+        return _at_least_times(self.cycles, self.best, HURT)
 
     @cached_property
     def depends(self) -> list[bool]:
         """For each loop, True if its cycles depend on its offset."""
-        return _over(self.worst, self.best, INDIFFERENT)
+        return _at_least_times(self.worst, self.best, INDIFFERENT)
 
 
 def cost(
@@ -90,27 +90,27 @@ def cost(
     """
     outlined: list[Outline | None] = [None] * len(loops)
     if loops:
-        seen = outlines(loops[0].isa, [loop.executed for loop in loops])
-        outlined = [outcome if isinstance(outcome, Outline) else None for outcome in seen]
+        results = outlines(loops[0].isa, [loop.executed for loop in loops])
+        outlined = [outcome if isinstance(outcome, Outline) else None for outcome in results]
     offsets = [loop.offset for loop in loops]
     no_figures = [nan] * LINE
     out = []
     for number, core in enumerate(cores):
         table: list[Row] = [no_figures] * len(loops)
         errors: dict[int, str] = {}
-        able = []
+        runnable = []
         for n, (loop, outline) in enumerate(zip(loops, outlined, strict=True)):
             if outline is None:
                 errors[n] = "it holds bytes that are no instruction"
             elif outline.needs <= core.features:
-                able.append(n)
+                runnable.append(n)
             else:
                 missing = lacking(core.isa, loop.executed, outline.needs, core.features)
                 errors[n] = f"{missing}, which {core.id} lacks"
         # Equal loops are simulated once if they are in one batch.
-        able.sort(key=lambda n: (loops[n].executed, loops[n].path))
+        runnable.sort(key=lambda n: (loops[n].executed, loops[n].path))
         done = number * len(loops)
-        for batch in _batches(able, loops):
+        for batch in _batches(runnable, loops):
             rows, reasons = cycles_by_offset([(loops[n].code, loops[n].path) for n in batch], core)
             for n, row in zip(batch, rows, strict=True):
                 table[n] = row
@@ -129,29 +129,29 @@ def _batches(numbers: Sequence[int], loops: Sequence[ScannedLoop]) -> Iterator[l
     for n in numbers:
         batch.append(n)
         size += loops[n].length
-        if len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE:
+        if len(batch) == _BATCH_LOOPS or size > _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def known(row: Row) -> list[float]:
+def finite(row: Row) -> list[float]:
     """Return the figures of a row that are not NaN."""
     return [cycles for cycles in row if cycles == cycles]
 
 
 def best_offset(row: Row) -> int:
     """Return the first code offset with the fewest cycles; one has to have figures."""
-    return list(row).index(min(known(row)))
+    return list(row).index(min(finite(row)))
 
 
-def _over(values: Sequence[float], others: Sequence[float], times: float) -> list[bool]:
+def _at_least_times(values: Sequence[float], others: Sequence[float], times: float) -> list[bool]:
     return [value >= times * other - 1e-9 for value, other in zip(values, others, strict=True)]
 
 
 BOUNDARY_SIZES = (16, 32, 64)
-_AS_MUCH = 0.5  # share of the loss at its offset from which another offset counts as slow
+_SLOW_SHARE = 0.5  # share of the loss at its offset from which another offset counts as slow
 
 # Instructions that may fuse with a branch: boundaries inside the pair are the branch's.
 _FUSED = ("cmp", "test", "add", "sub", "and", "inc", "dec")
@@ -179,37 +179,40 @@ def boundary(loop: ScannedLoop, cycles: Row) -> Boundary | None:
     The loop has to take at least 1.05 times the cycles of its best offset.
     """
     here = cycles[loop.offset]
-    if isnan(here) or here < INDIFFERENT * (best := min(known(cycles))):
+    if isnan(here) or here < INDIFFERENT * (best := min(finite(cycles))):
         return None
-    slow = [at_offset >= best + _AS_MUCH * (here - best) for at_offset in cycles]
+    slow = [at_offset >= best + _SLOW_SHARE * (here - best) for at_offset in cycles]
     size = next(s for s in BOUNDARY_SIZES if slow == slow[:s] * (LINE // s))
     # Positions x of a boundary before byte x of the loop, mod the size.
-    hurts = {-at % size for at in range(LINE) if slow[at]}
-    harmless = {-at % size for at in range(LINE) if not isnan(cycles[at])} - hurts
-    return Boundary(size, *_crossed(loop, size, hurts, harmless))
+    slow_positions = {-at % size for at in range(LINE) if slow[at]}
+    fast_positions = {-at % size for at in range(LINE) if not isnan(cycles[at])} - slow_positions
+    return Boundary(size, *_crossed(loop, size, slow_positions, fast_positions))
 
 
 def _crossed(
-    loop: ScannedLoop, size: int, hurts: set[int], harmless: set[int]
+    loop: ScannedLoop, size: int, slow_positions: set[int], fast_positions: set[int]
 ) -> tuple[str, int | None]:
+    """Return the part of a loop that a boundary crosses, and the boundary, as Boundary has them."""
     code = list(_instructions(loop))
     inside = {x % size for i in code for x in range(i.address, i.end) if x}
-    here = [x for x in range(-loop.offset % size, loop.length + 1, size) if _executed(loop, x)]
-    group = _branch(code)
-    before = {x for x in inside if x < group.start}
-    if loop.length <= size and before and not harmless & before and before & set(here):
-        return "loop", min(before & set(here))
-    run = _run(hurts, -loop.offset % size, size)
-    for x in here:
-        if x in group and run <= {at % size for at in group}:
+    all_boundaries = range(-loop.offset % size, loop.length + 1, size)
+    boundaries = [x for x in all_boundaries if _executed(loop, x)]
+    branch = _branch_positions(code)
+    ahead = {x for x in inside if x < branch.start}
+    if loop.length <= size and ahead and not fast_positions & ahead and ahead & set(boundaries):
+        return "loop", min(ahead & set(boundaries))
+    run = _slow_run(slow_positions, -loop.offset % size, size)
+    for x in boundaries:
+        if x in branch and run <= {at % size for at in branch}:
             return "branch", x
-    for x in here:
-        for i in code:
-            if i.address < x < i.end and run <= {at % size for at in range(i.address, i.end + 1)}:
-                return f"{i.mnemonic}+{i.address:#x}", x
-    if here == [0]:
+    for x in boundaries:
+        for ins in code:
+            positions = {at % size for at in range(ins.address, ins.end + 1)}
+            if ins.address < x < ins.end and run <= positions:
+                return f"{ins.mnemonic}+{ins.address:#x}", x
+    if boundaries == [0]:
         return "start", 0
-    return _stretch(here, run, loop.length, size)
+    return _stretch(boundaries, run, loop.length, size)
 
 
 def _executed(loop: ScannedLoop, at: int) -> bool:
@@ -224,33 +227,36 @@ def _instructions(loop: ScannedLoop) -> Iterator[Instruction]:
         yield from decode(loop.isa, code[start:end], start)
 
 
-def _branch(code: Sequence[Instruction]) -> range:
-    """Return the positions of a boundary inside the last branch, or right after it."""
-    *_, before, last = [None, *code]
-    assert last is not None
-    fuses = before is not None and before.end == last.address and last.flow.value == "branch"
-    if fuses and before is not None and before.mnemonic.startswith(_FUSED):
-        return range(before.address + 1, last.end + 1)
-    return range(last.address + 1, last.end + 1)
+def _branch_positions(code: Sequence[Instruction]) -> range:
+    """Return the positions of a boundary inside the last branch, or right after it.
+
+    The instruction that may fuse with the branch counts as a part of it.
+    """
+    first = last = code[-1]
+    if len(code) > 1 and code[-2].end == last.address and last.flow is Flow.BRANCH:
+        first = code[-2] if code[-2].mnemonic.startswith(_FUSED) else last
+    return range(first.address + 1, last.end + 1)
 
 
-def _run(hurts: set[int], at: int, size: int) -> set[int]:
+def _slow_run(slow_positions: set[int], at: int, size: int) -> set[int]:
     """Return the contiguous slow positions around one of them."""
     run = {at}
     for step in (1, -1):
-        near = (at + step) % size
-        while near in hurts and near not in run:
-            run.add(near)
-            near = (near + step) % size
+        position = (at + step) % size
+        while position in slow_positions and position not in run:
+            run.add(position)
+            position = (position + step) % size
     return run
 
 
-def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> tuple[str, int | None]:
+def _stretch(
+    boundaries: Sequence[int], run: set[int], length: int, size: int
+) -> tuple[str, int | None]:
     """Return the range of positions around a boundary in the loop with as large a loss.
 
     The second value is the boundary's position.
     """
-    for x in here:
+    for x in boundaries:
         if 0 < x < length:
             low = high = x
             while low - 1 > 0 and (low - 1) % size in run and x - low < size:
@@ -261,8 +267,8 @@ def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> tupl
     return "", None
 
 
-_MOST = 0.9  # share of a section's routines that start aligned: others were placed by hand
-_STEP = {"x86_64": 1, "arm64": 4}  # bytes: where an instruction may begin
+_ALIGNED_SHARE = 0.9  # share of a section's routines that start aligned: others were placed by hand
+_INSTRUCTION_STEP = {"x86_64": 1, "arm64": 4}  # bytes: where an instruction may begin
 
 # The alignment of routines, by archive member and section.
 Alignments = Mapping[tuple[str, str], int]
@@ -276,7 +282,7 @@ def start_alignments(image: Image) -> Alignments:
     out = {}
     for section in image.sections:
         starts = {routine.address for routine in section.routines}
-        out[section.file, section.name] = min(common_alignment(starts), linked(section))
+        out[section.file, section.name] = min(common_alignment(starts), section_alignment(section))
     return out
 
 
@@ -284,13 +290,14 @@ def common_alignment(starts: Collection[int]) -> int:
     """Return the largest power of two, up to 64, that nine in ten addresses are multiples of."""
     aligned = 1
     while starts and aligned < LINE:
-        if sum(start % (2 * aligned) == 0 for start in starts) / len(starts) < _MOST:
+        multiples = sum(start % (2 * aligned) == 0 for start in starts)
+        if multiples / len(starts) < _ALIGNED_SHARE:
             break
         aligned *= 2
     return aligned
 
 
-def linked(section: Section) -> int:
+def section_alignment(section: Section) -> int:
     """Return the linker's alignment of an object's section, 1 to 64; 64 at a fixed address.
 
     A damaged file may hold an alignment that is no power of two.
@@ -298,10 +305,10 @@ def linked(section: Section) -> int:
     return min(section.alignment & -section.alignment, LINE) or LINE
 
 
-def start_alignment(loop: ScannedLoop, known: Alignments) -> int:
+def start_alignment(loop: ScannedLoop, alignments: Alignments) -> int:
     """Return the alignment of a loop's routine; that of instructions where unknown."""
-    least = _STEP[loop.isa]
-    aligned = max(known.get((loop.file, loop.section), least), least)
+    least = _INSTRUCTION_STEP[loop.isa]
+    aligned = max(alignments.get((loop.file, loop.section), least), least)
     start = loop.address - loop.into
     return aligned if loop.function and start % aligned == 0 else least
 

@@ -19,12 +19,13 @@ from loopwright.scanning.costs import (
     Row,
     Stretches,
     cycles_by_offset,
-    known,
+    finite,
     shifted_offsets,
     start_alignment,
 )
 
 _REX = range(0x40, 0x50)
+_LEGACY_PREFIXES = bytes((0x66, 0xF2, 0xF3, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0))
 _BRANCHES = (iced.FlowControl.CONDITIONAL_BRANCH, iced.FlowControl.UNCONDITIONAL_BRANCH)
 _LEGACY = iced.EncodingKind.LEGACY
 _DISP8 = range(-128, 128)
@@ -60,38 +61,41 @@ def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
     for ins in instructions:
         if not any(start <= ins.ip < end for start, end in path):
             continue
-        old = code[ins.ip : ins.next_ip]
-        for new, word in others(ins, old):
-            moved = _moved_branches(code, instructions, ins, new)
+        old_bytes = code[ins.ip : ins.next_ip]
+        for new_bytes, prefix in other_encodings(ins, old_bytes):
+            moved = _moved_branches(code, instructions, ins, new_bytes)
             if moved is not None:
-                longer = len(new) - len(old)
+                longer = len(new_bytes) - len(old_bytes)
                 new_path = tuple(
                     (a + longer * (a > ins.ip), b + longer * (b > ins.ip)) for a, b in path
                 )
-                yield Encoded(moved, new_path, longer, ins.ip, _how(word, ins))
+                yield Encoded(moved, new_path, longer, ins.ip, _encoding_text(prefix, ins))
 
 
-def taking(code: bytes, more: int) -> str:
+def lengthened(code: bytes, more: int) -> str:
     """Return the last instruction of code with an encoding `more` bytes longer, or ""."""
     for ins in reversed(list(iced.Decoder(64, code))):
-        for new, word in () if ins.is_invalid else others(ins, code[ins.ip : ins.next_ip]):
-            if len(new) - ins.len == more and word:
-                return _how(word, ins)
+        if ins.is_invalid:
+            continue
+        for new_bytes, prefix in other_encodings(ins, code[ins.ip : ins.next_ip]):
+            if len(new_bytes) - ins.len == more and prefix:
+                return _encoding_text(prefix, ins)
     return ""
 
 
-def others(ins: iced.Instruction, old: bytes) -> Iterator[tuple[bytes, str]]:
+def other_encodings(ins: iced.Instruction, old: bytes) -> Iterator[tuple[bytes, str]]:
     """Yield other encodings of an instruction, with the assembler's prefix for each."""
     if ins.flow_control != iced.FlowControl.NEXT:
         return
     seen = {old}
-    for word, new in _tried(ins, old):
-        if new not in seen and _same(ins, new):
-            seen.add(new)
-            yield new, word
+    for prefix, new_bytes in _possible_encodings(ins, old):
+        if new_bytes not in seen and _is_same(ins, new_bytes):
+            seen.add(new_bytes)
+            yield new_bytes, prefix
 
 
-def _tried(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
+def _possible_encodings(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield encodings, each behind its prefix; some may be b"", invalid or the present one."""
     plain = min(filter(None, (_encode(ins), _short_immediate(ins))), key=len)
     if len(plain) < len(old):
         yield "", plain
@@ -103,7 +107,7 @@ def _tried(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
             yield "{disp32}", _encode(ins, displacement=8)
     if ins.encoding == iced.EncodingKind.VEX:
         yield "{vex3}", _encode(ins, vex3=True)
-    if ins.encoding == _LEGACY and (at := _opcode(old)) is not None:
+    if ins.encoding == _LEGACY and (at := _rex_position(old)) is not None:
         yield "{rex}", old[:at] + b"\x40" + old[at:]
 
 
@@ -153,15 +157,13 @@ def _short_immediate(ins: iced.Instruction) -> bytes:
     return _encode(copy)
 
 
-def _opcode(old: bytes) -> int | None:
-    """Return the offset for a REX prefix, None if there is one."""
-    at = 0
-    while at < len(old) and old[at] in (0x66, 0xF2, 0xF3, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0):
-        at += 1
+def _rex_position(old: bytes) -> int | None:
+    """Return the offset at which a REX prefix goes, None if there is one."""
+    at = len(old) - len(old.lstrip(_LEGACY_PREFIXES))
     return None if at == len(old) or old[at] in _REX else at
 
 
-def _same(ins: iced.Instruction, new: bytes) -> bool:
+def _is_same(ins: iced.Instruction, new: bytes) -> bool:
     """True if bytes are one instruction with the same text as another."""
     if not new or len(new) > 15:
         return False
@@ -174,8 +176,8 @@ def _text(ins: iced.Instruction) -> str:
     return formatter.format(ins)
 
 
-def _how(word: str, ins: iced.Instruction) -> str:
-    return f"{word} {_text(ins)}" if word else f"{_text(ins)} as an assembler has it"
+def _encoding_text(prefix: str, ins: iced.Instruction) -> str:
+    return f"{prefix} {_text(ins)}" if prefix else f"{_text(ins)} as an assembler has it"
 
 
 def _moved_branches(
@@ -185,34 +187,34 @@ def _moved_branches(
     at, longer = changed.ip, len(new) - changed.len
     out = bytearray()
     for ins in instructions:
-        own = code[ins.ip : ins.next_ip]
+        instruction = code[ins.ip : ins.next_ip]
         if ins.ip == at:
-            own = new
+            instruction = new
         elif ins.flow_control in _BRANCHES and ins.op0_kind == iced.OpKind.NEAR_BRANCH64:
-            branch = _branch(own, ins, at, longer)
+            branch = _adjusted_branch(instruction, ins, at, longer)
             if branch is None:
                 return None
-            own = branch
-        out += own
+            instruction = branch
+        out += instruction
     return bytes(out)
 
 
-def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
+def _adjusted_branch(branch: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
     """Return a branch with its distance adjusted for the code moved after `at`."""
     target = signed(ins.near_branch_target)
     moved = longer * ((target > at) - (ins.ip > at))
     if not moved:
-        return own
-    size = 1 if _short(own) else 4
-    distance = int.from_bytes(own[-size:], "little", signed=True) + moved
+        return branch
+    size = 1 if _is_short(branch) else 4
+    distance = int.from_bytes(branch[-size:], "little", signed=True) + moved
     if not -(1 << 8 * size - 1) <= distance < 1 << 8 * size - 1:
         return None
-    return own[:-size] + distance.to_bytes(size, "little", signed=True)
+    return branch[:-size] + distance.to_bytes(size, "little", signed=True)
 
 
-def _short(own: bytes) -> bool:
-    opcode = own[-2]
-    return len(own) < 5 and (0x70 <= opcode <= 0x7F or 0xE0 <= opcode <= 0xE3 or opcode == 0xEB)
+def _is_short(branch: bytes) -> bool:
+    opcode = branch[-2]
+    return len(branch) < 5 and (0x70 <= opcode <= 0x7F or 0xE0 <= opcode <= 0xE3 or opcode == 0xEB)
 
 
 # Kinds of fixes; of two with the same cost in bytes the first is chosen.
@@ -225,9 +227,10 @@ _PADS = range(1, 32)  # bytes of padding: at most those of an alignment to 32
 class Candidate:
     """A change of a loop: its possible code offsets afterwards, and the bytes added.
 
-    kind is "shorter" or "longer" (another encoding of an instruction), "align" (of the loop's first
-    byte), "routine" (of the routine's start), "pad" (bytes before the loop) or "align, pad". A
-    routine's padding is outside of it and never executed.
+    expected is the mean of the bytes added, most the maximum; words describe the change. kind is
+    "shorter" or "longer" (another encoding of an instruction), "align" (of the loop's first byte),
+    "routine" (of the routine's start), "pad" (bytes before the loop) or "align, pad". A routine's
+    padding is outside of it and never executed.
     """
 
     kind: str
@@ -249,15 +252,15 @@ def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
     step = 4 if loop.isa == "arm64" else 1
 
     def adding(
-        bytes_: Collection[int],
+        paddings: Collection[int],
         kind: str,
         offsets: Iterable[int],
         words: str,
         alignment: int,
         pad: int = 0,
     ) -> Candidate:
-        """Return a change that adds one of several numbers of bytes, all equally likely."""
-        expected, most = mean(bytes_), max(bytes_)
+        """Return a change that adds one of several paddings in bytes, all equally likely."""
+        expected, most = mean(paddings), max(paddings)
         at_most = "" if expected == most else " at most"
         text = f"{words}, +{most} B{at_most}"
         return Candidate(kind, tuple(offsets), expected, most, text, alignment, pad)
@@ -297,7 +300,7 @@ def by_hand(loop: ScannedLoop) -> bool:
 
 MOST_LOSS = 1.01  # largest ratio of cycles after a fix to those before, on any core
 _GAIN = 1.1  # least speed-up on each hurt core by a fix that does not reach the best offset
-_NEAR = 1e-9  # rounding error of cycles
+_ROUNDING = 1e-9  # rounding error of cycles
 
 NOT_NEEDED, NONE = "not needed", "none"
 
@@ -316,7 +319,7 @@ class Effect:
     @property
     def hurt(self) -> bool:
         """True if its offset hurts the loop on this core."""
-        return self.now >= HURT * self.best - _NEAR
+        return self.now >= HURT * self.best - _ROUNDING
 
     @property
     def harmless(self) -> bool:
@@ -324,9 +327,14 @@ class Effect:
         return not costs_more(self.after, self.now)
 
     @property
+    def near_best(self) -> bool:
+        """True if every possible offset is as good as the best."""
+        return self.after <= INDIFFERENT * self.best + _ROUNDING
+
+    @property
     def good(self) -> bool:
         """True if every possible offset is as good as the best, where the loop is hurt now."""
-        return self.harmless and (not self.hurt or self.after <= INDIFFERENT * self.best + _NEAR)
+        return self.harmless and (not self.hurt or self.near_best)
 
 
 @dataclass(frozen=True)
@@ -347,13 +355,13 @@ class Fix:
 
 def costs_more(after: float, before: float) -> bool:
     """True if cycles after a change exceed the allowed loss."""
-    return after > MOST_LOSS * before + _NEAR
+    return after > MOST_LOSS * before + _ROUNDING
 
 
 _SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
 
-# The cycles at each offset, by core.
-_Table = Mapping[str, Row]
+# The cycles of a loop at each offset, by core.
+_Rows = Mapping[str, Row]
 
 
 def find_fixes(
@@ -375,94 +383,93 @@ def find_fixes(
     allowed kinds of candidates, and least their least alignment; only has the numbers of the loops
     to fix.
     """
-    hurt = {n for core_costs in costs for n, badly in enumerate(core_costs.hurt) if badly}
+    hurt = {n for on_core in costs for n, is_hurt in enumerate(on_core.hurt) if is_hurt}
     answered = {
-        n for core_costs in costs for n, cycles in enumerate(core_costs.cycles) if not isnan(cycles)
+        n for on_core in costs for n, cycles in enumerate(on_core.cycles) if not isnan(cycles)
     }
     numbers = sorted(hurt if only is None else hurt & set(only))
-    of_code = set(kinds) & {"shorter", "longer"}
-    bad = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
-    out = [Fix(NOT_NEEDED if n in answered else "") for n in range(len(loops))]
-    encoded = _encoded(bad, costs, starts) if of_code else [[] for _ in bad]
-    for n, loop, own in zip(numbers, bad, encoded, strict=True):
+    hurt_loops = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
+    all_fixes = [Fix(NOT_NEEDED if n in answered else "") for n in range(len(loops))]
+    all_reencodings: list[list[tuple[Candidate, _Rows]]] = [[] for _ in hurt_loops]
+    if {"shorter", "longer"} & set(kinds):
+        all_reencodings = _reencodings(hurt_loops, costs, starts)
+    for n, loop, reencodings in zip(numbers, hurt_loops, all_reencodings, strict=True):
         if loop.split:
-            out[n] = Fix(NONE, note=_SPLIT)
+            all_fixes[n] = Fix(NONE, note=_SPLIT)
             continue
-        table = {
-            core_costs.core.id: core_costs.table[n]
-            for core_costs in costs
-            if not isnan(core_costs.cycles[n])
-        }
+        now = {c.core.id: c.table[n] for c in costs if not isnan(c.cycles[n])}
         aligned = start_alignment(loop, starts)
-        moves = [(core_costs, table) for core_costs in realignments(loop, aligned)]
-        candidates_ = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
-        tried = [pair for pair in candidates_ if pair[0].alignment >= least]
-        out[n] = _fix(loop, table, aligned, tried)
-    return out
+        moves = [(candidate, now) for candidate in realignments(loop, aligned)]
+        tried = [
+            (candidate, after)
+            for candidate, after in [*moves, *reencodings]
+            if candidate.kind in kinds and candidate.alignment >= least
+        ]
+        all_fixes[n] = _best_fix(loop, now, aligned, tried)
+    return all_fixes
 
 
-def _encoded(
+def _reencodings(
     loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], starts: Alignments
-) -> list[list[tuple[Candidate, _Table]]]:
+) -> list[list[tuple[Candidate, _Rows]]]:
     """Return for each loop its other encodings, and their cycles at each offset."""
-    reencodings = [
+    numbered = [
         (n, reencoded(loop, start_alignment(loop, starts), encoding))
         for n, loop in enumerate(loops)
         if by_hand(loop) and loop.isa == "x86_64" and not loop.split
         for encoding in encodings(loop.code, loop.path)
     ]
-    shapes = [(c.encoded.code, c.encoded.path) for _, c in reencodings if c.encoded]
-    tables = (
-        {encoding.core.id: cycles_by_offset(shapes, encoding.core)[0] for encoding in costs}
-        if shapes
-        else {}
-    )
-    out: list[list[tuple[Candidate, _Table]]] = [[] for _ in loops]
-    for row, (n, candidate) in enumerate(reencodings):
+    blocks = [(c.encoded.code, c.encoded.path) for _, c in numbered if c.encoded]
+    cores = [on_core.core for on_core in costs] if blocks else []
+    tables = {core.id: cycles_by_offset(blocks, core)[0] for core in cores}
+    out: list[list[tuple[Candidate, _Rows]]] = [[] for _ in loops]
+    for row, (n, candidate) in enumerate(numbered):
         out[n].append((candidate, {core: table[row] for core, table in tables.items()}))
     return out
 
 
-def _fix(
-    loop: ScannedLoop, now: _Table, aligned: int, candidates: Sequence[tuple[Candidate, _Table]]
+def _best_fix(
+    loop: ScannedLoop, now: _Rows, aligned: int, candidates: Sequence[tuple[Candidate, _Rows]]
 ) -> Fix:
+    """Return the smallest candidate that is good on all cores, else the nearest harmless one."""
     tried = [(candidate, _effects(loop, now, candidate, after)) for candidate, after in candidates]
     tried.sort(key=lambda pair: (pair[0].expected, KINDS.index(pair[0].kind)))
     for candidate, effects in tried:
         if all(effect.good for effect in effects.values()):
             return Fix(candidate.words, candidate, effects, aligned=aligned)
     harmless = [pair for pair in tried if all(e.harmless for e in pair[1].values())]
-    nearest = min(harmless, key=lambda pair: _distance(pair[1]), default=None)
-    if nearest and all(e.now >= _GAIN * e.after for e in _hurt(nearest[1])):
-        left = f"nearest to its best offset that all cores allow: {_distance(nearest[1]):.2f} times"
-        return Fix(nearest[0].words, *nearest, left, aligned)
+    nearest = min(harmless, key=lambda pair: _largest_ratio(pair[1]), default=None)
+    if nearest and all(e.now >= _GAIN * e.after for e in _hurt_effects(nearest[1])):
+        ratio = _largest_ratio(nearest[1])
+        note = f"nearest to its best offset that all cores allow: {ratio:.2f} times"
+        return Fix(nearest[0].words, *nearest, note, aligned)
     return Fix(NONE, None, {}, _why_none(tried), aligned)
 
 
 def _effects(
-    loop: ScannedLoop, now: _Table, candidate: Candidate, after: _Table
+    loop: ScannedLoop, now: _Rows, candidate: Candidate, after: _Rows
 ) -> dict[str, Effect]:
     return {
         core: Effect(
-            row[loop.offset], min(known(row)), max(after[core][at] for at in candidate.offsets)
+            row[loop.offset], min(finite(row)), max(after[core][at] for at in candidate.offsets)
         )
         for core, row in now.items()
     }
 
 
-def _hurt(effects: Mapping[str, Effect]) -> Iterator[Effect]:
+def _hurt_effects(effects: Mapping[str, Effect]) -> Iterator[Effect]:
     return (effect for effect in effects.values() if effect.hurt)
 
 
-def _distance(effects: Mapping[str, Effect]) -> float:
-    """Return the largest ratio of cycles after a fix to the best, on the hurt cores."""
-    return max(effect.after / effect.best for effect in _hurt(effects))
+def _largest_ratio(effects: Mapping[str, Effect]) -> float:
+    """Return the largest ratio of cycles after a fix to the fewest, on the hurt cores."""
+    return max(effect.after / effect.best for effect in _hurt_effects(effects))
 
 
 def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
     """Return the smallest fix for the hurt cores, with the cores that it slows down."""
     for candidate, effects in tried:
-        if all(effect.after <= INDIFFERENT * effect.best + _NEAR for effect in _hurt(effects)):
+        if all(effect.near_best for effect in _hurt_effects(effects)):
             worse = {c: e.after / e.now for c, e in effects.items() if not e.harmless}
             slower = ", ".join(
                 f"{core} {100 * (ratio - 1):+.0f} %" for core, ratio in worse.items()
@@ -471,107 +478,110 @@ def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
     return "no code offset that it can be moved to is good"
 
 
-_COMPILED = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".rs")
+_COMPILED_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".rs")
 _RUST = ".rs"
-_INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
+_HEADER_SUFFIXES = (".h", ".hpp")  # flags are those of the file that includes it
 
 
-def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
+def fix_text(fix: Fix, loop: ScannedLoop, loop_count: int, preceding: bytes = b"") -> str:
     """Describe the fix of a loop that needs one, its bytes and its gain.
 
-    alike is the number of loops in its routine, which a compiler aligns together; before is the
-    code of the routine up to the loop, whose instructions may be lengthened in place of padding.
+    loop_count is the number of loops in its routine, which a compiler aligns together; preceding is
+    the code of the routine up to the loop, whose instructions may be lengthened in place of
+    padding.
     """
     if fix.candidate is None:
         return f"no fix: {fix.note}"
-    parts = [_how_fixed(fix.candidate, loop, alike, before), _brings(fix)]
+    parts = [_how_fixed(fix.candidate, loop, loop_count, preceding), _gain_text(fix)]
     if fix.note:
         parts.append(fix.note)
     return "; ".join(parts)
 
 
-def _how_fixed(candidate: Candidate, loop: ScannedLoop, alike: int, before: bytes) -> str:
+def _how_fixed(candidate: Candidate, loop: ScannedLoop, loop_count: int, preceding: bytes) -> str:
     file, _, line = loop.line.rpartition(":")
-    if file.endswith(_COMPILED):
-        return _told(candidate, loop, alike, file)
-    here = f"the label of {file}:{line}" if file else f"the label at {loop.where}"
-    text = f"in assembly: {_written(candidate, loop, here, before)}"
+    if file.endswith(_COMPILED_SUFFIXES):
+        return _compiler_option(candidate, loop, loop_count, file)
+    place = f"the label of {file}:{line}" if file else f"the label at {loop.where}"
+    text = f"in assembly: {_assembly_text(candidate, loop, place, preceding)}"
     if not file and candidate.kind in ("align", "routine"):
-        text += f"; of a compiler: {_told(candidate, loop, alike, '')}"
+        text += f"; of a compiler: {_compiler_option(candidate, loop, loop_count, '')}"
     return text
 
 
-def _written(candidate: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str:
+def _assembly_text(candidate: Candidate, loop: ScannedLoop, place: str, preceding: bytes) -> str:
     power = candidate.alignment.bit_length() - 1
     if candidate.kind == "routine":
-        return f"`.p2align {power}` before {loop.function}, {_bytes(candidate)} outside of it"
+        return f"`.p2align {power}` before {loop.function}, {_bytes_text(candidate)} outside of it"
     if candidate.encoded:
         at = loop.address + candidate.encoded.at
         return f"`{candidate.encoded.how}` at {at:#x}, {candidate.encoded.longer:+d} B"
     entered = "executed where control falls into the loop"
     if candidate.kind == "align":
-        return f"`.p2align {power}` before {here}, {_bytes(candidate)} of nops, {entered}"
+        return f"`.p2align {power}` before {place}, {_bytes_text(candidate)} of nops, {entered}"
     count = candidate.pad // 4  # nops of AArch64
     if loop.isa == "x86_64":
         nops = f".nops {candidate.pad}"
     else:
         nops = "nop" if count == 1 else f".rept {count}; nop; .endr"
     if candidate.kind == "align, pad":
-        return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(candidate)}, {entered}"
-    longer = taking(before, candidate.pad) if loop.isa == "x86_64" else ""
+        directives = f"`.p2align {power}` and `{nops}`"
+        return f"{directives} before {place}, {_bytes_text(candidate)}, {entered}"
+    longer = lengthened(preceding, candidate.pad) if loop.isa == "x86_64" else ""
     instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
-    return f"`{nops}` before {here}, {entered}{instead}"
+    return f"`{nops}` before {place}, {entered}{instead}"
 
 
-def _told(candidate: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
+def _compiler_option(candidate: Candidate, loop: ScannedLoop, loop_count: int, file: str) -> str:
     if file.endswith(_RUST):
-        return _told_rustc(candidate)
+        return _rustc_option(candidate)
     unit = "the flags of its file"
-    if file.endswith(_INCLUDED):
+    if file.endswith(_HEADER_SUFFIXES):
         unit = f"the flags of the file that includes {file}"
     elif file:
         unit = f"CFLAGS_{PurePosixPath(file).stem}.o"
     if candidate.kind == "routine":
         return (
             f"`__attribute__((aligned({candidate.alignment})))` on {loop.written}(), "
-            f"{_bytes(candidate)}; or `-falign-functions={candidate.alignment}` in {unit}, "
+            f"{_bytes_text(candidate)}; or `-falign-functions={candidate.alignment}` in {unit}, "
             "which pads every function there"
         )
     function = f"{loop.written}()" if loop.function else "its function"
     return (
         f'`__attribute__((optimize("align-loops={candidate.alignment}")))` on {function}, '
-        f"{_bytes(candidate)}{_of_all(candidate, loop, alike)}; or "
+        f"{_bytes_text(candidate)}{_cost_of_all(candidate, loop, loop_count)}; or "
         f"`-falign-loops={candidate.alignment}` in {unit}, which pads every loop there"
     )
 
 
-def _told_rustc(candidate: Candidate) -> str:
+def _rustc_option(candidate: Candidate) -> str:
     """Return the option of rustc, which aligns all of a crate."""
     if candidate.kind == "routine":
         flag = f"-Zmin-function-alignment={candidate.alignment}"
         every = "which pads every function there"
-        return f"`{flag}` (rustc nightly) for its crate, {_bytes(candidate)}, {every}"
+        return f"`{flag}` (rustc nightly) for its crate, {_bytes_text(candidate)}, {every}"
     flag = f"-Cllvm-args=--align-loops={candidate.alignment}"
-    return f"`{flag}` for its crate, {_bytes(candidate)} for this loop, which pads every loop there"
+    cost = f"{_bytes_text(candidate)} for this loop"
+    return f"`{flag}` for its crate, {cost}, which pads every loop there"
 
 
-def _of_all(candidate: Candidate, loop: ScannedLoop, alike: int) -> str:
+def _cost_of_all(candidate: Candidate, loop: ScannedLoop, loop_count: int) -> str:
     """Return the cost of aligning the function's other loops as well."""
     most = candidate.alignment - 1
     if not loop.function:
         return f" for this loop, and up to {most} B for each other one of that function"
-    if alike == 1:
+    if loop_count == 1:
         return ""
-    return f" for this loop, +{alike * most} B at most for all {alike} of the function"
+    return f" for this loop, +{loop_count * most} B at most for all {loop_count} of the function"
 
 
-def _bytes(candidate: Candidate) -> str:
+def _bytes_text(candidate: Candidate) -> str:
     if candidate.expected == candidate.most:
         return f"+{candidate.most} B"
     return f"+{candidate.expected:.0f} B expected, +{candidate.most} B at most"
 
 
-def _brings(fix: Fix) -> str:
+def _gain_text(fix: Fix) -> str:
     texts = [
         f"{core} {effect.now:.2f} -> {effect.after:.2f}"
         for core, effect in fix.effects.items()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):\d{1,5}")
-_ANSWER = 10  # s to wait for a scheduler's answer
-_ARRIVE = 30  # s to wait for the first worker
+_SCHEDULER_TIMEOUT = 10  # s to wait for a scheduler's answer
+_FIRST_WORKER_TIMEOUT = 30  # s to wait for the first worker
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def connected(where: str) -> Iterator["Client"]:
     if not _ADDRESS.fullmatch(where):
         raise InputError(f"{where!r} is no Dask scheduler; give its HOST:PORT, or local")
     try:
-        client = Client(where, timeout=_ANSWER)
+        client = Client(where, timeout=_SCHEDULER_TIMEOUT)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else "no answer"
         raise InputError(
@@ -69,8 +69,8 @@ def connected(where: str) -> Iterator["Client"]:
             "say --dask local"
         ) from None
     with client:
-        _wait_for_one(client, where)
-        _hold_to_one_loopwright(client)
+        _wait_for_worker(client, where)
+        _require_same_loopwright(client)
         yield client
 
 
@@ -89,16 +89,16 @@ def _identity(models: str) -> str:
     return f"loopwright {VERSION}, cores {digest.hexdigest()[:12]}"
 
 
-def _wait_for_one(client: "Client", where: str) -> None:
+def _wait_for_worker(client: "Client", where: str) -> None:
     try:
-        client.wait_for_workers(1, timeout=_ARRIVE)
+        client.wait_for_workers(1, timeout=_FIRST_WORKER_TIMEOUT)
     except TimeoutError:
         raise InputError(
             f"the Dask scheduler at {where} has no worker; start one with `dask worker {where}`"
         ) from None
 
 
-def _hold_to_one_loopwright(client: "Client") -> None:
+def _require_same_loopwright(client: "Client") -> None:
     """Raise InputError unless all workers have this machine's loopwright and cores."""
     ours = identity()
     for worker, reply in client.run(identity, on_error="return").items():
@@ -113,10 +113,10 @@ def _hold_to_one_loopwright(client: "Client") -> None:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AHEAD = 4  # tasks for each thread of a worker: bounds memory, and keeps workers busy
-_LOOK = 2.0  # s between checks for workers
-_FETCH = 10.0  # s to wait for a result
-_ALONE = 60.0  # s to wait for a new worker after the last one is lost
+_TASKS_PER_THREAD = 4  # tasks for each thread of a worker: bounds memory, and keeps workers busy
+_CHECK_INTERVAL = 2.0  # s between checks for workers, at most
+_RESULT_TIMEOUT = 10.0  # s to wait for a result
+_WORKER_TIMEOUT = 60.0  # s to wait for a new worker after the last one is lost
 
 
 @dataclass(frozen=True)
@@ -129,38 +129,42 @@ class Done(Generic[R]):
 
 
 def each(
-    client: "Client", function: Callable[[T], R], items: Iterable[T], *, alone: float = _ALONE
+    client: "Client",
+    function: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    worker_timeout: float = _WORKER_TIMEOUT,
 ) -> Iterator[Done[R]]:
     """Yield the function's result for each item once, in the order of completion.
 
     The items of a lost worker go to another one. An item that ends four workers is lost; an error
-    of the function is raised here. InputError after so many seconds without a worker.
+    of the function is raised here. InputError after worker_timeout seconds without a worker.
     """
     from distributed.scheduler import KilledWorker
 
     ours = identity()
-    left = enumerate(items)
+    pending = enumerate(items)
     running: dict[Future[R], int] = {}
-    seen = time.monotonic()
+    worker_seen = time.monotonic()
     while True:
         threads = sum(_workers(client).values())
-        room = _AHEAD * max(1, threads) - len(running)
-        for number, item in islice(left, max(0, room)):
+        room = _TASKS_PER_THREAD * max(1, threads) - len(running)
+        for number, item in islice(pending, max(0, room)):
             running[client.submit(_checked, ours, function, item, pure=False)] = number
         if not running:
             return
         ended = _ended(running)
         now = time.monotonic()
-        seen = now if threads else seen
-        if now - seen > alone:
+        worker_seen = now if threads else worker_seen
+        if now - worker_seen > worker_timeout:
             raise InputError(
-                f"no worker has been left for {alone:.0f} s, with {len(running)} tasks under way; "
-                "start workers, and the command again"
+                f"no worker has been left for {worker_timeout:.0f} s, with {len(running)} tasks "
+                "under way; start workers, and the command again"
             )
         for future in ended:
             number = running.pop(future)
             try:
-                yield Done(number, future.result(timeout=_FETCH))
+                yield Done(number, future.result(timeout=_RESULT_TIMEOUT))
             except TimeoutError:  # its worker was lost together with the result
                 running[future] = number
             except KilledWorker:
@@ -177,7 +181,7 @@ def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
 
     try:
         done: set[Future[Any]] = wait(
-            list(running), timeout=_LOOK, return_when="FIRST_COMPLETED"
+            list(running), timeout=_CHECK_INTERVAL, return_when="FIRST_COMPLETED"
         ).done
     except TimeoutError:
         return set()
@@ -304,14 +308,14 @@ def gather(
     """Write the rows of scan for each file of a folder; columns have their Arrow types."""
     files, same = images.listed_files(folder)
     scanned = Scanned(same=same)
-    scan_one = partial(_one, scan)
+    scan_file = partial(_rows_or_error, scan)
     with ExitStack() as stack:
         write = stack.enter_context(written_table(out, {"binary": "string", **columns}))
         if dask is None:
-            results: Iterable[tuple[int, Rows | str]] = enumerate(map(scan_one, files))
+            results: Iterable[tuple[int, Rows | str]] = enumerate(map(scan_file, files))
         else:
             client = stack.enter_context(connected(dask))
-            done = each(client, scan_one, [path.absolute() for path in files])
+            done = each(client, scan_file, [path.absolute() for path in files])
             results = ((x.number, x.lost if x.result is None else x.result) for x in done)
         for number, result in _in_order(results):
             name = files[number].relative_to(folder)
@@ -326,7 +330,7 @@ def gather(
     return scanned
 
 
-def _one(scan: Scan, path: Path) -> Rows | str:
+def _rows_or_error(scan: Scan, path: Path) -> Rows | str:
     try:
         return scan(path)
     except InputError as error:
@@ -336,9 +340,9 @@ def _one(scan: Scan, path: Path) -> Rows | str:
 def _in_order(results: Iterable[tuple[int, Rows | str]]) -> Iterator[tuple[int, Rows | str]]:
     """Yield results by number, each as soon as all before it are complete."""
     waiting: list[tuple[int, Rows | str]] = []
-    following = 0
+    next_number = 0
     for result in results:
         heapq.heappush(waiting, result)
-        while waiting and waiting[0][0] == following:
+        while waiting and waiting[0][0] == next_number:
             yield heapq.heappop(waiting)
-            following += 1
+            next_number += 1

@@ -17,7 +17,7 @@ from loopwright.errors import InputError
 from loopwright.scanning import vmlinux
 from loopwright.scanning.vmlinux import Alternatives, Names
 
-_MOST = 1 << 30  # largest unpacked size in bytes; kernels with debug information have less
+_LARGEST = 1 << 30  # largest unpacked size in bytes; kernels with debug information have less
 _UNPACK_STEP = 1 << 20  # bytes unpacked in one step
 _WINDOW = 1 << 29  # memory limit of a decompressor; the kernel's xz needs up to 128 MiB
 _LZ4_BLOCK = 8 << 20  # unpacked bytes of each block of the legacy frame except the last
@@ -33,7 +33,7 @@ _PACKED_MAGIC = {
     b"\x04\x22\x4d\x18": "lz4 frame",
     b"\x89LZO": "lzo",
 }
-_UNKNOWN = {"lzo"}
+_UNREAD = {"lzo"}
 
 
 def format_of(content: bytes) -> str:
@@ -47,7 +47,7 @@ def unpack(content: bytes, name: str) -> bytes:
     InputError if the format is unknown, or the content is damaged or too large.
     """
     format_ = format_of(content)
-    if format_ in _UNKNOWN:
+    if format_ in _UNREAD:
         raise InputError(f"{name} is packed with {format_}, which is not read: unpack it first")
     try:
         return _joined(_CHUNKS[format_](content), f"{name} ({format_})")
@@ -65,8 +65,8 @@ def _joined(chunks: Iterator[bytes], name: str) -> bytes:
     for chunk in chunks:
         out.append(chunk)
         size += len(chunk)
-        if size > _MOST:
-            raise InputError(f"{name} unpacks to more than {_MOST >> 20} MiB")
+        if size > _LARGEST:
+            raise InputError(f"{name} unpacks to more than {_LARGEST >> 20} MiB")
     return b"".join(out)
 
 
@@ -78,11 +78,11 @@ class _CutShortError(Exception):
 
 
 def _gzip(content: bytes) -> Iterator[bytes]:
-    stream, left = zlib.decompressobj(31), content
+    stream, remaining = zlib.decompressobj(31), content
     while not stream.eof:
-        chunk = stream.decompress(left, _UNPACK_STEP)
-        left = stream.unconsumed_tail
-        if not chunk and not left and not stream.eof:
+        chunk = stream.decompress(remaining, _UNPACK_STEP)
+        remaining = stream.unconsumed_tail
+        if not chunk and not remaining and not stream.eof:
             raise _CutShortError
         yield chunk
 
@@ -100,10 +100,10 @@ class _Stepwise(Protocol):
 
 
 def _steps(stream: _Stepwise, content: bytes) -> Iterator[bytes]:
-    left = content
+    remaining = content
     while not stream.eof:
-        yield (chunk := stream.decompress(left, max_length=_UNPACK_STEP))
-        left = b""
+        yield (chunk := stream.decompress(remaining, max_length=_UNPACK_STEP))
+        remaining = b""
         if not chunk and stream.needs_input:
             raise _CutShortError
 
@@ -183,20 +183,20 @@ def payload(content: bytes, name: str) -> bytes:
 
 
 def _unpacked_payload(content: bytes, start: int, size: int, name: str) -> bytes:
-    inside = content[start : start + size]
-    if size == 0 or len(inside) < size:
+    packed = content[start : start + size]
+    if size == 0 or len(packed) < size:
         raise InputError(
             f"{name} is cut short or no kernel: its header names {size} bytes of payload at "
             f"{start:#x}, and it has {len(content)} bytes"
         )
-    if inside[:4] == b"\x7fELF" or is_image(inside):  # not packed at all
-        return inside
-    if not format_of(inside):
+    if packed[:4] == b"\x7fELF" or is_image(packed):  # not packed at all
+        return packed
+    if not format_of(packed):
         raise InputError(
-            f"{name}: its payload at {start:#x} ({inside[:6].hex()}) is packed in none of gzip, "
+            f"{name}: its payload at {start:#x} ({packed[:6].hex()}) is packed in none of gzip, "
             "xz, zstd, lz4, lzma and bzip2"
         )
-    return unpack(inside, f"the payload of {name}")
+    return unpack(packed, f"the payload of {name}")
 
 
 def image_text(content: bytes) -> bytes:
@@ -256,8 +256,8 @@ def read_image(
         sections = elf.sections(content, str(path), alternatives.edits)
     isa = elf.isa_of(sections, path)
     alternatives.check(str(path))
-    named, source = _named(sections, content, symbols)
-    return Image(path, isa, tuple(named), content, source, alternatives)
+    named_sections, origin = _with_names(sections, content, symbols)
+    return Image(path, isa, tuple(named_sections), content, origin, alternatives)
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -279,25 +279,28 @@ def _arm64_text(content: bytes) -> Section:
     return Section("", "arm64", "Image", 0, image_text(content), (), (), entries=(0,))
 
 
-def _named(
+def _with_names(
     sections: list[Section], content: bytes, symbols: Path | None
 ) -> tuple[list[Section], str]:
-    """Return the sections with the requested names, their own, or those in the kernel itself."""
+    """Return the sections with names, and the origin of these.
+
+    The names are those of a file of symbols, the sections' own, or those in the kernel itself.
+    """
     if symbols is not None:
         return Names.read(symbols).given(sections, str(symbols)), str(symbols)
     if any(section.symbols for section in sections):
         if elf.stripped(content):
             return sections, "its dynamic symbols alone (the file is stripped)"
         return sections, "the file"
-    if own := vmlinux.kallsyms_symbols(content):
+    if kallsyms := vmlinux.kallsyms_symbols(content):
         try:
-            return Names.of(own).given(sections, "its kallsyms"), "the kernel's own kallsyms"
+            return Names.of(kallsyms).given(sections, "its kallsyms"), "the kernel's own kallsyms"
         except InputError:
             return sections, ""
     return sections, ""
 
 
-_BOOT = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
+_BOOT_MAGIC = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
 _PACKED = (".gz", ".xz", ".zst", ".lz4", ".lzma", ".bz2")
 _KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # beginnings of packed kernels' names
 
@@ -326,10 +329,10 @@ def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    def shut(error: OSError) -> None:
+    def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: {error.strerror}")
 
-    for root, _, names in os.walk(folder, onerror=shut):
+    for root, _, names in os.walk(folder, onerror=refuse):
         for name in names:
             path = Path(root, name)
             if path.is_file() and not path.is_symlink():
@@ -344,7 +347,7 @@ def _holds_code(path: Path) -> bool:
         return True  # the scan of the file reports the error
     if head.startswith(files.WITH_CODE):
         return True
-    if any(head[at : at + len(magic)] == magic for at, magic in _BOOT.items()):
+    if any(head[at : at + len(magic)] == magic for at, magic in _BOOT_MAGIC.items()):
         return True
     module = ".ko." in path.name and path.suffix in _PACKED
     return module or (path.name.startswith(_KERNELS) and path.suffix in (*_PACKED, ""))

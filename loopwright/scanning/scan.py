@@ -20,7 +20,7 @@ from loopwright.predicting.pipeline import Pipeline
 from loopwright.rows import Rows, as_frame, counted
 from loopwright.scanning import costs, fixes, images
 from loopwright.scanning.binary_loops import (
-    Found,
+    FoundLoops,
     ScannedLoop,
     SourceLines,
     find_loops,
@@ -56,7 +56,7 @@ def read_samples(path: Path) -> list[Sample]:
     """
     content = files.content(path)
     if content.startswith(_PERF_DATA):
-        content = _of_perf(path)
+        content = _perf_script(path)
     lines = content.decode(errors="replace").splitlines()
     for reader in (_bpftrace, _report, _script):
         if samples := list(reader(lines)):
@@ -67,7 +67,7 @@ def read_samples(path: Path) -> list[Sample]:
     )
 
 
-def _of_perf(path: Path) -> bytes:
+def _perf_script(path: Path) -> bytes:
     perf = shutil.which("perf")
     if perf is None:
         raise InputError(f"{path} is a perf.data, and perf is not here: give what perf script says")
@@ -91,44 +91,44 @@ _EVENT = re.compile(r".*?(?:^|\s)(\d+)\s+[A-Za-z_{][\w:/.\-=,{}]*:(?=\s|$)")
 
 def _script(lines: Iterable[str]) -> Iterator[Sample]:
     weight: float | None = None
-    mapped: dict[str, list[tuple[int, int, int]]] = {}
+    mappings: dict[str, list[tuple[int, int, int]]] = {}
     for line in lines:
         if match := _MAPPED.match(line):
             start, size, offset = (int(n, 16) for n in match.groups()[:3])
             if not match[4].startswith("["):
-                mapped.setdefault(match[4], []).append((start, size, offset))
+                mappings.setdefault(match[4], []).append((start, size, offset))
             continue
         if not line.strip() or line.startswith("#"):
             weight = None
             continue
-        head = _EVENT.match(line)
-        if head is None and not line[:1].isspace():
+        event = _EVENT.match(line)
+        if event is None and not line[:1].isspace():
             # An event without a period counts once.
             weight = 1.0 if line.rstrip().endswith(":") else weight
-        rest = line[head.end() :] if head else line
-        if head:
-            weight = float(head[1])
-        frame = _FRAME.match(rest)
+        text = line[event.end() :] if event else line
+        if event:
+            weight = float(event[1])
+        frame = _FRAME.match(text)
         if frame and weight is not None:
-            address = _in_file(int(frame[1], 16), mapped.get(frame[3], ()))
-            yield _of_frame(weight, address, frame[2], frame[3])
+            address = _file_offset(int(frame[1], 16), mappings.get(frame[3], ()))
+            yield _frame_sample(weight, address, frame[2], frame[3])
             weight = None  # the next frames are its callers
 
 
-def _in_file(address: int, mapped: Iterable[tuple[int, int, int]]) -> int:
+def _file_offset(address: int, mappings: Iterable[tuple[int, int, int]]) -> int:
     """Return the file offset of a mapped address, else the address itself."""
-    for start, size, offset in mapped:
+    for start, size, offset in mappings:
         if start <= address < start + size:
             return address - start + offset
     return address
 
 
-def _of_frame(weight: float, address: int, routine: str, dso: str) -> Sample:
+def _frame_sample(weight: float, address: int, routine: str, dso: str) -> Sample:
     name, plus, into = routine.rpartition("+0x")
     has_offset = bool(plus) and re.fullmatch(r"[0-9a-f]+", into) is not None
     name = name if has_offset else routine
-    named = "" if name == "[unknown]" else name
-    return Sample(weight, address, named, int(into, 16) if has_offset else None, dso=dso)
+    known_name = "" if name == "[unknown]" else name
+    return Sample(weight, address, known_name, int(into, 16) if has_offset else None, dso=dso)
 
 
 # A share, further columns, [k] or [.], the routine, and possibly its line.
@@ -144,19 +144,20 @@ def _report(lines: Iterable[str]) -> Iterator[Sample]:
                 yield Sample(share, int(routine, 16), dso="".join(dso))
                 continue
             name, plus, into = where.rpartition("+")
-            known = bool(plus) and name == routine and into.isdecimal()  # without a source line
-            line_known = re.fullmatch(r"\S+:[1-9]\d*", where) is not None
+            # Without a source line, perf shows the offset in the routine.
+            has_offset = bool(plus) and name == routine and into.isdecimal()
+            has_line = re.fullmatch(r"\S+:[1-9]\d*", where) is not None
             yield Sample(
                 share,
                 routine=routine,
-                into=int(into) if known else None,
-                line=where if line_known else "",
+                into=int(into) if has_offset else None,
+                line=where if has_line else "",
                 dso="".join(dso),
             )
 
 
-_OPENS = re.compile(r"@\w*\[\s*(.*)$")
-_COUNT = re.compile(r"^(.*?)\s*\]\s*:\s*(\d+)\s*$")
+_KEY_START = re.compile(r"@\w*\[\s*(.*)$")
+_KEY_END = re.compile(r"^(.*?)\s*\]\s*:\s*(\d+)\s*$")
 
 
 def _bpftrace(lines: Iterable[str]) -> Iterator[Sample]:
@@ -165,21 +166,21 @@ def _bpftrace(lines: Iterable[str]) -> Iterator[Sample]:
     for line in lines:
         rest = line
         if key is None:
-            opens = _OPENS.match(line.strip())
-            if opens is None:
+            start = _KEY_START.match(line.strip())
+            if start is None:
                 continue
-            key, rest = [], opens[1]
-        closes = _COUNT.match(rest.strip())
-        text = (closes[1] if closes else rest).strip()
+            key, rest = [], start[1]
+        end = _KEY_END.match(rest.strip())
+        text = (end[1] if end else rest).strip()
         if text:
             key.append(text)
-        if closes:
-            if key and (sample := _of_key(float(closes[2]), key[0].split(",")[0].strip())):
+        if end:
+            if key and (sample := _key_sample(float(end[2]), key[0].split(",")[0].strip())):
                 yield sample
             key = None
 
 
-def _of_key(weight: float, text: str) -> Sample | None:
+def _key_sample(weight: float, text: str) -> Sample | None:
     if re.fullmatch(r"0x[0-9a-f]+|\d{5,}", text):
         return Sample(weight, int(text, 0))
     name, plus, into = text.rpartition("+")
@@ -188,7 +189,7 @@ def _of_key(weight: float, text: str) -> Sample | None:
     return Sample(weight, routine=text) if re.fullmatch(r"[\w.]+", text) else None
 
 
-_KERNEL = ("[kernel", "vmlinux", "[guest.kernel", "[unknown]")
+_KERNEL_FILES = ("[kernel", "vmlinux", "[guest.kernel", "[unknown]")
 
 
 @dataclass(frozen=True)
@@ -213,37 +214,37 @@ def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weig
     """Return the loops' shares of a profile; InputError if it has no sample in this file."""
     samples = read_samples(path)
     total = sum(sample.weight for sample in samples)
-    known = [sample for sample in samples if _of(sample, image)]
+    own_samples = [sample for sample in samples if _may_be_of(sample, image)]
     starts = {s.name: s.address for part in image.sections for s in part.symbols}
-    at: dict[int, float] = defaultdict(float)
-    lines: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    routines: dict[str, float] = defaultdict(float)
-    for sample in known:
+    by_address: dict[int, float] = defaultdict(float)
+    by_line: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    by_routine: dict[str, float] = defaultdict(float)
+    for sample in own_samples:
         if sample.routine in starts and sample.into is not None:
-            at[starts[sample.routine] + sample.into] += sample.weight
+            by_address[starts[sample.routine] + sample.into] += sample.weight
         elif sample.routine in starts and sample.line:
-            lines[sample.routine][sample.line] += sample.weight
+            by_line[sample.routine][sample.line] += sample.weight
         elif sample.routine in starts:
-            routines[sample.routine] += sample.weight
+            by_routine[sample.routine] += sample.weight
         elif sample.address is not None and any(
             part.address <= sample.address < part.end for part in image.sections
         ):
-            at[sample.address] += sample.weight
-    if not (at or lines or routines) or not total:
+            by_address[sample.address] += sample.weight
+    if not (by_address or by_line or by_routine) or not total:
         raise InputError(
             f"none of the samples of {path} lies in {image.path}: give one of the same build, or "
             "its names with --symbols"
         )
-    shares, whole = _shares(image, loops, at, lines, routines)
+    shares, whole = _shares(image, loops, by_address, by_line, by_routine)
     return Weights([100 * share / total for share in shares], frozenset(whole))
 
 
-def _of(sample: Sample, image: Image) -> bool:
-    """True if a sample may be in this file, by its own file's name."""
+def _may_be_of(sample: Sample, image: Image) -> bool:
+    """True if a sample may be in an image, by the name of the sample's file."""
     if not sample.dso:
         return True
     kernel = image.content[:4] != b"\x7fELF" or image.path.name.startswith(("vmlin", "Image"))
-    if sample.dso.startswith(_KERNEL):
+    if sample.dso.startswith(_KERNEL_FILES):
         return kernel
     return Path(sample.dso).name.strip("[]") in (image.path.name, image.path.name.partition(".")[0])
 
@@ -251,37 +252,41 @@ def _of(sample: Sample, image: Image) -> bool:
 def _shares(
     image: Image,
     loops: Sequence[ScannedLoop],
-    at: Mapping[int, float],
-    lines: Mapping[str, Mapping[str, float]],
-    routines: Mapping[str, float],
+    by_address: Mapping[int, float],
+    by_line: Mapping[str, Mapping[str, float]],
+    by_routine: Mapping[str, float],
 ) -> tuple[list[float], set[int]]:
     """Return the weight of each loop, and the loops with the weight of their whole routine.
 
     at are weights by address, routines by routine; lines by routine and source line, which count
     for the loops of these lines.
     """
-    addresses = sorted(at)
-    sums = [0.0, *itertools.accumulate(at[address] for address in addresses)]
+    addresses = sorted(by_address)
+    sums = [0.0, *itertools.accumulate(by_address[address] for address in addresses)]
 
     def within(start: int, end: int) -> float:
         return sums[bisect.bisect_left(addresses, end)] - sums[bisect.bisect_left(addresses, start)]
 
-    source = SourceLines(image) if lines else None
+    source = SourceLines(image) if by_line else None
     shares, whole = [], set()
     for number, loop in enumerate(loops):
         share = sum(within(loop.address + start, loop.address + end) for start, end in loop.path)
-        share += (of_routine := routines.get(loop.function, 0.0))
-        own: set[str] = set()
-        if (by_line := lines.get(loop.function, {})) and source:
-            own = {_base(line) for line in source.all_of(loop)}
-            share += sum(w for line, w in by_line.items() if not own or _base(line) in own)
-        if of_routine or (by_line and not own):
+        share += (of_routine := by_routine.get(loop.function, 0.0))
+        own_lines: set[str] = set()
+        if (routine_lines := by_line.get(loop.function, {})) and source:
+            own_lines = {_file_and_line(line) for line in source.all_of(loop)}
+            share += sum(
+                weight
+                for line, weight in routine_lines.items()
+                if not own_lines or _file_and_line(line) in own_lines
+            )
+        if of_routine or (routine_lines and not own_lines):
             whole.add(number)
         shares.append(share)
     return shares, whole
 
 
-def _base(line: str) -> str:
+def _file_and_line(line: str) -> str:
     return line.rpartition("/")[2]
 
 
@@ -312,20 +317,20 @@ def ranked(
     by the share of all cycles that the best offset would save, then by share. Among equal losses
     the larger relative loss is first; loops without a figure are last.
     """
-    losses_of = []
-    for number, core in enumerate(costs):
-        for n, (cycles, best) in enumerate(zip(core.cycles, core.best, strict=True)):
-            share = weights.shares[n] if weights else 0.0
+    keyed = []
+    for number, on_core in enumerate(costs):
+        for loop, (cycles, best) in enumerate(zip(on_core.cycles, on_core.best, strict=True)):
+            share = weights.shares[loop] if weights else 0.0
             lost = cycles - best
             saved = share * lost / cycles
-            after = hurt_first and not weights and not core.hurt[n]
+            after = hurt_first and not weights and not on_core.hurt[loop]
             losses = (-saved, -share, -lost, -lost / best)
             order = tuple(inf if isnan(loss) else loss for loss in losses)
-            losses_of.append((after, order, Ranked(n, number)))
-    return [one for *_, one in sorted(losses_of)]
+            keyed.append((after, order, Ranked(loop, number)))
+    return [rank for *_, rank in sorted(keyed)]
 
 
-def _figure(value: float) -> float | None:
+def _rounded(value: float) -> float | None:
     return None if isnan(value) else round(value, 3)
 
 
@@ -337,31 +342,33 @@ def limits(
     A dependency chain names instructions by their number in the order of execution.
     """
     out = {}
-    for number, core in enumerate(costs):
-        chosen = [one for one in shown if one.core == number and one.loop not in core.errors]
-        asked = [(loop.code, loop.offset, loop.path) for loop in (loops[p.loop] for p in chosen)]
-        called = core_figures.vendor_port_names(core.core)
-        for one, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
-            out[one] = _PORTS.sub(partial(_by_vendor, called), str(row["bottleneck"]))
+    for number, on_core in enumerate(costs):
+        ranks = [r for r in shown if r.core == number and r.loop not in on_core.errors]
+        blocks = [(loop.code, loop.offset, loop.path) for loop in (loops[r.loop] for r in ranks)]
+        vendor_names = core_figures.vendor_port_names(on_core.core)
+        for rank, row in zip(ranks, Pipeline().along(blocks, on_core.core), strict=True):
+            out[rank] = _PORTS.sub(
+                partial(_with_vendor_names, vendor_names), str(row["bottleneck"])
+            )
     return out
 
 
 _PORTS = re.compile(r"\bports? \w(?:, \w)*(?: and \w\b)?")  # of the simulator, by their letters
 
 
-def _by_vendor(called: Mapping[str, str], ports: re.Match[str]) -> str:
-    return re.sub(r"\b\w\b", lambda letter: called.get(letter[0], letter[0]), ports[0])
+def _with_vendor_names(vendor_names: Mapping[str, str], ports: re.Match[str]) -> str:
+    return re.sub(r"\b\w\b", lambda letter: vendor_names.get(letter[0], letter[0]), ports[0])
 
 
 def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
-    """Return for each core the number of loops with figures, dependent on offset, and hurt."""
+    """Return for each core the numbers of loops with figures, dependent on offset, and hurt."""
     return [
         {
-            "loops": sum(not isnan(best) for best in core.best),
-            "depends": sum(core.depends),
-            "hurt": sum(core.hurt),
+            "loops": sum(not isnan(best) for best in on_core.best),
+            "depends": sum(on_core.depends),
+            "hurt": sum(on_core.hurt),
         }
-        for core in costs
+        for on_core in costs
     ]
 
 
@@ -385,7 +392,7 @@ class Scan:
     """A file, its loops, and their costs on each core."""
 
     image: Image
-    found: Found
+    found: FoundLoops
     costs: list[CoreCosts]
     weights: Weights | None = None
     hurt_first: bool = True
@@ -423,12 +430,12 @@ class Scan:
         loop = self.found.loops[number]
         if fix.words in ("", NOT_NEEDED):
             return ""
-        alike = self._routines[loop.file, loop.section, loop.address - loop.into]
+        loop_count = self._loop_counts[loop.file, loop.section, loop.address - loop.into]
         loop = replace(loop, line=self.source.of(loop))
-        return fixes.fix_text(fix, loop, alike, self._before(loop))
+        return fixes.fix_text(fix, loop, loop_count, self._before(loop))
 
     @cached_property
-    def _routines(self) -> Counter[tuple[str, str, int]]:
+    def _loop_counts(self) -> Counter[tuple[str, str, int]]:
         """The number of loops of each routine, by the routine's address."""
         return Counter((x.file, x.section, x.address - x.into) for x in self.found.loops)
 
@@ -443,21 +450,21 @@ class Scan:
         Limits are named for all of the first rows, but where all rows are asked for, only for hurt
         loops.
         """
-        chosen = self.ranking[:top]
-        limited = [p for p in chosen if top is not None or self.costs[p.core].hurt[p.loop]]
-        limited_by = limits(self.found.loops, self.costs, limited)
-        fixes_by_loop = self._fixes_of({one.loop for one in chosen})
-        values = [self._row(p, limited_by.get(p, ""), fixes_by_loop[p.loop]) for p in chosen]
+        ranks = self.ranking[:top]
+        with_limit = [r for r in ranks if top is not None or self.costs[r.core].hurt[r.loop]]
+        limit_of = limits(self.found.loops, self.costs, with_limit)
+        fix_of = self._fixes_of({rank.loop for rank in ranks})
+        values = [self._row(r, limit_of.get(r, ""), fix_of[r.loop]) for r in ranks]
         return Rows(COLUMNS, values, TYPES)
 
-    def _row(self, one: Ranked, limit: str, fix: Fix) -> tuple[object, ...]:
+    def _row(self, rank: Ranked, limit: str, fix: Fix) -> tuple[object, ...]:
         """Return the values of COLUMNS for a loop on a core."""
-        loop, core = self.found.loops[one.loop], self.costs[one.core]
-        cycles = core.cycles, core.best, core.worst
-        here, least, most = (_figure(figures[one.loop]) for figures in cycles)
-        crossed_boundary = boundary(loop, core.table[one.loop]) if here is not None else None
-        lost = None if here is None or least is None else round(here - least, 3)
-        share = self.weights.shares[one.loop] if self.weights else None
+        loop, on_core = self.found.loops[rank.loop], self.costs[rank.core]
+        columns = on_core.cycles, on_core.best, on_core.worst
+        here, best, worst = (_rounded(column[rank.loop]) for column in columns)
+        crossed_boundary = boundary(loop, on_core.table[rank.loop]) if here is not None else None
+        lost = None if here is None or best is None else round(here - best, 3)
+        share = self.weights.shares[rank.loop] if self.weights else None
         saved = None if share is None or lost is None or not here else share * lost / here
         return (
             loop.file,
@@ -467,28 +474,28 @@ class Scan:
             loop.into,
             self.source.of(loop),
             loop.offset,
-            core.core.id,
+            on_core.core.id,
             here,
-            least,
-            most,
+            best,
+            worst,
             lost,
-            None if here is None or not least else round(here / least, 3),
+            None if here is None or not best else round(here / best, 3),
             None if share is None else round(share, 4),
             None if saved is None else round(saved, 4),
-            self.weights.of(one.loop) if self.weights else "",
+            self.weights.of(rank.loop) if self.weights else "",
             limit,
             crossed_boundary.size if crossed_boundary else None,
             crossed_boundary.crossed if crossed_boundary else "",
             fix.words,
-            self.how(one.loop, fix),
+            self.how(rank.loop, fix),
             loop.length,
             " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
             " ".join(f"{at:#x}" for at in loop.exits),
-            core.errors.get(one.loop, ""),
+            on_core.errors.get(rank.loop, ""),
         )
 
     def summary(self) -> Iterator[str]:
-        """Yield sentences on the loops found and those left out."""
+        """Yield lines of text on the loops found, those left out, and their costs on each core."""
         found, image = self.found, self.image
         code = sum(len(section.code) for section in image.sections)
         names = f"names from {image.named}" if image.named else "no names: it has no symbols"
@@ -509,42 +516,43 @@ class Scan:
         if self.weights:
             loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
             yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"
-        for core, counts in zip(self.costs, scan_summary(self.costs), strict=True):
+        for on_core, counts in zip(self.costs, scan_summary(self.costs), strict=True):
             hurt = "is hurt by its" if counts["hurt"] == 1 else "are hurt by their"
             yield (
-                f"{hosts.marked(core.core.id)}: {counts['hurt']:,} of {counts['loops']:,} {hurt} "
+                f"{hosts.marked(on_core.core.id)}: "
+                f"{counts['hurt']:,} of {counts['loops']:,} {hurt} "
                 f"code offset ({HURT} times the best or more), "
                 f"{counted(counts['depends'], 'depends', 'depend')} on it "
                 f"({INDIFFERENT} times from best to worst)"
             )
-            yield from _refused(core)
+            yield from _refused(on_core)
 
 
-def _refused(core: CoreCosts) -> Iterator[str]:
-    """Yield the reasons for missing figures on a core, the most frequent first."""
+def _refused(on_core: CoreCosts) -> Iterator[str]:
+    """Yield a line with the most frequent reasons for missing figures on a core, if any."""
     most = 4
-    reasons = Counter(core.errors.values()).most_common()
+    reasons = Counter(on_core.errors.values()).most_common()
     if reasons:
-        shown = [f"{count} {why}" for why, count in reasons[:most]]
+        listed = [f"{count} {why}" for why, count in reasons[:most]]
         more = [counted(len(reasons) - most, "other reason")] if len(reasons) > most else []
-        none = counted(len(core.errors), "has no figures", "have no figures")
-        yield f"  {none}: {'; '.join((*shown, *more))}"
+        none = counted(len(on_core.errors), "has no figures", "have no figures")
+        yield f"  {none}: {'; '.join((*listed, *more))}"
 
 
-def scanned(asked: Question) -> Scan:
-    """Return the scan of a question."""
-    chosen = _features(asked.features)
-    symbols = Path(asked.symbols) if asked.symbols is not None else None
-    image = images.read_image(Path(asked.file), symbols, chosen)
-    cores = hosts.cores(asked.microarch, image.isa)
+def scanned(question: Question) -> Scan:
+    """Return the scan that a question asks for."""
+    features = _feature_names(question.features)
+    symbols = Path(question.symbols) if question.symbols is not None else None
+    image = images.read_image(Path(question.file), symbols, features)
+    cores = hosts.cores(question.microarch, image.isa)
     found = find_loops(image)
-    weights = (
-        read_weights(Path(asked.profile), image, found.loops) if asked.profile is not None else None
-    )
-    return Scan(image, found, cost(found.loops, cores, asked.progress), weights, asked.hurt)
+    weights = None
+    if question.profile is not None:
+        weights = read_weights(Path(question.profile), image, found.loops)
+    return Scan(image, found, cost(found.loops, cores, question.progress), weights, question.hurt)
 
 
-def answer(asked: Question) -> Rows:
+def answer(question: Question) -> Rows:
     """Find all innermost loops of a binary, and predict each at every code offset.
 
     file is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or an archive of them,
@@ -577,13 +585,13 @@ def answer(asked: Question) -> Rows:
     >>> bool((loops["worst"] >= loops["best"]).all())
     True
     """
-    return scanned(asked).rows(asked.top)
+    return scanned(question).rows(question.top)
 
 
 scan = as_frame("scan", Question, answer)
 
 
-def _features(text: str | None) -> frozenset[str] | None:
+def _feature_names(text: str | None) -> frozenset[str] | None:
     if text is None:
         return None
     names = frozenset(name.strip().lower() for name in text.split(",") if name.strip())

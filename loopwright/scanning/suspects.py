@@ -44,14 +44,14 @@ def measure_loops(
         raise InputError(
             f"{len(loops)} loops have {len(offsets)} lists of code offsets; give one each"
         )
-    wanted = [(n, offset) for n, several in enumerate(offsets) for offset in several]
-    if wrong := [offset for _, offset in wanted if offset not in range(64)]:
+    placed = [(n, offset) for n, loop_offsets in enumerate(offsets) for offset in loop_offsets]
+    if wrong := [offset for _, offset in placed if offset not in range(64)]:
         raise InputError(f"code offset {wrong[0]} is not in 0..63")
-    blocks = [_block(n, loops[n], offset) for n, offset in wanted]
+    blocks = [_block(n, loops[n], offset) for n, offset in placed]
     rows = measure_blocks.measure_in_turns(
         toolchain.host_isa(), blocks, measure_blocks.TURNS, progress
     )
-    for (n, _), row in zip(wanted, rows, strict=True):
+    for (n, _), row in zip(placed, rows, strict=True):
         row.update(loop=n, address=loops[n].address, function=loops[n].where)
     return pd.DataFrame(rows, columns=OFFSET_COLUMNS)
 
@@ -91,8 +91,8 @@ def measure_suspects(
             f"{scan.image.path} is code of {scan.image.isa}, and this machine runs {host}: measure "
             "it there"
         )
-    costs = _costs(scan)
-    hurt = [one.loop for one in ranked([costs]) if costs.hurt[one.loop]][:count]
+    costs = _host_costs(scan)
+    hurt = [rank.loop for rank in ranked([costs]) if costs.hurt[rank.loop]][:count]
     loops = [scan.found.loops[n] for n in hurt]
     best = [best_offset(costs.table[n]) for n in hurt]
     offsets = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
@@ -111,7 +111,7 @@ def measure_suspects(
                 "cycles": cycles,
                 "best": least,
                 "times": cycles / least,
-                **_both(here, there),
+                **_joined(here, there),
             }
         )
     return pd.DataFrame(rows, columns=MEASURED_COLUMNS)
@@ -131,7 +131,7 @@ def measured_summary(rows: pd.DataFrame) -> Iterator[str]:
         yield f"  {count} not measured: {why}"
 
 
-def _costs(scan: Scan) -> CoreCosts:
+def _host_costs(scan: Scan) -> CoreCosts:
     """Return the cycles of loops on this host's core, which the scan may have left out."""
     host = hosts.microarch()
     if host is None:
@@ -142,7 +142,7 @@ def _costs(scan: Scan) -> CoreCosts:
     return cost(scan.found.loops, [microarchs.load(host)])[0]
 
 
-def _both(own: Mapping[Any, Any], best: Mapping[Any, Any]) -> dict[str, Any]:
+def _joined(own: Mapping[Any, Any], best: Mapping[Any, Any]) -> dict[str, Any]:
     """Join the measurements at both offsets."""
     pair = (own, best)
     times = own["cycles"] / best["cycles"]
@@ -164,9 +164,9 @@ IMPROVED_COLUMNS = (
     "microarch", "cycles", "improved", "gain", "saved", "bytes", "bytes_before", "status", "proof",
     "measured_gain", "uncertainty", "note", "diff",
 )  # fmt: skip
-_FIGURES = ("share", "cycles", "improved", "gain", "saved", "measured_gain", "uncertainty")
-_TYPES = dict.fromkeys(_FIGURES, "float64")
-_SHOWN = 2
+_FLOAT_COLUMNS = ("share", "cycles", "improved", "gain", "saved", "measured_gain", "uncertainty")
+_TYPES = dict.fromkeys(_FLOAT_COLUMNS, "float64")
+_SHOWN_CANDIDATES = 2
 _SEARCH = Settings(depth=4, tried=160)
 
 
@@ -202,8 +202,8 @@ def improve_suspects(
     The two best candidates of each are shown. With measured they are measured alternately with the
     loop, if the scan includes this machine's core.
     """
-    here = any(improved.core.id == hosts.microarch() for improved in scan.costs)
-    asked = LoopsQuestion(measured=measured and here, settings=_SEARCH, shown=_SHOWN)
+    here = any(on_core.core.id == hosts.microarch() for on_core in scan.costs)
+    question = LoopsQuestion(measured=measured and here, settings=_SEARCH, shown=_SHOWN_CANDIDATES)
     out = ImprovedLoops(Rows(IMPROVED_COLUMNS, [], _TYPES))
     suspects = _suspects(scan)[:count]
     for n in suspects:
@@ -215,8 +215,8 @@ def improve_suspects(
 
         out.looked_at += 1
         try:
-            improved = _improved(scan, n, asked, step)
-            if asked.measured and not improved.search.interrupted:
+            improved = _improved(scan, n, question, step)
+            if question.measured and not improved.search.interrupted:
                 improved.measure(step)
         except InputError as error:
             reason = str(error).removeprefix(loop.where).removeprefix(": ")
@@ -229,7 +229,7 @@ def improve_suspects(
             f"{loop.where}: withdrawn: {improved.notes[x]}" for x in improved.named if x not in kept
         ]
         if not improved.named:
-            out.notes.append(f"{loop.where}: {_nothing(improved)}")
+            out.notes.append(f"{loop.where}: {_why_nothing(improved)}")
         out.interrupted = improved.search.interrupted
         if out.interrupted:
             break
@@ -241,10 +241,10 @@ def _suspects(scan: Scan) -> list[int]:
     if scan.weights:
         shares = scan.weights.shares
         return sorted((n for n, share in enumerate(shares) if share), key=lambda n: -shares[n])
-    return list(dict.fromkeys(one.loop for one in scan.ranking))
+    return list(dict.fromkeys(rank.loop for rank in scan.ranking))
 
 
-def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress) -> Improved:
+def _improved(scan: Scan, number: int, question: LoopsQuestion, progress: Progress) -> Improved:
     """Return the candidates for a loop on the cores that have figures for it."""
     loop = scan.found.loops[number]
     cores = [costs.core for costs in scan.costs if number not in costs.errors]
@@ -257,10 +257,10 @@ def _improved(scan: Scan, number: int, asked: LoopsQuestion, progress: Progress)
     piece = loops.of_path(section, [(first + start, first + end) for start, end in loop.path])
     if piece.error and len(loop.path) > 1:
         raise InputError(f"its likely path runs through {len(loop.path)} pieces of code")
-    return improve_loop(section, replace(piece, id=loop.where), cores, asked, progress)
+    return improve_loop(section, replace(piece, id=loop.where), cores, question, progress)
 
 
-def _nothing(improved: Improved) -> str:
+def _why_nothing(improved: Improved) -> str:
     """Return the reason why a loop has no candidate."""
     if improved.refused:
         return f"no candidate: {improved.refused[0]}"

@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 _DIGITS = b"".join(bytes((digit, 0)) for digit in b"0123456789")
 _TOKENS = 256
-_EVERY = 256  # names between two markers
-_FARTHEST = 1 << 26  # bytes between the number of names and the tokens, at most
-_MOST = 1 << 24  # names, at most
-_KINDS = {bytes((c,)) for c in b"aAbBcCdDgGiInNrRsStTuUvVwW"}  # letters of nm
+_MARKED_NAMES = 256  # names between two markers
+_FARTHEST_TOKENS = 1 << 26  # bytes between the number of names and the tokens, at most
+_MOST_NAMES = 1 << 24  # names, at most
+_NM_LETTERS = {bytes((c,)) for c in b"aAbBcCdDgGiInNrRsStTuUvVwW"}  # letters of nm
 
 
 def kallsyms_symbols(content: bytes) -> list[tuple[int, str, str]]:
     """Return address, kind (a letter of nm) and name of each symbol, [] if not found."""
     at = content.find(_DIGITS)
     while at >= 0:
-        if tokens := _tokens(content, at):
+        if tokens := _token_table(content, at):
             start, behind, texts = tokens
-            if names := _names(content, start, texts):
-                return _read(content, behind, names, texts)
+            if names := _name_table(content, start, texts):
+                return _symbols(content, behind, names, texts)
         at = content.find(_DIGITS, at + 1)
     return []
 
 
-def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
+def _token_table(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
     """Return the start of the tokens, the end of their index, and the tokens."""
     start = digits
     for _ in range(ord("0")):
@@ -61,12 +61,12 @@ def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
             return None
     # The data before the first token need not end in a zero; the tokens are aligned to 8 bytes.
     for first in (start, *range(start + (-start) % 8, content.find(b"\0", start), 8)):
-        if tokens := _indexed(content, first):
+        if tokens := _tokens_at(content, first):
             return tokens
     return None
 
 
-def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
+def _tokens_at(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
     """Return the tokens that begin here, as _tokens does; None without a matching index."""
     texts: list[bytes] = []
     offsets: list[int] = []
@@ -86,7 +86,7 @@ def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
 
 
 @dataclass(frozen=True)
-class _Names:
+class _NameTable:
     """The table of names in a kernel image: offset of its length, its start, its length."""
 
     number: int
@@ -94,22 +94,22 @@ class _Names:
     count: int
 
 
-def _names(content: bytes, tokens: int, texts: list[bytes]) -> _Names | None:
+def _name_table(content: bytes, tokens: int, texts: list[bytes]) -> _NameTable | None:
     """Find the names before the tokens: their number, the names, then the markers."""
     import numpy as np
 
-    first = max(tokens - _FARTHEST, 0) & ~7
+    first = max(tokens - _FARTHEST_TOKENS, 0) & ~7
     words = np.frombuffer(content[first : tokens - (tokens - first) % 8], "<u4").reshape(-1, 2)
-    likely = (words[:, 0] >= _EVERY) & (words[:, 0] < _MOST) & (words[:, 1] == 0)
+    likely = (words[:, 0] >= _MARKED_NAMES) & (words[:, 0] < _MOST_NAMES) & (words[:, 1] == 0)
     for at in np.flatnonzero(likely)[::-1].tolist():
         start, count = first + 8 * (at + 1), int(words[at, 0])
-        second = _skipped(content, start, _EVERY, texts)
+        second = _after_names(content, start, _MARKED_NAMES, texts)
         if second < 0 or start + 2 * count > tokens:
             continue
-        end = _skipped(content, second, count - _EVERY, texts)
+        end = _after_names(content, second, count - _MARKED_NAMES, texts)
         marks = end + (-end) % 8  # offsets of every 256th name
         if end > 0 and content[marks : marks + 8] == struct.pack("<II", 0, second - start):
-            return _Names(start - 8, start, count)
+            return _NameTable(start - 8, start, count)
     return None
 
 
@@ -121,21 +121,22 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
     return size, at + 1
 
 
-def _skipped(content: bytes, at: int, count: int, texts: list[bytes]) -> int:
+def _after_names(content: bytes, at: int, count: int, texts: list[bytes]) -> int:
     """Return the position after `count` names, -1 if one of them is invalid."""
     for _ in range(count):
         if at + 3 > len(content):
             return -1
         size, begin = _length(content, at)
-        if size == 0 or texts[content[begin]][:1] not in _KINDS:
+        if size == 0 or texts[content[begin]][:1] not in _NM_LETTERS:
             return -1
         at = begin + size
     return at
 
 
-def _read(
-    content: bytes, behind: int, names: _Names, tokens: list[bytes]
+def _symbols(
+    content: bytes, behind: int, names: _NameTable, tokens: list[bytes]
 ) -> list[tuple[int, str, str]]:
+    """Return address, kind and name of each symbol, by the addresses before or behind the names."""
     texts = list(_texts(content, names, tokens))
     size = 4 * names.count + (-4 * names.count) % 8
     # The offsets and their base are before the number of names, since Linux 6.4 at the end.
@@ -151,7 +152,7 @@ def _read(
     return []
 
 
-def _texts(content: bytes, names: _Names, tokens: list[bytes]) -> Iterator[str]:
+def _texts(content: bytes, names: _NameTable, tokens: list[bytes]) -> Iterator[str]:
     at = names.start
     for _ in range(names.count):
         if at + 2 > len(content):
@@ -174,8 +175,8 @@ def _addresses(offsets: tuple[int, ...], base: int) -> list[int]:
     return addresses if falls <= 1 and any(offsets) else []
 
 
-_ROUTINES = frozenset("tTwW")  # letters of nm for symbols in text
-_STEP = 1 << 21  # a kernel relocated at boot (KASLR) moves by multiples of 2 MiB
+_TEXT_LETTERS = frozenset("tTwW")  # letters of nm for symbols in text
+_KASLR_STEP = 1 << 21  # a kernel relocated at boot (KASLR) moves by multiples of 2 MiB
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class Names:
         for address, kind, name in symbols:
             if name == "_text":
                 base = address
-            if kind in _ROUTINES:
+            if kind in _TEXT_LETTERS:
                 routines.append((address, name))
         return cls(tuple(sorted(routines)), base)
 
@@ -231,27 +232,28 @@ class Names:
         """
         own_sections = list(sections)
         shift = self._shift(own_sections)
-        named = [self._upon(section, shift) for section in own_sections]
-        if not any(section.symbols for section in named):
-            stub = "the real System.map" if not self.routines else "one of this very kernel"
-            raise InputError(f"none of {source}'s names lies in the code: give {stub}")
-        return named
+        renamed = [self._renamed(section, shift) for section in own_sections]
+        if not any(section.symbols for section in renamed):
+            wanted = "the real System.map" if not self.routines else "one of this very kernel"
+            raise InputError(f"none of {source}'s names lies in the code: give {wanted}")
+        return renamed
 
     def _shift(self, sections: list[Section]) -> int:
-        start = min((s.address for s in sections if s.name in (".text", ".head.text")), default=0)
+        """Return the distance of these names from the sections' linked addresses."""
+        texts = [s.address for s in sections if s.name in (".text", ".head.text")]
         if self.base is None:
             return 0
         image = any(s.name == "Image" for s in sections)
-        away = self.base - (0 if image else start)
-        return away if image or away % _STEP == 0 else 0
+        shift = self.base - (0 if image else min(texts, default=0))
+        return shift if image or shift % _KASLR_STEP == 0 else 0
 
-    def _upon(self, section: Section, shift: int) -> Section:
-        own = [
+    def _renamed(self, section: Section, shift: int) -> Section:
+        symbols = [
             Symbol(address - shift, 0, name, True)
             for address, name in self.routines
             if section.address <= address - shift < section.end
         ]
-        return replace(section, symbols=tuple(own))
+        return replace(section, symbols=tuple(symbols))
 
 
 # The bits of features in each 32-bit word, by their names in /proc/cpuinfo. Words 0 to 18, except
@@ -291,7 +293,7 @@ X86_ALWAYS = X86_FEATURES["always"]  # applied on every CPU
 _SHORT_JUMP = 0xEB
 
 # The lengths of nops that Linux fills with.
-_NOPS = instructions.X86_NOPS[:8]
+_X86_NOPS = instructions.X86_NOPS[:8]
 
 
 def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
@@ -309,10 +311,10 @@ def x86_entries(layout: "X86Layout") -> Iterator[Entry]:
     )
 
 
-def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
+def _replacement(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
     """Return the replacement, adjusted to its new address, or None if it is not applied."""
-    known = entry.feature in X86_FEATURES.values()
-    if (entry.feature in taken) == entry.inverse or (entry.inverse and not known):
+    has_name = entry.feature in X86_FEATURES.values()
+    if (entry.feature in taken) == entry.inverse or (entry.inverse and not has_name):
         return None
     place = layout.place(entry.new)
     if entry.made or place is None:
@@ -323,16 +325,16 @@ def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes 
     return new
 
 
-def _filled(text: bytes, length: int) -> bytes:
+def _padded(text: bytes, length: int) -> bytes:
     """Return text padded with nops; single nops at its end are joined to longer ones."""
-    bare = text[:length].rstrip(b"\x90")
-    if len(bare) > 1 and len(bare) < len(text) and bare[-1] != _SHORT_JUMP:
-        text = bare
-    elif not bare:
+    stripped = text[:length].rstrip(b"\x90")
+    if len(stripped) > 1 and len(stripped) < len(text) and stripped[-1] != _SHORT_JUMP:
+        text = stripped
+    elif not stripped:
         text = b""
     left = length - len(text)
     while left > 0:
-        nop = _NOPS[min(left, len(_NOPS)) - 1]
+        nop = _X86_NOPS[min(left, len(_X86_NOPS)) - 1]
         text += nop
         left -= len(nop)
     return text
@@ -403,9 +405,9 @@ _ARM64_WORDS = {
 }  # fmt: skip
 ARM64_FEATURES = frozenset(_ARM64_WORDS.values())
 
-_RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: offset, type, addend
-_KERNEL = 0xFFFF << 48  # the lowest address of a kernel
-_ALIGNED = 0x10000  # the alignment of a kernel's base address
+_R_RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: offset, type, addend
+_LEAST_ADDRESS = 0xFFFF << 48  # the lowest address of a kernel
+_BASE_ALIGNMENT = 0x10000  # the alignment of a kernel's base address
 ARM64_MOST_FEATURES = 1024  # numbers of features, at most
 
 
@@ -416,52 +418,58 @@ def arm64_features(content: bytes) -> dict[str, int]:
     """
     import numpy as np
 
-    places = {name: at for text, name in _ARM64_WORDS.items() if (at := _text(content, text)) >= 0}
+    text_positions = {
+        name: at
+        for text, name in _ARM64_WORDS.items()
+        if (at := _text_position(content, text)) >= 0
+    }
     words = np.frombuffer(content[: len(content) & ~7], "<u8")
-    known = np.flatnonzero(words >= _KERNEL)
-    values = words[known]
-    base = _base(values, list(places.values()))
-    found: dict[str, int] = {}
-    for name, at in places.items():
-        for hit in known[values == base + at] if base else ():
-            for number in _number(content, words, int(hit), base):
-                found.setdefault(name, number)
-    return found
+    pointers = np.flatnonzero(words >= _LEAST_ADDRESS)
+    values = words[pointers]
+    base = _linked_base(values, list(text_positions.values()))
+    numbers: dict[str, int] = {}
+    for name, at in text_positions.items():
+        for hit in pointers[values == base + at] if base else ():
+            number = _feature_number(content, words, int(hit), base)
+            if number is not None:
+                numbers.setdefault(name, number)
+    return numbers
 
 
-def _text(content: bytes, text: str) -> int:
+def _text_position(content: bytes, text: str) -> int:
+    """Return the offset of a whole string in memory, -1 without one."""
     at = content.find(b"\0" + text.encode() + b"\0")
     return at + 1 if at >= 0 else -1
 
 
-def _base(values: "np.ndarray", places: list[int]) -> int:
+def _linked_base(values: "np.ndarray", text_positions: list[int]) -> int:
     """Return the address that a kernel was linked for, on which most pointers to texts agree."""
     import numpy as np
 
     votes: Counter[int] = Counter()
-    for at in places:
+    for at in text_positions:
         bases = values - np.uint64(at)
-        votes.update(set(bases[bases % np.uint64(_ALIGNED) == 0].tolist()))
+        votes.update(set(bases[bases % np.uint64(_BASE_ALIGNMENT) == 0].tolist()))
     (best, count), *_ = votes.most_common(1) or [(0, 0)]
-    return best if 2 * count > len(places) else 0
+    return best if 2 * count > len(text_positions) else 0
 
 
-def _number(content: bytes, words: "np.ndarray", hit: int, base: int) -> Iterator[int]:
-    """Yield the number after a pointer, if the pointer belongs to a table of features.
+def _feature_number(content: bytes, words: "np.ndarray", hit: int, base: int) -> int | None:
+    """Return the number after a pointer, None if the pointer is not of a table of features.
 
     The pointer is in the table itself, or in a relocation with its position in the table.
     """
-    relocated = hit >= 2 and words[hit - 1] == _RELATIVE
+    relocated = hit >= 2 and words[hit - 1] == _R_RELATIVE
     at = int(words[hit - 2]) - base if relocated else 8 * hit
     number = int.from_bytes(content[at + 8 : at + 10], "little")
     kind = int.from_bytes(content[at + 10 : at + 16], "little")
-    if 0 <= at <= len(content) - 16 and number < ARM64_MOST_FEATURES and 0 < kind < 1 << 16:
-        yield number
+    in_table = 0 <= at <= len(content) - 16 and number < ARM64_MOST_FEATURES and 0 < kind < 1 << 16
+    return number if in_table else None
 
 
 ARM64_NOPS = "alt_cb_patch_nops"
-_FEWEST = 16  # least entries of a table that is recognised by its content
-_NOP = bytes.fromhex("1f2003d5")
+_FEWEST_ENTRIES = 16  # least entries of a table that is recognised by its content
+_ARM64_NOP = bytes.fromhex("1f2003d5")
 
 
 def arm64_entries(content: bytes) -> list[Entry]:
@@ -469,7 +477,7 @@ def arm64_entries(content: bytes) -> list[Entry]:
     import numpy as np
 
     words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
-    if len(words) < 3 * _FEWEST:
+    if len(words) < 3 * _FEWEST_ENTRIES:
         return []
     place = 4 * np.arange(len(words) - 2)
     at, new, rest = place + words[:-2], place + 4 + words[1:-1], words[2:] & 0xFFFFFFFF
@@ -478,13 +486,13 @@ def arm64_entries(content: bytes) -> list[Entry]:
     good &= (at & 3 == 0) & (new & 3 == 0) & (length & 3 == 0) & (length > 0)
     good &= (replacing == length) | (replacing == 0)
     good &= rest & 0x7FFF < ARM64_MOST_FEATURES
-    first, count = _longest(good)
-    if count < _FEWEST:
+    first, count = _longest_run(good)
+    if count < _FEWEST_ENTRIES:
         return []
     return [arm64_entry(content, 4 * n, 0) for n in range(first, first + 3 * count, 3)]
 
 
-def _longest(good: "np.ndarray") -> tuple[int, int]:
+def _longest_run(good: "np.ndarray") -> tuple[int, int]:
     """Return the start of the longest run of every third position, and its length."""
     import numpy as np
 
@@ -503,7 +511,7 @@ def _longest(good: "np.ndarray") -> tuple[int, int]:
 def arm64_replacement(content: bytes, entry: Entry) -> bytes:
     """Return the replacement of an alternative: nops if a function makes it."""
     if entry.made:
-        return _NOP * (entry.length // 4)
+        return _ARM64_NOP * (entry.length // 4)
     return instructions.moved(
         "arm64", content[entry.new : entry.new + entry.length], entry.new, entry.at
     )
@@ -585,16 +593,16 @@ class Alternatives:
         out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:
             return out
-        self._all_of(X86_FEATURES, "x86-64")
+        self._require_known(X86_FEATURES, "x86-64")
         self.unknown += sum(entry.feature not in X86_FEATURES.values() for entry in entries)
         taken = {X86_FEATURES[name] for name in self.features} | {X86_ALWAYS}
         for entry in entries:
             if (place := layout.place(entry.at)) is not None:
                 number, at = place
                 code = layout.content(number)
-                old, new = bytes(code[at : at + entry.length]), _chosen(entry, layout, taken)
+                old, new = bytes(code[at : at + entry.length]), _replacement(entry, layout, taken)
                 # In unchanged code nops are joined, as the kernel does.
-                text = _filled(old if new is None else new, len(old))
+                text = _padded(old if new is None else new, len(old))
                 code[at : at + len(text)] = text
                 self.applied += new is not None
                 out.setdefault(number, []).append((at, text))
@@ -634,7 +642,7 @@ class Alternatives:
         if self.features is None or not entries:
             return
         numbers = arm64_features(content)
-        self._all_of(numbers, "this arm64 kernel")
+        self._require_known(numbers, "this arm64 kernel")
         known = set(numbers.values())
         taken = {numbers[name] for name in self.features}
         for entry in entries:
@@ -644,7 +652,8 @@ class Alternatives:
                 self.applied += 1
                 yield entry.at, arm64_replacement(content, entry)
 
-    def _all_of(self, names: Collection[str], which: str) -> None:
+    def _require_known(self, names: Collection[str], which: str) -> None:
+        """Raise InputError for a feature that is none of the names by which code is patched."""
         for name in sorted(self.features or ()):
             if name not in names:
                 raise InputError(

@@ -115,12 +115,12 @@ def test_a_long_encoding_is_made_shorter(tmp_path: Path) -> None:
 
 
 def test_the_words_for_padding_name_an_instruction_that_takes_it() -> None:
-    from loopwright.scanning.fixes import taking
+    from loopwright.scanning.fixes import lengthened
 
     before = bytes.fromhex("488b0731c0")  # mov (%rdi),%rax; xor %eax,%eax
-    assert taking(before, 1) == "{rex} xor %eax,%eax"
-    assert taking(before, 4) == "{disp32} mov (%rdi),%rax"
-    assert taking(before, 7) == ""
+    assert lengthened(before, 1) == "{rex} xor %eax,%eax"
+    assert lengthened(before, 4) == "{disp32} mov (%rdi),%rax"
+    assert lengthened(before, 7) == ""
 
 
 def _costs(core: str, table: np.ndarray) -> CoreCosts:

@@ -99,7 +99,7 @@ def test_what_is_cut_short_is_one_error(tmp_path: Path, how: str) -> None:
 
 
 def test_what_becomes_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_MOST", 2 << 20)
+    monkeypatch.setattr(images, "_LARGEST", 2 << 20)
     file = tmp_path / "bomb.xz"
     file.write_bytes(lzma.compress(b"\0" * (4 << 20)))
     with pytest.raises(InputError, match="more than 2 MiB"):

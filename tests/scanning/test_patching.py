@@ -13,7 +13,7 @@ from loopwright.linux.edits import Change
 from loopwright.linux.mail import Mail
 from loopwright.linux.verification import CheckError
 from loopwright.scanning import alignment_patches, binary_loops
-from loopwright.scanning.alignment_patches import Work
+from loopwright.scanning.alignment_patches import PatchedFile
 from loopwright.scanning.scan import Question, Scan, scanned
 
 pytestmark = pytest.mark.slow  # they configure and build a kernel
@@ -65,37 +65,37 @@ def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
     assert scan.found.loops[hurt].address % 16
 
 
-def _work(scan: Scan, overlay: Overlay, wishes: dict[int, int]) -> Work:
+def _patched_file(scan: Scan, overlay: Overlay, alignments: dict[int, int]) -> PatchedFile:
     tree = whole_tree("6.12")
     loops = [x for x in scan.found.loops if x.function == FUNCTION]
     cores = [one.core for one in scan.costs]
-    return Work(tree, overlay, "x86_64", FUNCTION, FILE, loops, [wishes], cores)
+    return PatchedFile(tree, overlay, "x86_64", FUNCTION, FILE, loops, [alignments], cores)
 
 
 def test_a_change_that_hurts_another_loop_is_found(scan: Scan) -> None:
     """Bytes put before another loop of the object, so that it lies across a line for certain."""
     with hold(whole_tree("6.12")) as overlay:
-        work = _work(scan, overlay, {})
-        for check in (work._prepare, work._find):
+        patched = _patched_file(scan, overlay, {})
+        for check in (patched._prepare, patched._find):
             check()
-        text = work.tree.read(FILE)
+        text = patched.tree.read(FILE)
         tail = ".Lclear_user_tail:\n"
         across = f"\tjmp {tail[:-2]}\n\t.p2align 6\n\t.skip 60, 0x90\n{tail}"
         assert tail in text
-        work._rebuild(text.replace(tail, across))
+        patched._rebuild(text.replace(tail, across))
         with pytest.raises(CheckError, match=r"rep_stos_alternative\+0x\w+ gets slower on zen2"):
-            work._others()
+            patched._others()
         overlay.put({})
 
 
 def test_a_change_of_an_instruction_is_found(scan: Scan) -> None:
     with hold(whole_tree("6.12")) as overlay:
-        work = _work(scan, overlay, {})
-        for check in (work._prepare, work._find):
+        patched = _patched_file(scan, overlay, {})
+        for check in (patched._prepare, patched._find):
             check()
-        work._rebuild(work.tree.read(FILE).replace("sub $8,%ecx", "sub $16,%ecx"))
+        patched._rebuild(patched.tree.read(FILE).replace("sub $8,%ecx", "sub $16,%ecx"))
         with pytest.raises(CheckError, match="other instructions"):
-            work._same()
+            patched._same()
         overlay.put({})
 
 

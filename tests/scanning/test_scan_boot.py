@@ -12,7 +12,7 @@ from loopwright.linux import boot_tier, object_tier
 from loopwright.linux.build import Overlay, hold
 from loopwright.linux.verification import FAIL, PASS, Tier, outcomes
 from loopwright.scanning import alignment_patches, images
-from loopwright.scanning.alignment_patches import Booted, Work
+from loopwright.scanning.alignment_patches import Booted, PatchedFile
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.scan import Question, scanned
 
@@ -64,13 +64,15 @@ def _rows(checks: Tier) -> dict[str, tuple[str, str]]:
     return {str(row["check"]): (str(row["status"]), str(row["what"])) for row in rows}
 
 
-def _work(overlay: Overlay, isa: str, file: str, function: str, loops: list[ScannedLoop]) -> Work:
+def _patched_file(
+    overlay: Overlay, isa: str, file: str, function: str, loops: list[ScannedLoop]
+) -> PatchedFile:
     core = microarchs.load("zen2" if isa == "x86_64" else "neoverse-n1")
     every = [dict.fromkeys(range(len(loops)), 64)]
-    work = Work(overlay.tree, overlay, isa, function, file, loops, every, [core])
-    for check in (work._prepare, work._find, work._change, work._same):
+    patched = PatchedFile(overlay.tree, overlay, isa, function, file, loops, every, [core])
+    for check in (patched._prepare, patched._find, patched._change, patched._same):
         check()
-    return work
+    return patched
 
 
 def _loops(path: Path, function: str) -> list[ScannedLoop]:
@@ -84,11 +86,11 @@ def test_what_the_object_does_not_show_the_boot_finds(tmp_path: Path) -> None:
     _booting("x86_64")
     loops = _loops(_object("x86_64", X86, tmp_path), STOS)
     with hold(whole_tree("6.12")) as overlay:
-        work = _work(overlay, "x86_64", X86, STOS, loops)
-        lines = work.new.splitlines(keepends=True)
+        patched = _patched_file(overlay, "x86_64", X86, STOS, loops)
+        lines = patched.new.splitlines(keepends=True)
         at = next(n for n, line in enumerate(lines) if "_ASM_EXTABLE_UA(10b" in line)
-        work.new = "".join([*lines[:at], *lines[at + 1 :]])
-        rows = _rows(Booted(work).checks())
+        patched.new = "".join([*lines[:at], *lines[at + 1 :]])
+        rows = _rows(Booted(patched).checks())
         overlay.put({})
     assert FAIL in [status for status, _ in rows.values()]
     assert rows["kernel"][0] == rows["code offset in the kernel"][0] == PASS
@@ -99,7 +101,7 @@ def test_guests_of_arm64_run_aligned_loops(tmp_path: Path) -> None:
     file, function = "arch/arm64/lib/clear_user.S", "__arch_clear_user"
     loops = _loops(_object("arm64", file, tmp_path), function)
     with hold(whole_tree("6.12")) as overlay:
-        booted = Booted(_work(overlay, "arm64", file, function, loops))
+        booted = Booted(_patched_file(overlay, "arm64", file, function, loops))
         rows = _rows(booted.checks())
         overlay.put({})
     assert {status for status, _ in rows.values()} <= {PASS, "not covered"}
