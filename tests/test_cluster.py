@@ -72,7 +72,7 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
             found[done.number] = done.result
         assert len(client.nthreads()) == 1
         assert found == {n: -n for n in range(200)}
-        monkeypatch.setattr(workers, "_FETCH", 1)
+        monkeypatch.setattr(workers, "_RESULT_TIMEOUT", 1)
         running = workers.each(client, neg, range(10**6), worker_timeout=1.0)
         next(running)
         ours[0].kill()
@@ -119,7 +119,7 @@ def test_a_worker_with_other_cores_is_refused(served, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("where", ["127.0.0.1:9", "nowhere.invalid:1", "127.0.0.1:99999"])
 def test_no_scheduler_is_one_line(where, monkeypatch):
-    monkeypatch.setattr(workers, "_ANSWER", 1)
+    monkeypatch.setattr(workers, "_SCHEDULER_TIMEOUT", 1)
     with (
         pytest.raises(InputError, match="no Dask scheduler at") as said,
         workers.connected(where),
@@ -138,7 +138,7 @@ def test_what_is_no_address_is_one_line(where):
 
 
 def test_a_scheduler_without_workers_is_one_line(cluster, monkeypatch):
-    monkeypatch.setattr(workers, "_ARRIVE", 1)
+    monkeypatch.setattr(workers, "_FIRST_WORKER_TIMEOUT", 1)
     with (
         pytest.raises(InputError, match="has no worker; start one with `dask worker"),
         workers.connected(cluster.scheduler_address),

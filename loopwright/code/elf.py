@@ -72,14 +72,9 @@ class Places:
     def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield kind, offset, symbol and addend of each relocation of a section."""
         for section in self._relocations.get(number, ()):
-            for relocation in section.iter_relocations():
-                addend = relocation["r_addend"] if section.is_RELA() else 0
-                yield (
-                    relocation["r_info_type"],
-                    relocation["r_offset"],
-                    relocation["r_info_sym"],
-                    addend,
-                )
+            for entry in section.iter_relocations():
+                addend = entry["r_addend"] if section.is_RELA() else 0
+                yield entry["r_info_type"], entry["r_offset"], entry["r_info_sym"], addend
 
 
 def applied(image: ELFFile, places: Places, number: int) -> bytes:
@@ -314,8 +309,6 @@ def _constants(image: ELFFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _edited(code: bytes, edits: Sequence[tuple[int, bytes]]) -> bytes:
-    if not edits:
-        return code
     out = bytearray(code)
     for at, new in edits:
         out[at : at + len(new)] = new

@@ -352,7 +352,7 @@ class Piece:
     @property
     def offset(self) -> int:
         """Its code offset, with an object's sections at 64-byte boundaries."""
-        return self.address % 64
+        return self.address % LINE
 
     @property
     def code(self) -> bytes:

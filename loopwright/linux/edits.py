@@ -81,9 +81,7 @@ def keep_tree_lines(
     parts = stretches(old, new, asm=asm)
     texts = [part.theirs if part.same else part.ours for part in parts]
     for n, part in enumerate(parts):
-        if part.same or same_code is None:
-            continue
-        if _constraints(part.theirs) == _constraints(part.ours):
+        if same_code and not part.same and _constraints(part.theirs) == _constraints(part.ours):
             trial = [*texts[:n], part.theirs, *texts[n + 1 :]]
             if same_code("".join(trial)):
                 texts = trial
@@ -298,18 +296,16 @@ def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
         )
 
 
-def _with_function(
-    file: str, span: Span, content: str, function_text: str, source_text: str
-) -> str:
+def _with_function(file: str, span: Span, content: str, new: str, source_text: str) -> str:
     """Return a file with a function of a source in a span, and everything that it needs of it.
 
     Static functions that only the old one used are removed; those of a header may have other users
     and stay.
     """
-    changed = span.replaced(content, function_text)
+    changed = span.replaced(content, new)
     if not file.endswith(".S"):
         above = routines.comment_above(changed, span.start)
-        statics = routines.missing_statics(content, source_text, function_text)
+        statics = routines.missing_statics(content, source_text, new)
         changed = changed[:above] + statics + changed[above:]
     if file.endswith(".c"):
         changed = routines.without_orphans(changed, content)

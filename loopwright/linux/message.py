@@ -148,9 +148,8 @@ def _size_row(
 def _cycles_text(rows: Sequence[Row]) -> str:
     cycles = [row["cycles"] for row in rows]
     doubt = max(row["uncertainty"] for row in rows)
-    return (
-        f"{_range_text([f'{c:.1f}' for c in (min(cycles), max(cycles))])} +- {_rounded_up(doubt)}"
-    )
+    ends = [f"{c:.1f}" for c in (min(cycles), max(cycles))]
+    return f"{_range_text(ends)} +- {_rounded_up(doubt)}"
 
 
 def _rounded_up(uncertainty: float) -> str:

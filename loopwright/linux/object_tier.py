@@ -134,9 +134,9 @@ def compiled_as(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     if not target.file.endswith(".h"):
         return CompiledAs(target.name, (object_of(target.file),), {})
     unit, symbol = _UNIT.format(variant.routine), routines.symbol(variant)
-    now = subject.files.get(target.file) or subject.tree.read(target.file)
-    span = routines.c_function(now, target.name)
-    calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
+    header = subject.files.get(target.file) or subject.tree.read(target.file)
+    span = routines.c_function(header, target.name)
+    calls = span is not None and re.search(r"\b__put_user\(", span.of(header))
     objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
     return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
 
@@ -199,7 +199,7 @@ _KERNEL_TYPES = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_
 def _check_table(image: Image, variant: Variant, routine: CompiledAs) -> str:
     """Check the exception table against the instructions and the kinds of their accesses."""
     names = [name for name in image.symbols if image.sizes[name]]
-    instructions = {i.address: i for name in names for i in _instructions(image, name)}
+    decoded = {i.address: i for name in names for i in _instructions(image, name)}
     start = image.symbols[routine.symbol]
     end = start + image.sizes[routine.symbol]
     own_entries = [e for e in image.entries if start <= e.insn < end]
@@ -208,12 +208,12 @@ def _check_table(image: Image, variant: Variant, routine: CompiledAs) -> str:
         where = f"entry {routine.symbol}+{entry.insn - start:#x}"
         # Entries of replacements are checked by the run with their feature.
         if entry.insn not in sites:
-            _check_entry(entry, where, instructions)
+            _check_entry(entry, where, decoded)
         if entry in own_entries or len(routine.objects) > 1:
             _check_kind(entry, where, variant, image.isa)
         # With alternatives a routine may switch PAN off, and then use any kind of access.
         if image.isa == "arm64" and contract_of(variant).faulting and not image.alternatives:
-            _check_unprivileged(instructions[entry.insn], where)
+            _check_unprivileged(decoded[entry.insn], where)
     if variant.source.suffix == ".S":
         expected = len(assemble.variant_code(variant).exceptions)
         if len(own_entries) != expected:
@@ -224,16 +224,14 @@ def _check_table(image: Image, variant: Variant, routine: CompiledAs) -> str:
     return f"{result}, each {types}" if own_entries else result
 
 
-def _check_entry(
-    entry: ExceptionEntry, where: str, instructions: Mapping[int, Instruction]
-) -> None:
+def _check_entry(entry: ExceptionEntry, where: str, decoded: Mapping[int, Instruction]) -> None:
     """Raise CheckError unless an entry leads from a load or store to a whole instruction."""
-    at = instructions.get(entry.insn)
+    at = decoded.get(entry.insn)
     if at is None:
         raise CheckError(f"{where} points into the middle of an instruction")
     if not at.read_bytes and not at.written_bytes:
         raise CheckError(f"{where} points at `{at.text}`, which accesses no memory")
-    if entry.fixup not in instructions:
+    if entry.fixup not in decoded:
         raise CheckError(f"{where} has a fixup in the middle of an instruction")
 
 

@@ -82,10 +82,8 @@ def make(
         raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide_line}", whole)
     mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
     kept, findings = mail.keep(source, out, variant.id)
-    shown_subject = f"{_RFC} {subject}" if writer.doubtful else subject
-    return MadePatch(
-        variant.id, str(source), WRITTEN, shown_subject, (kept,), findings, tuple(notes)
-    )
+    shown = f"{_RFC} {subject}" if writer.doubtful else subject
+    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, tuple(notes))
 
 
 def _already_there(variant: Variant, target: Target, tree: Tree) -> str:

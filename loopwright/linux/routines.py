@@ -247,7 +247,7 @@ def needed_statics(content: str, function: str) -> list[str]:
 
 
 def missing_statics(content: str, source_text: str, function: str) -> str:
-    """Return the definitions in given that a function needs and content lacks."""
+    """Return the definitions in a source that a function needs and content lacks."""
     names = [n for n in needed_statics(source_text, function) if c_function(content, n) is None]
     spans = filter(None, (_with_comment(source_text, name) for name in names))
     return "".join(span.of(source_text) + "\n" for span in spans)

@@ -52,15 +52,11 @@ def fetch_debian(series: str, *, whole: bool = False) -> Path:
 
     It has the files that patches need, or all files of the package (1.7 GB), which builds need.
     """
-    name = debian_package(series)
-    cache = paths.cache_dir()
-    tree, complete = cache / name, cache / f"{name}-whole"
-    if complete.is_dir():
-        return complete
-    if whole:
-        tree = complete
-    elif tree.is_dir():
-        return tree
+    name, cache = debian_package(series), paths.cache_dir()
+    cached = cached_debian(series)
+    if cached and not (whole and cached.name == name):
+        return cached
+    tree = cache / (f"{name}-whole" if whole else name)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache / f"{name}.lock", "fetches into"):
@@ -438,13 +434,10 @@ class Repository:
 
     def git(self, *arguments: str) -> str:
         """Run git and return its stdout; GitError with its stderr where it fails."""
-        done = self.attempt(*arguments)
+        done = _git(self.folder, self._environment, *arguments)
         if done.returncode:
             raise GitError(f"git {arguments[0]} failed: {done.stderr.strip()}")
         return done.stdout
-
-    def attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return _git(self.folder, self._environment, *arguments)
 
     def commit(self, files: Mapping[str, str], message: str) -> None:
         """Write files (path to text) and commit them, whatever a .gitignore says."""

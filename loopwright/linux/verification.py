@@ -71,8 +71,8 @@ def outcomes(checks: Tier, name: str, tier: str, again: str, on_check: OnCheck |
     return rows
 
 
-def outcome(variant: str, tier: str, check: Check, again: str) -> Row:
-    """Run a check and return its row (COLUMNS); again is the command that repeats the tier."""
+def outcome(name: str, tier: str, check: Check, again: str) -> Row:
+    """Run a check and return its row (COLUMNS); name and again are those of outcomes."""
     started = time.monotonic()
     command, log = "", ""
     try:
@@ -85,13 +85,13 @@ def outcome(variant: str, tier: str, check: Check, again: str) -> Row:
         log_of = failure.log if isinstance(failure, CheckError) else failure.output
         status, what = FAIL, str(failure)
         command = shlex.join(failure.command) if failure.command else again
-        log = _keep(f"{variant}-{tier}-{check.name}", f"$ {command}\n{what}\n\n{log_of}\n")
+        log = _written_log(f"{name}-{tier}-{check.name}", f"$ {command}\n{what}\n\n{log_of}\n")
     seconds = round(time.monotonic() - started, 2)
-    row = (variant, tier, check.name, status, what, seconds, command, log)
+    row = (name, tier, check.name, status, what, seconds, command, log)
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def _keep(name: str, text: str) -> str:
+def _written_log(name: str, text: str) -> str:
     """Write a log and return its path."""
     safe = "".join(c if c.isalnum() or c in "-." else "-" for c in name)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -169,9 +169,8 @@ class Built:
     def offsets(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
-        return costs.shifted_offsets(
-            loop.address, costs.section_alignment(section_of(self.sections, loop))
-        )
+        alignment = costs.section_alignment(section_of(self.sections, loop))
+        return costs.shifted_offsets(loop.address, alignment)
 
     def falls_in(self, n: int) -> bool:
         """True if control falls into a loop from the code before it, nops aside."""
@@ -478,13 +477,9 @@ class Booted:
         """Yield the checks: the build, the loops' places in it, each machine, the executions."""
         patched = self.patched
         suites = boot_tier.suites_of_small_kernel(patched.tree, patched.isa, self._names())
+        options = [*self._options()]
         kernel = Kernel(
-            patched.overlay,
-            patched.isa,
-            {patched.file: patched.new},
-            suites,
-            [*self._options()],
-            _FAILURE,
+            patched.overlay, patched.isa, {patched.file: patched.new}, suites, options, _FAILURE
         )
         if not (yield Check("kernel", kernel.build)):
             return
@@ -502,13 +497,14 @@ class Booted:
     def _names(self) -> set[str]:
         """Return the names by which C calls the function."""
         patched = self.patched
-        (section,) = {self.patched.before.loops[n].section for _, n in patched.numbers}
-        starts = {x.address - x.into for x in (patched.before.loops[n] for _, n in patched.numbers)}
+        loops = [patched.before.loops[n] for _, n in patched.numbers]
+        (section_name,) = {loop.section for loop in loops}
+        starts = {loop.address - loop.into for loop in loops}
         names = {
             symbol.name
-            for in_section in patched.before.sections
-            if in_section.name == section
-            for symbol in in_section.symbols
+            for section in patched.before.sections
+            if section.name == section_name
+            for symbol in section.symbols
             if symbol.address in starts
         }
         return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*names, patched.function}}
@@ -532,23 +528,21 @@ class Booted:
         self.loops = [loops[numbers[n]] for n in range(len(wanted))]
         texts = []
         costs = cost(self.loops, patched.cores)
-        for n, ((scanned, before), label) in enumerate(
-            zip(patched.numbers, patched.labels, strict=True)
-        ):
-            loop, to = self.loops[n], patched.alignments[scanned]
+        for n, (scanned, before) in enumerate(patched.numbers):
+            loop, label, to = self.loops[n], patched.labels[n], patched.alignments[scanned]
             if loop.address % to:
                 raise CheckError(f"{label.name} is at {loop.address:#x}, no multiple of {to}")
             cycles = []
-            for core, core_costs in enumerate(costs):
-                cycles_here = core_costs.cycles[n]
-                largest = max(patched.after.cycles(core, patched.matched[before]))
+            for number, on_core in enumerate(costs):
+                cycles_here = on_core.cycles[n]
+                largest = max(patched.after.cycles(number, patched.matched[before]))
                 if costs_more(cycles_here, largest):
                     raise CheckError(
-                        f"{label.name} takes {cycles_here:.2f} cycles on {core_costs.core.id} in "
+                        f"{label.name} takes {cycles_here:.2f} cycles on {on_core.core.id} in "
                         f"the linked kernel, {largest:.2f} at most in its object"
                     )
                 if not isnan(cycles_here):
-                    cycles.append(f"{core_costs.core.id} {cycles_here:.2f}")
+                    cycles.append(f"{on_core.core.id} {cycles_here:.2f}")
             texts.append(f"{label.name} at {loop.address:#x}: {', '.join(cycles)}")
         return "; ".join(texts)
 
@@ -662,7 +656,7 @@ def patch(
     file = assembly_source(source, isa, function)
     numbers = inside(scan.image.sections, scan.found.loops, function)
     loops = [scan.found.loops[n] for n in numbers]
-    cores = [core_costs.core for core_costs in scan.costs]
+    cores = [on_core.core for on_core in scan.costs]
     fixes_of = [
         {at: choice[n] for at, n in enumerate(numbers) if n in choice} for choice in choices
     ]
@@ -708,14 +702,14 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
     path = scan.image.path
     if not numbers:
         raise InputError(f"{path} has no loop in a function {function!r}; scan it for their names")
-    hurt = _alignment_fixes(scan, numbers, 0)
-    cores = ", ".join(core_costs.core.id for core_costs in scan.costs)
+    by_alignment = [_alignment_fixes(scan, numbers, least) for least in fixes.ALIGNMENTS]
+    hurt = by_alignment[0]
+    cores = ", ".join(on_core.core.id for on_core in scan.costs)
     if not hurt:
         raise InputError(f"no loop of {function} in {path} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Fix]] = []
-    for least in fixes.ALIGNMENTS:
-        every = _alignment_fixes(scan, numbers, least)
-        choice = {n: fix for n, fix in every.items() if fix.candidate}
+    for fix_of in by_alignment:
+        choice = {n: fix for n, fix in fix_of.items() if fix.candidate}
         if choice not in choices and (not choices or choice.keys() == choices[0].keys()):
             choices.append(choice)
     if not choices[0]:
@@ -736,7 +730,7 @@ def _alignment_fixes(scan: Scan, numbers: Sequence[int], least: int) -> dict[int
 
 def _command(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
     """Return the command that repeats the checks."""
-    cores = ",".join(core_costs.core.id for core_costs in scan.costs)
+    cores = ",".join(on_core.core.id for on_core in scan.costs)
     return shlex.join(
         ["loopwright", "scan", str(scan.image.path), "--patch", function, "--tree", tree,
          "-o", str(out), "--microarch", cores, "--verify", tier]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _COMPILER_SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
 _LONGEST_ROUTINE = 1 << 16  # bytes: no contiguous routine is as long
+SPLIT = "its parts lie more than 64 KiB apart"  # reason against a loop with split
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +324,7 @@ class SourceLines:
 
     def __init__(self, image: Image) -> None:
         """Open the debug information, if any."""
-        self._object: dict[str, list[tuple[int, str]]] = {}
+        self._lines_by_section: dict[str, list[tuple[int, str]]] = {}
         self._dwarf: DWARFInfo | None = None
         self._units: dict[int, list[tuple[int, str]]] = {}
         if not image.content.startswith(b"\x7fELF"):
@@ -332,7 +333,7 @@ class SourceLines:
             file = ELFFile(BytesIO(image.content))
             if file.has_dwarf_info(strict=True) and file["e_type"] == "ET_REL":
                 for (section, address), line in sorted(snippet.source_positions(file).items()):
-                    self._object.setdefault(section, []).append((address, line))
+                    self._lines_by_section.setdefault(section, []).append((address, line))
             elif file.has_dwarf_info(strict=True):
                 self._dwarf = file.get_dwarf_info()
                 self._ranges = self._dwarf.get_aranges()
@@ -368,8 +369,8 @@ class SourceLines:
 
     def _table(self, loop: ScannedLoop) -> list[tuple[int, str]]:
         """Return the lines of a loop's compile unit, by address."""
-        if self._object:
-            return self._object.get(loop.section, [])
+        if self._lines_by_section:
+            return self._lines_by_section.get(loop.section, [])
         if self._dwarf is None or self._ranges is None:
             return []
         try:

@@ -146,7 +146,7 @@ class BuildComparison:
         return match(self.a.found.loops, self.b.found.loops)
 
     @cached_property
-    def found(self) -> list[dict[str, Any]]:
+    def changes(self) -> list[dict[str, Any]]:
         """The rows (BUILD_COLUMNS) of each loop and core, the worst change first."""
         cores = zip(self.a.costs, self.b.costs, strict=True)
         rows = (self._row(pair, *both) for both in cores for pair in self.pairs)
@@ -184,24 +184,24 @@ class BuildComparison:
 
     def rows(self, *, changed: bool = False) -> Rows:
         """Return all rows, or those of loops that changed, came or went."""
-        kept = [row for row in self.found if not changed or row["change"] not in _UNCHANGED]
+        kept = [row for row in self.changes if not changed or row["change"] not in _UNCHANGED]
         values = [tuple(row[column] for column in BUILD_COLUMNS) for row in kept]
         return Rows(tuple(BUILD_COLUMNS), values, BUILD_TYPES)
 
     def slower(self, percent: float) -> list[dict[str, Any]]:
         """Return the rows of loops in both files that got slower by more than so many percent."""
-        return [r for r in self.found if r["percent"] is not None and r["percent"] > percent]
+        return [r for r in self.changes if r["percent"] is not None and r["percent"] > percent]
 
     def summary(self) -> Iterator[str]:
         """Yield sentences on the files compared, and the changes on each core."""
         for name, scan in (("A", self.a), ("B", self.b)):
             loops = counted(len(scan.found.loops), "innermost loop")
             yield f"{name}: {scan.image.path}, {loops} without calls"
-        for core in self.b.costs:
-            counts = Counter(r["change"] for r in self.found if r["microarch"] == core.core.id)
+        for core in (on_core.core for on_core in self.b.costs):
+            counts = Counter(r["change"] for r in self.changes if r["microarch"] == core.id)
             texts = [f"{counts[change]:,} {change}" for change in CHANGES if counts[change]]
-            yield f"{core.core.id}: {', '.join(texts) or 'no loops'}"
-        if rewritten := len({r["address_b"] for r in self.found if r["change"] == REWRITTEN}):
+            yield f"{core.id}: {', '.join(texts) or 'no loops'}"
+        if rewritten := len({r["address_b"] for r in self.changes if r["change"] == REWRITTEN}):
             yield (
                 f"{counted(rewritten, 'loop')} of B with other instructions: an iteration may "
                 "do other work, so their cycles are shown and not compared"

@@ -8,12 +8,11 @@ from math import isnan, nan
 from loopwright.code.binding import Outline, lacking, outlines
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow, Instruction, decode
+from loopwright.code.loops import LINE as LINE
 from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.images import Image
-
-LINE = 64  # bytes of a line: code offsets repeat after it
 
 # The stretches that an iteration executes, in order, as (start, end) in the loop's code.
 Stretches = tuple[tuple[int, int], ...]

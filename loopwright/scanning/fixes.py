@@ -9,7 +9,7 @@ from statistics import mean
 import iced_x86 as iced
 
 from loopwright.code.instructions import signed
-from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.binary_loops import SPLIT, ScannedLoop
 from loopwright.scanning.costs import (
     HURT,
     INDIFFERENT,
@@ -205,16 +205,11 @@ def _adjusted_branch(branch: bytes, ins: iced.Instruction, at: int, longer: int)
     moved = longer * ((target > at) - (ins.ip > at))
     if not moved:
         return branch
-    size = 1 if _is_short(branch) else 4
+    size = 4 if ins.is_jcc_near or ins.is_jmp_near else 1
     distance = int.from_bytes(branch[-size:], "little", signed=True) + moved
     if not -(1 << 8 * size - 1) <= distance < 1 << 8 * size - 1:
         return None
     return branch[:-size] + distance.to_bytes(size, "little", signed=True)
-
-
-def _is_short(branch: bytes) -> bool:
-    opcode = branch[-2]
-    return len(branch) < 5 and (0x70 <= opcode <= 0x7F or 0xE0 <= opcode <= 0xE3 or opcode == 0xEB)
 
 
 # Kinds of fixes; of two with the same cost in bytes the first is chosen.
@@ -358,7 +353,7 @@ def costs_more(after: float, before: float) -> bool:
     return after > MOST_LOSS * before + _ROUNDING
 
 
-_SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
+_SPLIT = f"{SPLIT}, and a linker positions each on its own"
 
 # The cycles of a loop at each offset, by core.
 _Rows = Mapping[str, Row]

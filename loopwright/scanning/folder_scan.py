@@ -249,7 +249,7 @@ def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
         yield write
 
 
-Scan = Callable[[Path], Rows]
+ScanFile = Callable[[Path], Rows]
 
 _TYPES = {name: kind.lower() for name, kind in scan.TYPES.items()} | dict.fromkeys(
     ("into", "offset", "bytes"), "int64"
@@ -289,33 +289,33 @@ def scan_folder(
     progress is called with the number of files done and of all. InputError if the folder holds
     no code or out cannot be written.
     """
-    scan = partial(_scan, microarch or hosts.TARGETS, features)
-    return gather(Path(folder), Path(out), scan, COLUMNS, dask, progress)
+    scan_file = partial(_scan_file, microarch or hosts.TARGETS, features)
+    return gather(Path(folder), Path(out), scan_file, COLUMNS, dask, progress)
 
 
-def _scan(microarch: str, features: str | None, path: Path) -> Rows:
+def _scan_file(microarch: str, features: str | None, path: Path) -> Rows:
     return answer(Question(path, microarch=microarch, features=features))
 
 
 def gather(
     folder: Path,
     out: Path,
-    scan: Scan,
+    scan_file: ScanFile,
     columns: Mapping[str, str],
     dask: str | None = None,
     progress: Progress | None = None,
 ) -> Scanned:
-    """Write the rows of scan for each file of a folder; columns have their Arrow types."""
+    """Write the rows of scan_file for each file of a folder; columns have their Arrow types."""
     files, same = images.listed_files(folder)
     scanned = Scanned(same=same)
-    scan_file = partial(_rows_or_error, scan)
+    task = partial(_rows_or_error, scan_file)
     with ExitStack() as stack:
         write = stack.enter_context(written_table(out, {"binary": "string", **columns}))
         if dask is None:
-            results: Iterable[tuple[int, Rows | str]] = enumerate(map(scan_file, files))
+            results: Iterable[tuple[int, Rows | str]] = enumerate(map(task, files))
         else:
             client = stack.enter_context(connected(dask))
-            done = each(client, scan_file, [path.absolute() for path in files])
+            done = each(client, task, [path.absolute() for path in files])
             results = ((x.number, x.lost if x.result is None else x.result) for x in done)
         for number, result in _in_order(results):
             name = files[number].relative_to(folder)
@@ -330,9 +330,9 @@ def gather(
     return scanned
 
 
-def _rows_or_error(scan: Scan, path: Path) -> Rows | str:
+def _rows_or_error(scan_file: ScanFile, path: Path) -> Rows | str:
     try:
-        return scan(path)
+        return scan_file(path)
     except InputError as error:
         return str(error)
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from loopwright import files
 from loopwright.code import elf
@@ -16,6 +16,9 @@ from loopwright.code.elf import Section
 from loopwright.errors import InputError
 from loopwright.scanning import vmlinux
 from loopwright.scanning.vmlinux import Alternatives, Names
+
+if TYPE_CHECKING:
+    from lz4.frame import LZ4FrameDecompressor
 
 _LARGEST = 1 << 30  # largest unpacked size in bytes; kernels with debug information have less
 _UNPACK_STEP = 1 << 20  # bytes unpacked in one step
@@ -87,19 +90,9 @@ def _gzip(content: bytes) -> Iterator[bytes]:
         yield chunk
 
 
-class _Stepwise(Protocol):
-    """The common interface of the decompressors of bz2, lzma and lz4.frame."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-def _steps(stream: _Stepwise, content: bytes) -> Iterator[bytes]:
+def _steps(
+    stream: "bz2.BZ2Decompressor | lzma.LZMADecompressor | LZ4FrameDecompressor", content: bytes
+) -> Iterator[bytes]:
     remaining = content
     while not stream.eof:
         yield (chunk := stream.decompress(remaining, max_length=_UNPACK_STEP))

@@ -258,8 +258,8 @@ def _shares(
 ) -> tuple[list[float], set[int]]:
     """Return the weight of each loop, and the loops with the weight of their whole routine.
 
-    at are weights by address, routines by routine; lines by routine and source line, which count
-    for the loops of these lines.
+    Weights are given by address, by routine and source line, and by routine. Those of a line count
+    for each loop that has it.
     """
     addresses = sorted(by_address)
     sums = [0.0, *itertools.accumulate(by_address[address] for address in addresses)]
@@ -274,19 +274,17 @@ def _shares(
         share += (of_routine := by_routine.get(loop.function, 0.0))
         own_lines: set[str] = set()
         if (routine_lines := by_line.get(loop.function, {})) and source:
-            own_lines = {_file_and_line(line) for line in source.all_of(loop)}
-            share += sum(
-                weight
-                for line, weight in routine_lines.items()
-                if not own_lines or _file_and_line(line) in own_lines
-            )
+            own_lines = {_base(line) for line in source.all_of(loop)}
+            counted_lines = (x for x in routine_lines if not own_lines or _base(x) in own_lines)
+            share += sum(routine_lines[line] for line in counted_lines)
         if of_routine or (routine_lines and not own_lines):
             whole.add(number)
         shares.append(share)
     return shares, whole
 
 
-def _file_and_line(line: str) -> str:
+def _base(line: str) -> str:
+    """Return "file:line" without the folder."""
     return line.rpartition("/")[2]
 
 
@@ -347,9 +345,8 @@ def limits(
         blocks = [(loop.code, loop.offset, loop.path) for loop in (loops[r.loop] for r in ranks)]
         vendor_names = core_figures.vendor_port_names(on_core.core)
         for rank, row in zip(ranks, Pipeline().along(blocks, on_core.core), strict=True):
-            out[rank] = _PORTS.sub(
-                partial(_with_vendor_names, vendor_names), str(row["bottleneck"])
-            )
+            renamed = partial(_with_vendor_names, vendor_names)
+            out[rank] = _PORTS.sub(renamed, str(row["bottleneck"]))
     return out
 
 

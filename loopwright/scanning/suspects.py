@@ -16,7 +16,7 @@ from loopwright.machine import hosts
 from loopwright.measuring import block, measure, measure_blocks
 from loopwright.measuring.block import Block
 from loopwright.rows import Rows, counted
-from loopwright.scanning.binary_loops import ScannedLoop, section_of
+from loopwright.scanning.binary_loops import SPLIT, ScannedLoop, section_of
 from loopwright.scanning.costs import CoreCosts, best_offset, cost
 from loopwright.scanning.scan import Scan, ranked
 
@@ -62,8 +62,7 @@ def _block(number: int, loop: ScannedLoop, offset: int) -> Block:
         why = f"it is code of {loop.isa}, and this machine runs {host}"
         return Block(str(number), "loop", offset, loop.code, refused=why)
     if loop.split:
-        why = "its parts lie more than 64 KiB apart"
-        return Block(str(number), "loop", offset, b"", refused=why)
+        return Block(str(number), "loop", offset, b"", refused=SPLIT)
     return block.of_code(str(number), loop.code, offset, loop.isa, "loop", loop.path)
 
 
@@ -251,7 +250,7 @@ def _improved(scan: Scan, number: int, question: LoopsQuestion, progress: Progre
     if not cores:
         raise InputError(next(costs.errors[number] for costs in scan.costs))
     if loop.split:
-        raise InputError("its parts lie more than 64 KiB apart")
+        raise InputError(SPLIT)
     section = section_of(scan.image.sections, loop)
     first = loop.address - section.address
     piece = loops.of_path(section, [(first + start, first + end) for start, end in loop.path])

@@ -67,7 +67,7 @@ def _token_table(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | 
 
 
 def _tokens_at(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
-    """Return the tokens that begin here, as _tokens does; None without a matching index."""
+    """Return the tokens that begin here, as _token_table does; None without a matching index."""
     texts: list[bytes] = []
     offsets: list[int] = []
     at = start
@@ -87,9 +87,9 @@ def _tokens_at(content: bytes, start: int) -> tuple[int, int, list[bytes]] | Non
 
 @dataclass(frozen=True)
 class _NameTable:
-    """The table of names in a kernel image: offset of its length, its start, its length."""
+    """The table of names in a kernel image: the offset of its length, its start, its length."""
 
-    number: int
+    count_at: int
     start: int
     count: int
 
@@ -140,8 +140,8 @@ def _symbols(
     texts = list(_texts(content, names, tokens))
     size = 4 * names.count + (-4 * names.count) % 8
     # The offsets and their base are before the number of names, since Linux 6.4 at the end.
-    early, late = names.number - 8 - size, behind + (-behind) % 8
-    for start, base_at in ((early, names.number - 8), (late, late + size)):
+    early, late = names.count_at - 8 - size, behind + (-behind) % 8
+    for start, base_at in ((early, names.count_at - 8), (late, late + size)):
         if start < 0 or base_at + 8 > len(content):
             continue
         offsets = struct.unpack_from(f"<{names.count}i", content, start)
@@ -418,11 +418,8 @@ def arm64_features(content: bytes) -> dict[str, int]:
     """
     import numpy as np
 
-    text_positions = {
-        name: at
-        for text, name in _ARM64_WORDS.items()
-        if (at := _text_position(content, text)) >= 0
-    }
+    positions = {name: _position(content, text) for text, name in _ARM64_WORDS.items()}
+    text_positions = {name: at for name, at in positions.items() if at >= 0}
     words = np.frombuffer(content[: len(content) & ~7], "<u8")
     pointers = np.flatnonzero(words >= _LEAST_ADDRESS)
     values = words[pointers]
@@ -436,7 +433,7 @@ def arm64_features(content: bytes) -> dict[str, int]:
     return numbers
 
 
-def _text_position(content: bytes, text: str) -> int:
+def _position(content: bytes, text: str) -> int:
     """Return the offset of a whole string in memory, -1 without one."""
     at = content.find(b"\0" + text.encode() + b"\0")
     return at + 1 if at >= 0 else -1
