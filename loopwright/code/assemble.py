@@ -82,12 +82,12 @@ def user_code(variant: Variant) -> Code:
 
 
 def code_hash(variant: Variant) -> str:
-    """Return the hash of the code of a variant that user space runs."""
+    """Return the hash of a variant's code for user space."""
     return user_code(variant).sha256
 
 
 def main_loop(variant: Variant, code: Code) -> Loop:
-    """Return the loop that predictions of a variant are for; InputError without one."""
+    """Return the main loop of a variant's code; InputError without one."""
     return chosen_loop(variant, code).loop
 
 

@@ -26,7 +26,7 @@ _X86_FIELDS = {
 _X86_GOT_SLOTS = {9, 22, 41, 42}  # the field refers to a slot (GOT) that holds the address
 # Relocations of AArch64 (ELF for AArch64, 5.7): lowest bit and width of a branch.
 _ARM64_FIELDS = {279: (5, 14), 280: (5, 19), 282: (0, 26), 283: (0, 26)}
-_APART = 4096 + 64  # bytes between addresses, so that none differ by a multiple of 4 KiB
+_SPACING = 4096 + 64  # bytes between addresses, so that none differ by a multiple of 4 KiB
 
 
 class Places:
@@ -49,7 +49,7 @@ class Places:
         if index not in self._sections:
             size = self.image.get_section(index)["sh_size"]
             self._sections[index] = self._next
-            self._next += (size // _APART + 1) * _APART
+            self._next += (size // _SPACING + 1) * _SPACING
         return self._sections[index]
 
     def of_symbol(self, number: int) -> int:
@@ -66,7 +66,7 @@ class Places:
         """Return an address for something that is not defined in this object."""
         if key not in self._elsewhere:
             self._elsewhere[key] = self._next
-            self._next += _APART
+            self._next += _SPACING
         return self._elsewhere[key]
 
     def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:

@@ -114,8 +114,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class ExceptionEntry:
-    """One entry of an exception table: after a fault at insn, execution continues at fixup
-    (addresses).
+    """An entry of an exception table: a fault at insn continues at fixup (addresses).
 
     type is the kernel's name of the handler ("EX_TYPE_UACCESS"). It is not executed, and so no part
     of the hashes that measurements are stored by.

@@ -191,7 +191,7 @@ def _reached(
 
 
 def moved_bytes(loop: Loop, contract: Contract) -> int:
-    """Return the bytes that one iteration moves: those read for a checksum, else those written.
+    """Return the bytes that one iteration moves: loaded or stored, as the contract's effect has it.
 
     For a loop over records they are whole records, since calls in it store elsewhere or push. A
     loop inside that one moves part of a record; InputError if a call hides how much.
@@ -230,13 +230,13 @@ class Choice:
 def choose(
     loops: Sequence[Loop], contract: Contract, labels: Mapping[str, int] | None = None
 ) -> Choice | None:
-    """Return the loop that predictions and slopes are of; None if no loop moves data.
+    """Return the main loop of a routine, and the rule that chose it; None if no loop moves data.
 
-    It is the one that the contract names: by a label (labels maps them to addresses), or by its
-    number in the order of addresses. Otherwise it is the one that moves most bytes an iteration, as
-    large sizes run in it, and the first of several with as many; but a repeated string instruction
-    goes before branch loops that move less than 16 bytes. InputError if the contract names a
-    missing loop.
+    The main loop is the one that the contract names: by a label (labels maps them to addresses), or
+    by its number in the order of addresses. Otherwise it is the one that moves most bytes an
+    iteration, as large sizes run in it, and the first of several with as many; but a repeated
+    string instruction goes before branch loops that move less than 16 bytes. InputError if the
+    contract names a missing loop.
     """
     if contract.loop:
         loop = _loop_by_name(loops, contract.loop, labels or {})

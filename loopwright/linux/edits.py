@@ -210,7 +210,7 @@ class _Editor:
 
     def _function(self, edit: Edit, content: str, source: Path) -> str:
         source_text = source.read_text()
-        span = self._found(function(edit.file, content, edit.name), edit)
+        span = self._in_tree(function(edit.file, content, edit.name), edit)
         own = function(source.name, source_text, edit.name)
         own = own or function(source.name, source_text, symbol(self.variant))
         own = _required(own, edit, source)
@@ -220,7 +220,7 @@ class _Editor:
         if asm:
             _refuse_stray_entries(edit, f"{edit.file} in {self.tree}", content, span)
             _refuse_stray_entries(edit, source.name, source_text, own)
-            new = self._apart(new, span, content)
+            new = self._with_distinct_labels(new, span, content)
 
         def whole(piece: str) -> str:
             return _with_function(edit.file, span, content, piece, source_text)
@@ -235,13 +235,13 @@ class _Editor:
     def _block(self, edit: Edit, content: str, source: Path) -> str:
         source_text = source.read_text()
         if edit.kind == "region":
-            span = self._found(routines.region(content, edit.start, edit.end), edit)
+            span = self._in_tree(routines.region(content, edit.start, edit.end), edit)
             own = routines.region(source_text, edit.start, edit.end)
             new = _required(own, edit, source).of(source_text)
         else:
             new = _required(routines.macro(source_text, edit.name), edit, source).of(source_text)
             span, new = self._macro_span(edit, content, new)
-        new = self._apart(new, span, content)
+        new = self._with_distinct_labels(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
 
     def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
@@ -265,14 +265,15 @@ class _Editor:
                     f"{edit.name} goes"
                 )
             return Span(behind.end, behind.end), "\n" + new
-        return self._found(span, edit), new
+        return self._in_tree(span, edit), new
 
-    def _found(self, span: Span | None, edit: Edit) -> Span:
+    def _in_tree(self, span: Span | None, edit: Edit) -> Span:
+        """Return an edit's span in the tree; InputError without one."""
         if span is None:
             raise InputError(f"{edit.file} in {self.tree} has no {_described(edit)}")
         return span
 
-    def _apart(self, new: str, span: Span, content: str) -> str:
+    def _with_distinct_labels(self, new: str, span: Span, content: str) -> str:
         """Rename labels of the new text that also exist in the rest of the file."""
         outside = (content[: span.start], content[span.end :])
         taken_labels = {label for text in outside for label in routines.labels(text)}
@@ -319,6 +320,7 @@ def _with_function(file: str, span: Span, content: str, new: str, source_text: s
 
 
 def _required(span: Span | None, edit: Edit, source: Path) -> Span:
+    """Return an edit's span in a source; InputError without one."""
     if span is None:
         raise InputError(f"{source} has no {_described(edit)}, which its kernel.toml has edited")
     return span

@@ -164,7 +164,7 @@ def conclusions_of(study: Study, judgement: Judgement) -> dict[str, Judged]:
 
 
 def _decides(study: Study, case: Case) -> str:
-    """Return for each core asked for the parameter value that would decide, in words."""
+    """Return the parameter values that would decide on the target cores, in words."""
     sentences: list[str] = []
     for core in study.targets:
         simulated, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)

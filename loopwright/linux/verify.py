@@ -29,7 +29,7 @@ from loopwright.linux.verification import (
 
 
 def checks(subject: PatchedVariant) -> Tier:
-    """Yield the tier's checks."""
+    """Yield the checks of tier apply."""
     yield Check("git am", lambda: _git_am(subject))
     yield Check("checkpatch", lambda: _checkpatch(subject))
     yield Check("same code", lambda: _same_code(subject))

@@ -206,8 +206,8 @@ def _crossed(
             return "branch", x
     for x in boundaries:
         for ins in code:
-            positions = {at % size for at in range(ins.address, ins.end + 1)}
-            if ins.address < x < ins.end and run <= positions:
+            positions = (at % size for at in range(ins.address, ins.end + 1))
+            if ins.address < x < ins.end and run.issubset(positions):
                 return f"{ins.mnemonic}+{ins.address:#x}", x
     if boundaries == [0]:
         return "start", 0

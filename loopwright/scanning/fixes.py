@@ -328,7 +328,7 @@ class Effect:
 
     @property
     def good(self) -> bool:
-        """True if every possible offset is as good as the best, where the loop is hurt now."""
+        """True if it is harmless, and where the loop is hurt now, every offset near the best."""
         return self.harmless and (not self.hurt or self.near_best)
 
 

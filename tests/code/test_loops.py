@@ -53,33 +53,33 @@ CARRIED = """
 
 
 def test_only_the_innermost_loop_counts(tmp_path):
-    found = loops.find(_instructions(tmp_path, "x86_64", NESTED))
-    assert [len(loop.instructions) for loop in found] == [4]
+    innermost = loops.find(_instructions(tmp_path, "x86_64", NESTED))
+    assert [len(loop.instructions) for loop in innermost] == [4]
 
 
 def test_a_fixup_that_jumps_back_to_an_exit_is_no_loop(tmp_path):
-    found = loops.find(_instructions(tmp_path, "x86_64", FIXUP))
-    assert [loop.instructions[0].mnemonic for loop in found] == ["movb"]
-    assert len(found) == 1
+    innermost = loops.find(_instructions(tmp_path, "x86_64", FIXUP))
+    assert [loop.instructions[0].mnemonic for loop in innermost] == ["movb"]
+    assert len(innermost) == 1
 
 
 def test_a_loop_may_leave_in_its_middle(tmp_path):
-    found = loops.find(_instructions(tmp_path, "x86_64", CARRIED))
-    assert [loop.instructions[-1].mnemonic for loop in found] == ["jmp"]
-    assert found[0].read_bytes == 8
+    innermost = loops.find(_instructions(tmp_path, "x86_64", CARRIED))
+    assert [loop.instructions[-1].mnemonic for loop in innermost] == ["jmp"]
+    assert innermost[0].read_bytes == 8
 
 
 @pytest.mark.parametrize(("tail", "kind"), [("rep movsb", "branch"), ("nop", "branch")])
 def test_a_wide_branch_loop_goes_before_a_string_tail(tmp_path, tail, kind):
     source = f"1: movups (%rsi), %xmm0\n movups %xmm0, (%rdi)\n dec %edx\n jnz 1b\n {tail}\n ret\n"
-    found = loops.find(_instructions(tmp_path, "x86_64", source))
-    assert loops.choose(found, COPY).loop.kind == kind
+    innermost = loops.find(_instructions(tmp_path, "x86_64", source))
+    assert loops.choose(innermost, COPY).loop.kind == kind
 
 
 def test_a_string_instruction_goes_before_a_word_loop(tmp_path):
     source = "1: movq (%rsi), %rax\n movq %rax, (%rdi)\n dec %edx\n jnz 1b\n rep movsq\n ret\n"
-    found = loops.find(_instructions(tmp_path, "x86_64", source))
-    main = loops.choose(found, COPY).loop
+    innermost = loops.find(_instructions(tmp_path, "x86_64", source))
+    main = loops.choose(innermost, COPY).loop
     assert (main.kind, main.written_bytes) == ("string", 8)
 
 
@@ -88,8 +88,8 @@ def test_arm64_pairs_count_both_registers(tmp_path):
         "1: ldp x7, x8, [x1], #16\n sttr x7, [x6]\n sttr x8, [x6, #8]\n ldrb w3, [x1]\n"
         " subs x2, x2, #64\n b.ge 1b\n ret\n"
     )
-    found = loops.find(_instructions(tmp_path, "arm64", source))
-    assert (found[0].read_bytes, found[0].written_bytes) == (17, 16)
+    innermost = loops.find(_instructions(tmp_path, "arm64", source))
+    assert (innermost[0].read_bytes, innermost[0].written_bytes) == (17, 16)
 
 
 def test_code_without_a_loop_has_none(tmp_path):
@@ -113,8 +113,8 @@ ZVA = """
 
 
 def test_dc_zva_counts_a_line_and_so_says_the_rule(tmp_path):
-    found = loops.find(_instructions(tmp_path, "arm64", ZVA))
-    choice = loops.choose(found, CLEAR)
+    innermost = loops.find(_instructions(tmp_path, "arm64", ZVA))
+    choice = loops.choose(innermost, CLEAR)
     assert choice.loop.instructions[0].text.split() == ["dc", "zva,", "x0"]
     assert choice.loop.written_bytes == 64
     assert "of 3 loops: moves most, 64 bytes an iteration" in str(choice)
@@ -123,9 +123,9 @@ def test_dc_zva_counts_a_line_and_so_says_the_rule(tmp_path):
 
 @pytest.mark.parametrize(("name", "first"), [(1, "strb"), (2, "dc"), (3, "str"), (".L", "str")])
 def test_a_contract_can_name_its_loop_by_number_or_label(tmp_path, name, first):
-    found = loops.find(_instructions(tmp_path, "arm64", ZVA))
-    labels = {".L": found[2].start}
-    choice = loops.choose(found, replace(CLEAR, loop=name), labels)
+    innermost = loops.find(_instructions(tmp_path, "arm64", ZVA))
+    labels = {".L": innermost[2].start}
+    choice = loops.choose(innermost, replace(CLEAR, loop=name), labels)
     assert choice.loop.instructions[0].mnemonic == first
     assert str(choice).endswith(f"kernel.toml names it, {name}")
 
@@ -139,9 +139,9 @@ def test_a_contract_can_name_its_loop_by_number_or_label(tmp_path, name, first):
     ],
 )
 def test_a_loop_that_is_not_there_is_refused_with_those_that_are(tmp_path, name, labels, why):
-    found = loops.find(_instructions(tmp_path, "arm64", ZVA))
+    innermost = loops.find(_instructions(tmp_path, "arm64", ZVA))
     with pytest.raises(InputError, match=re.escape(why)):
-        loops.choose(found, replace(CLEAR, loop=name), labels)
+        loops.choose(innermost, replace(CLEAR, loop=name), labels)
 
 
 def test_of_loops_that_move_as_much_it_is_the_first_and_said_so(tmp_path):

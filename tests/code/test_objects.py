@@ -147,11 +147,11 @@ def test_a_program_has_its_own_addresses(tmp_path, strip):
     subprocess.run([linker, "-Ttext=0x401029", "-e", "sum", "-o", program, obj], check=True)
     if strip:
         subprocess.run([linker.replace("ld", "strip"), program], check=True)
-    found = loops.of_file(str(program))
-    start = found[0].address
-    assert found[0].offset == start % 64
-    assert found[0].id == (f"{start:#x}" if strip else "sum+0x10")
-    assert len(found) == 3
+    pieces = loops.of_file(str(program))
+    start = pieces[0].address
+    assert pieces[0].offset == start % 64
+    assert pieces[0].id == (f"{start:#x}" if strip else "sum+0x10")
+    assert len(pieces) == 3
 
 
 def test_places_in_memory_stay_apart_though_they_are_not_linked(tmp_path):
@@ -188,16 +188,16 @@ def test_files_that_hold_no_code_of_ours_are_one_line(tmp_path, capsys):
         "thin": b"!<thin>\n",
         "archive": b"!<arch>\nbroken",
     }
-    said = {}
+    messages = {}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         assert run(["predict", "--obj", str(tmp_path / name)]) == 2, name
-        said[name] = capsys.readouterr().err
-        assert said[name].count("\n") == 1
-        assert str(tmp_path / name) in said[name]
-    assert "32-bit" in said["small"]
-    assert "no code" in said["data"]
-    assert "thin archive" in said["thin"]
+        messages[name] = capsys.readouterr().err
+        assert messages[name].count("\n") == 1
+        assert str(tmp_path / name) in messages[name]
+    assert "32-bit" in messages["small"]
+    assert "no code" in messages["data"]
+    assert "thin archive" in messages["thin"]
     for spec in (tmp_path, tmp_path / "nowhere.o", f"{obj}:"):
         assert run(["predict", "--obj", str(spec)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -219,4 +219,4 @@ def test_damaged_objects_are_never_more_than_an_error(tmp_path):
         except InputError as error:
             refused.append(str(error))
     assert 0 < len(refused) < 300
-    assert not any("\n" in said for said in refused)
+    assert not any("\n" in message for message in refused)

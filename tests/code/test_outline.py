@@ -27,7 +27,7 @@ STG = "200820d9"
 
 
 @pytest.mark.parametrize(
-    ("code", "core", "said"),
+    ("code", "core", "message"),
     [
         (FMA_YMM, "sandybridge", "vfmadd231ps needs fma, which sandybridge lacks"),
         (FMA_YMM, "ivybridge", "vfmadd231ps needs fma, which ivybridge lacks"),
@@ -59,13 +59,13 @@ STG = "200820d9"
         ("3f2303d5", "tsv110", ""),  # paciasp, a hint
     ],
 )
-def test_no_model_answers_for_an_instruction_that_a_core_lacks(code, core, said):
+def test_no_model_answers_for_an_instruction_that_a_core_lacks(code, core, message):
     rows = lw.predict(hex=code, microarch=core, model="all")
-    if said:
-        assert set(rows["error"]) == {said}
+    if message:
+        assert set(rows["error"]) == {message}
         assert rows["cycles"].isna().all()
-        assert lw.ports(hex=code, microarch=core)["error"].item() == said
-        assert lw.timeline(hex=code, microarch=core)["error"].item() == said
+        assert lw.ports(hex=code, microarch=core)["error"].item() == message
+        assert lw.timeline(hex=code, microarch=core)["error"].item() == message
     else:
         assert not rows["error"].str.contains("lacks").any()
 
@@ -180,7 +180,10 @@ def test_an_outline_of_what_is_no_code_is_an_error():
 
 def test_every_model_says_what_it_has_no_model_of():
     zen2, n1 = microarchs.load("zen2"), microarchs.load("neoverse-n1")
-    said = {model.id: (model.lacks(zen2), model.lacks(n1)) for model in MODELS}
-    assert said["uica"] == ("uiCA has no model of zen2", "uiCA has no model of neoverse-n1")
-    assert said["pipeline"] == ("", "")
-    assert pd.Series(said).map(bool).all()
+    lacks = {model.id: (model.lacks(zen2), model.lacks(n1)) for model in MODELS}
+    assert lacks["uica"] == (
+        "uiCA has no model of zen2",
+        "uiCA has no model of neoverse-n1",
+    )
+    assert lacks["pipeline"] == ("", "")
+    assert pd.Series(lacks).map(bool).all()

@@ -32,17 +32,17 @@ def test_the_trees_function_is_one_more_variant_and_the_baseline(
     few(monkeypatch, tmp_path, kernel, *like)
     root = linux("6.12")
     version = trees.read(root).version
-    found = run(kernel, str(root), quick=True)
+    compared = run(kernel, str(root), quick=True)
     for name, twin in zip([n.format(version) for n in names], like, strict=True):
-        assert f"{name} is the code of {twin}" in found.notes
-        row = found.checks.set_index("variant").loc[name]
+        assert f"{name} is the code of {twin}" in compared.notes
+        row = compared.checks.set_index("variant").loc[name]
         assert row["passed"]
         assert row["cases"] > 100000
-        mine = found.rows[(found.rows["variant"] == name) & found.rows["cycles"].notna()]
+        mine = compared.rows[(compared.rows["variant"] == name) & compared.rows["cycles"].notna()]
         counted = mine[mine["excluded"] == ""]
         assert len(counted)
         assert (counted["vs_baseline"] == 1).all()
-        theirs = found.rows[(found.rows["variant"] == twin) & found.rows["cycles"].notna()]
+        theirs = compared.rows[(compared.rows["variant"] == twin) & compared.rows["cycles"].notna()]
         assert list(mine["cycles"]) == list(theirs["cycles"])
 
 
@@ -54,8 +54,8 @@ def test_what_differs_from_all_variants_is_said(tmp_path, monkeypatch):
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         text = (root / part).read_text()
         (tmp_path / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
-    found = run("x86_64/clear_user", str(tmp_path), quick=True)
-    assert found.notes[0].endswith("is the code of none of the variants")
+    compared = run("x86_64/clear_user", str(tmp_path), quick=True)
+    assert compared.notes[0].endswith("is the code of none of the variants")
     with baseline.with_own_code("x86_64/clear_user", trees.read(tmp_path)) as kernel:
         (routine,) = kernel.routines.values()
         assert routine.baseline.startswith("tree:6.12")

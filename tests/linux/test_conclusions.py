@@ -12,19 +12,19 @@ pytestmark = pytest.mark.usefixtures("models_held")
 
 
 def of(name, *arguments):
-    found = study(*arguments)
-    return patch.conclusions_of(found, conclude(found))[name]
+    judged = study(*arguments)
+    return patch.conclusions_of(judged, conclude(judged))[name]
 
 
 def test_a_winner_has_its_figures_and_no_doubt():
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}))
-    assert found.doubt == ""
-    assert found.proof == (
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}))
+    assert judged.doubt == ""
+    assert judged.proof == (
         "Against what is there: sandybridge: +100.0 % (llvm-mca, osaca, off by up to 8 %); "
         "zen2: +100.0 % (llvm-mca, osaca, off by up to 8 %) "
         "(confidence: models of the main loop on sandybridge and zen2)."
     )
-    assert found.off_by["zen2", "osaca"] == pytest.approx(8.0)
+    assert judged.off_by["zen2", "osaca"] == pytest.approx(8.0)
 
 
 def test_one_that_is_slower_says_so_first():
@@ -40,52 +40,52 @@ def test_a_measured_loss_outranks_models_that_predict_a_gain():
         ("movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "negative_index"), 20
     )
     measured = calls({**costs, "loop32": 25}, "zen4")
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), measured, "zen4")
-    assert found.proof == ""
-    assert found.doubt.startswith("This is slower on zen4, this machine (-20.0 %, measured).")
-    assert "zen2: +100.0 % (llvm-mca, osaca, off by up to 8 %)" in found.doubt
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), measured, "zen4")
+    assert judged.proof == ""
+    assert judged.doubt.startswith("This is slower on zen4, this machine (-20.0 %, measured).")
+    assert "zen2: +100.0 % (llvm-mca, osaca, off by up to 8 %)" in judged.doubt
 
 
 def test_models_that_differ_are_told_with_both_ends():
     apart = {("loop32", "zen2", "osaca"): 10.0}
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, **apart}))
-    assert found.doubt.startswith(
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, **apart}))
+    assert judged.doubt.startswith(
         "This may be slower on zen2 (-20.0 % to +100.0 %, models of the main loop)."
     )
-    assert "zen2: open, -20.0 % to +100.0 %" in found.doubt
+    assert "zen2: open, -20.0 % to +100.0 %" in judged.doubt
 
 
 def test_points_that_are_missing_are_a_doubt():
     measured = calls(dict.fromkeys(("movsq_aligned", "loop32"), 20), "zen2")
     part = measured[measured["size_bytes"] != call_costs.SIZES[-1]]
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), part, "zen2")
-    assert found.doubt.startswith("Not enough was measured on zen2 to say that this is faster.")
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), part, "zen2")
+    assert judged.doubt.startswith("Not enough was measured on zen2 to say that this is faster.")
 
 
 def test_what_nobody_knows_of_is_said_to_be_so():
-    found = of("loop32", predictions({"loop32": 4.0}))
-    assert found.doubt == (
+    judged = of("loop32", predictions({"loop32": 4.0}))
+    assert judged.doubt == (
         "Nothing shows that this is faster on sandybridge and zen2: no model has a figure for "
         "both, and none of them was measured."
     )
 
 
 def test_no_difference_is_no_gain():
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 8.0}))
-    assert found.doubt.startswith("This is not shown to be faster.")
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 8.0}))
+    assert judged.doubt.startswith("This is not shown to be faster.")
 
 
 def test_what_is_faster_but_not_fastest_says_so():
-    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 4.0}))
-    assert found.doubt.startswith("This is faster, but another way is faster still: ")
-    assert "zen2: +100.0 % (llvm-mca, osaca, off by up to 8 %)" in found.doubt
+    judged = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 4.0}))
+    assert judged.doubt.startswith("This is faster, but another way is faster still: ")
+    assert "zen2: +100.0 % (llvm-mca, osaca, off by up to 8 %)" in judged.doubt
 
 
 def test_a_variant_for_some_cpus_says_for_which():
-    found = of("movsb", predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
-    assert found.doubt.startswith("This is faster only where there is erms.")
-    found = of("movsb", predictions({"movsq_aligned": 2.0}, cores=CORES))
-    assert found.doubt == "This is not shown to be faster. It applies only where there is erms."
+    judged = of("movsb", predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
+    assert judged.doubt.startswith("This is faster only where there is erms.")
+    judged = of("movsb", predictions({"movsq_aligned": 2.0}, cores=CORES))
+    assert judged.doubt == "This is not shown to be faster. It applies only where there is erms."
 
 
 def test_no_evidence_at_all_is_no_error():

@@ -206,8 +206,8 @@ def test_sizes_that_one_side_lacks_have_no_figures_and_are_counted():
     assert lines["64"] == ["20.0", "+-", "0.02", "10.0", "+-", "0.02", "-50.0", "%"]
     for size in ("256", "512", "1024", "2048", "4096"):
         assert lines[size] == ["-", "-", "-"]
-    said = "5 of 27 points that a comparison rests on were refused or not measured on zen4"
-    assert said in " ".join(body.split())
+    message_text = "5 of 27 points that a comparison rests on were refused or not measured on zen4"
+    assert message_text in " ".join(body.split())
 
 
 def test_machines_and_clocks_have_tables_of_their_own():
@@ -263,8 +263,8 @@ def test_entries_that_were_hit_under_emulation_are_counted():
     arm = kernels.load("arm64/copy_user").variants["from_user_batched"]
     row = run([arm])
     body = message.Writer(arm, {"copy_from_user": "c", "copy_to_user": "t"}, Evidence(checks=row))
-    said = " ".join(body.body([]).split())
-    assert "39 of its 39 exception table entries were hit." in said
+    message_text = " ".join(body.body([]).split())
+    assert "39 of its 39 exception table entries were hit." in message_text
 
 
 def test_what_is_there_and_breaks_the_contract_is_told_with_the_reason():

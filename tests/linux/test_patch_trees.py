@@ -109,7 +109,7 @@ def test_what_the_tree_has_is_said_and_nothing_is_written(spec, series, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("spec", "series", "said"),
+    ("spec", "series", "message"),
     [
         (
             "x86_64/copy_user/overlapped",
@@ -124,8 +124,8 @@ def test_what_the_tree_has_is_said_and_nothing_is_written(spec, series, tmp_path
         ("x86_64/put_event/masked_outside", "6.12", "makes no patch: the kernel exposes no mask"),
     ],
 )
-def test_what_a_tree_cannot_take_is_refused_in_one_line(spec, series, said, tmp_path):
-    with pytest.raises(InputError, match=said) as raised:
+def test_what_a_tree_cannot_take_is_refused_in_one_line(spec, series, message, tmp_path):
+    with pytest.raises(InputError, match=message) as raised:
         make(variant(spec), linux(series), tmp_path / "out", Evidence(), SOMEONE)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "out").exists()
@@ -214,11 +214,11 @@ def test_two_at_once_fetch_one_package_once(tmp_path):
         )
         for _ in range(2)
     ]
-    said = [process.communicate() for process in both]
+    outputs = [process.communicate() for process in both]
     if any(process.returncode for process in both):
-        pytest.skip(f"Debian's package cannot be had here: {said[0][1]}")
-    assert {out.strip() for out, _ in said} == {str(tmp_path / "linux-source-6.12")}
-    fetched = [err for _, err in said if "unpacking" in err or "downloading" in err]
+        pytest.skip(f"Debian's package cannot be had here: {outputs[0][1]}")
+    assert {out.strip() for out, _ in outputs} == {str(tmp_path / "linux-source-6.12")}
+    fetched = [err for _, err in outputs if "unpacking" in err or "downloading" in err]
     assert len(fetched) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "linux-source-6.12",

@@ -26,10 +26,10 @@ def test_bad_trees_are_told_in_one_line(tmp_path):
 def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the cache would be")
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
-    found = trees.find(None)
-    assert found.path is None
-    assert str(tmp_path / "cache") in found.note
-    assert "--tree" in found.note
+    tree = trees.find(None)
+    assert tree.path is None
+    assert str(tmp_path / "cache") in tree.note
+    assert "--tree" in tree.note
     with pytest.raises(InputError, match="--tree"):
         trees.find("debian:6.12")
 

@@ -122,7 +122,7 @@ def changed(good: verification.PatchedVariant, old: str, new: str) -> verificati
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("_ASM_EXTABLE_UA(.Lqwords,", "_ASM_EXTABLE(.Lqwords,", "is EX_TYPE_DEFAULT"),
         (
@@ -132,12 +132,12 @@ def changed(good: verification.PatchedVariant, old: str, new: str) -> verificati
         ),
     ],
 )
-def test_an_entry_of_another_kind_than_its_access_needs_is_found(old, new, said, tmp_path):
+def test_an_entry_of_another_kind_than_its_access_needs_is_found(old, new, message, tmp_path):
     good = patched("x86_64/clear_user/aligned16", whole_tree("6.12"), tmp_path)
     rows = verify.run(changed(good, old, new), "object")
     failed = rows[rows["status"] == verification.FAIL].set_index("check")["what"]
     what = failed["exception table of rep_stos_alternative"]
-    assert said in what
+    assert message in what
     assert "an access to a user's memory needs EX_TYPE_UACCESS" in what
 
 
@@ -189,9 +189,9 @@ def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path, monkeypat
         "--verify", "apply", "--json",
     ]  # fmt: skip
     assert run(command) == 0
-    said = capsys.readouterr()
-    assert "apply: git am: pass in " in said.err
-    assert '"check": "checkpatch"' in said.out
+    output = capsys.readouterr()
+    assert "apply: git am: pass in " in output.err
+    assert '"check": "checkpatch"' in output.out
 
 
 def test_a_part_of_the_sources_cannot_be_built(tmp_path):
@@ -244,8 +244,8 @@ def test_alternatives_keep_the_targets_of_branches():
 
 
 def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_feature():
-    one = Alternative(0, 3, bytes.fromhex("f8"), 0x100, "X86_FEATURE_A", True, False)
-    code = image("x86_64", "909090c3", one)
+    alternative = Alternative(0, 3, bytes.fromhex("f8"), 0x100, "X86_FEATURE_A", True, False)
+    code = image("x86_64", "909090c3", alternative)
     assert built_code.with_features(code, frozenset()).hex() == "f89090c3"
     assert built_code.with_features(code, frozenset({"X86_FEATURE_A"})) == code.text
 

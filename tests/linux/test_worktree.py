@@ -52,9 +52,9 @@ def made(work, out, **more):
 
 def test_a_clean_tree_is_named_by_its_commit(work, tmp_path):
     head = git(work, "rev-parse", "--short=12", "HEAD").strip()
-    found = made(work, tmp_path / "out")
-    assert f"Made against Linux 6.12.117, commit {head}." in found.files[0].read_text()
-    assert not found.notes
+    mail = made(work, tmp_path / "out")
+    assert f"Made against Linux 6.12.117, commit {head}." in mail.files[0].read_text()
+    assert not mail.notes
 
 
 def test_changes_that_are_not_committed_are_warned_of_and_named(work, tmp_path):
@@ -62,13 +62,15 @@ def test_changes_that_are_not_committed_are_warned_of_and_named(work, tmp_path):
     assert not made(work, tmp_path / "a").notes  # no matter to the patch
     path = work / FILE
     path.write_text(path.read_text().replace("/* Do two 40-byte", "/* mine: do two 40-byte"))
-    found = made(work, tmp_path / "b")
-    assert "changes in arch/x86/lib/csum-partial_64.c that are not committed" in found.notes[0]
-    words = " ".join(found.files[0].read_text().split())
+    mail = made(work, tmp_path / "b")
+    assert "changes in arch/x86/lib/csum-partial_64.c that are not committed" in mail.notes[0]
+    words = " ".join(mail.files[0].read_text().split())
     assert "with changes in arch/x86/lib/csum-partial_64.c." in words
     git(work, "stash", "-q")
     refused = subprocess.run(
-        ["git", "-C", work, "apply", "--check", found.files[0]], capture_output=True, check=False
+        ["git", "-C", work, "apply", "--check", mail.files[0]],
+        capture_output=True,
+        check=False,
     )
     assert refused.returncode  # so that the warning was due
 

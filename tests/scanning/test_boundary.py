@@ -33,8 +33,8 @@ def at_place(folder: Path, text: str, skip: int) -> ScannedLoop:
 
 
 def on(core: str, loop: ScannedLoop) -> Boundary | None:
-    (found,) = cost([loop], [microarchs.load(core)])
-    return boundary(loop, found.table[0])
+    (crossed_boundary,) = cost([loop], [microarchs.load(core)])
+    return boundary(loop, crossed_boundary.table[0])
 
 
 def test_a_loop_that_straddles_a_line_of_zen2s_op_cache(tmp_path: Path) -> None:
@@ -122,6 +122,6 @@ def test_places_where_no_code_can_lie_say_nothing() -> None:
 def test_where_the_boundary_lies_in_the_loop_is_told(
     length: int, offset: int, slow: range, at: int
 ) -> None:
-    found = boundary(loop_of(length, offset), slow_where(64, slow))
-    assert found is not None
-    assert found.at == at
+    crossed_boundary = boundary(loop_of(length, offset), slow_where(64, slow))
+    assert crossed_boundary is not None
+    assert crossed_boundary.at == at

@@ -44,8 +44,8 @@ def found_fixes(path: Path, *cores: str) -> dict[str, Fix]:
     image = images.read_image(path)
     loops = found(path).loops
     cost = costs.cost(loops, [microarchs.load(core) for core in cores])
-    made = fixes.find_fixes(loops, cost, costs.start_alignments(image), SourceLines(image).of)
-    return {loop.where.partition("+")[0]: fix for loop, fix in zip(loops, made, strict=True)}
+    all_fixes = fixes.find_fixes(loops, cost, costs.start_alignments(image), SourceLines(image).of)
+    return {loop.where.partition("+")[0]: fix for loop, fix in zip(loops, all_fixes, strict=True)}
 
 
 def _only(loops: dict[str, ScannedLoop]) -> ScannedLoop:
@@ -140,16 +140,16 @@ def test_a_fix_that_costs_another_core_more_than_one_percent_is_none() -> None:
     zen2 = _costs("zen2", np.where(aligned, 1.0, 2.0))
     starts_ = {("", ".text"): 16}
     good = fixes.find_fixes([_loop()], [zen2, _costs("zen3", np.ones(64))], starts_)
-    (bad,) = fixes.find_fixes(
+    (refused_fix,) = fixes.find_fixes(
         [_loop()], [zen2, _costs("zen3", np.where(aligned, 1.02, 1.0))], starts_
     )
     assert good[0].words == "align 16, +8 B"
-    assert (bad.words, bad.candidate) == (fixes.NONE, None)
-    assert bad.note == "align 16, +8 B would do, but for zen3 +2 %"
-    (let,) = fixes.find_fixes(
+    assert (refused_fix.words, refused_fix.candidate) == (fixes.NONE, None)
+    assert refused_fix.note == "align 16, +8 B would do, but for zen3 +2 %"
+    (allowed_fix,) = fixes.find_fixes(
         [_loop()], [zen2, _costs("zen3", np.where(aligned, 1.009, 1.0))], starts_
     )
-    assert let.words == "align 16, +8 B"
+    assert allowed_fix.words == "align 16, +8 B"
 
 
 def test_cores_without_a_figure_have_no_say() -> None:
@@ -181,8 +181,8 @@ def test_padding_is_taken_where_it_is_less() -> None:
 
 def test_arm64_has_alignments_and_whole_instructions_alone() -> None:
     table = np.where(np.arange(64) >= 60, 1.0, np.where(np.arange(64) % 4 == 0, 2.0, np.nan))
-    one = _costs("neoverse-n1", table)
-    (fix,) = fixes.find_fixes([_loop("arm64")], [one], {("", ".text"): 64})
+    candidate = _costs("neoverse-n1", table)
+    (fix,) = fixes.find_fixes([_loop("arm64")], [candidate], {("", ".text"): 64})
     assert fix.words == "pad 4 B"
 
 
@@ -233,11 +233,11 @@ def test_the_flags_that_are_named_work(tmp_path: Path) -> None:
     line = "lib/sum.c:7"
     (fix,) = fixes.find_fixes([loop], [zen2], {("", ".text"): 16}, lambda _: line)
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, "sum", 56, line)
-    said = fixes.fix_text(fix, loop, 2)
-    assert "+62 B at most for all 2" in said
-    (attribute,) = re.findall(r"`(__attribute__\S+)`", said)
-    (flag,) = re.findall(r"`(-falign\S+)`", said)
-    assert "CFLAGS_sum.o" in said
+    text = fixes.fix_text(fix, loop, 2)
+    assert "+62 B at most for all 2" in text
+    (attribute,) = re.findall(r"`(__attribute__\S+)`", text)
+    (flag,) = re.findall(r"`(-falign\S+)`", text)
+    assert "CFLAGS_sum.o" in text
     plain = _only(by_name(_compiled(tmp_path)))
     assert plain.address % 32
     assert _only(by_name(_compiled(tmp_path, attribute))).address % 32 == 0
@@ -250,26 +250,26 @@ def told(function: str, line: str, alike: int) -> str:
     into = 56 if function else 0
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, function, into, line)
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
-    known = {("", ".text"): 16 if function else 1}
-    (fix,) = fixes.find_fixes([loop], [zen2], known, lambda _: line, kinds=["align"])
+    alignments = {("", ".text"): 16 if function else 1}
+    (fix,) = fixes.find_fixes([loop], [zen2], alignments, lambda _: line, kinds=["align"])
     assert fix.words.startswith("align 32")
     return fixes.fix_text(fix, loop, alike)
 
 
 def test_a_loop_of_a_function_without_a_name_is_told_as_such() -> None:
-    said = told("", "", 1)
-    assert "it()" not in said
-    assert "`.p2align 5` before the label at 0x38" in said
-    assert "on its function, " in said
-    assert "and up to 31 B for each other one of that function" in said
-    assert "in the flags of its file" in said
+    text = told("", "", 1)
+    assert "it()" not in text
+    assert "`.p2align 5` before the label at 0x38" in text
+    assert "on its function, " in text
+    assert "and up to 31 B for each other one of that function" in text
+    assert "in the flags of its file" in text
 
 
 def test_one_loop_of_a_function_is_not_told_as_several() -> None:
-    one, two = told("sum", "lib/sum.c:7", 1), told("sum", "lib/sum.c:7", 2)
-    assert "on sum(), " in one
-    assert " all " not in one
-    assert "for this loop" not in one
+    candidate, two = told("sum", "lib/sum.c:7", 1), told("sum", "lib/sum.c:7", 2)
+    assert "on sum(), " in candidate
+    assert " all " not in candidate
+    assert "for this loop" not in candidate
     assert "for this loop, +62 B at most for all 2 of the function" in two
 
 
@@ -278,25 +278,25 @@ def test_an_attribute_is_for_the_function_that_was_written() -> None:
 
 
 def test_a_header_is_compiled_with_what_includes_it() -> None:
-    said = told("sum", "include/linux/list.h:70", 1)
-    assert "CFLAGS_list.o" not in said
-    assert "in the flags of the file that includes include/linux/list.h" in said
+    text = told("sum", "include/linux/list.h:70", 1)
+    assert "CFLAGS_list.o" not in text
+    assert "in the flags of the file that includes include/linux/list.h" in text
 
 
 def test_of_rust_no_attribute_of_c_is_asked() -> None:
-    said = told("sum", "rust/kernel/sum.rs:7", 2)
-    assert "__attribute__" not in said
-    assert "CFLAGS" not in said
-    assert "`-Cllvm-args=--align-loops=32` for its crate" in said
+    text = told("sum", "rust/kernel/sum.rs:7", 2)
+    assert "__attribute__" not in text
+    assert "CFLAGS" not in text
+    assert "`-Cllvm-args=--align-loops=32` for its crate" in text
 
 
 def test_padding_of_arm64_is_made_of_its_instructions() -> None:
     code = _loop("arm64").code
     loop = ScannedLoop("", ".text", "arm64", 56, code, ((0, len(code)),), "sum", 56)
     for pad, nops in ((4, "`nop`"), (12, "`.rept 3; nop; .endr`")):
-        one = Candidate("align, pad", (pad,), pad, pad, "", 64, pad)
-        said = fixes.fix_text(Fix("", one), loop, 1)
-        assert f"`.p2align 6` and {nops} before the label at sum+0x38" in said
+        candidate = Candidate("align, pad", (pad,), pad, pad, "", 64, pad)
+        text = fixes.fix_text(Fix("", candidate), loop, 1)
+        assert f"`.p2align 6` and {nops} before the label at sum+0x38" in text
 
 
 def test_numbers_in_sentences_agree_with_what_they_count() -> None:

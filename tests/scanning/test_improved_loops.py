@@ -74,9 +74,9 @@ def test_a_profile_says_which_loops_are_improved_and_lines_make_a_diff(program, 
     profile = tmp_path / "profile.txt"
     profile.write_text(PROFILE)
     scan = scanned(Question(program, microarch="zen2,zen3", profile=profile))
-    found = improve_suspects(scan, 5, measured=False)
-    assert found.looked_at == 2  # nothing of the profile lies in the third
-    rows = found.rows.records()
+    improved = improve_suspects(scan, 5, measured=False)
+    assert improved.looked_at == 2  # nothing of the profile lies in the third
+    rows = improved.rows.records()
     assert {row["function"] for row in rows} == {"hot"}
     assert {row["candidate"] for row in rows} <= {1, 2}
     for row in rows:
@@ -91,7 +91,7 @@ def test_a_profile_says_which_loops_are_improved_and_lines_make_a_diff(program, 
     removed = [line for line in first["diff"].splitlines() if "# x.s:" in line]
     assert [line.rsplit(":", 1)[1] for line in removed] == [str(n) for n in range(5, 11)]
     assert first["diff"].splitlines()[0] == "--- a/x.s:5 hot"
-    assert any("chain: nothing better found" in line for line in found.summary())
+    assert any("chain: nothing better found" in line for line in improved.summary())
 
 
 @pytest.mark.slow
@@ -99,9 +99,9 @@ def test_without_lines_the_assembly_is_shown_and_it_assembles(program, capsys, t
     subprocess.run(["strip", "-g", program], check=True)
     command = ["scan", str(program), "--microarch", "zen3", "--improve", "3", "--no-measure"]
     assert run(command) == 0
-    said = capsys.readouterr().out
-    assert "3 loops looked at" in said
-    assert " of all cycles" not in said
+    output = capsys.readouterr().out
+    assert "3 loops looked at" in output
+    assert " of all cycles" not in output
     assert run([*command, "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     text = next(row["diff"] for row in rows if row["function"] == "hot")
@@ -115,13 +115,13 @@ def test_without_lines_the_assembly_is_shown_and_it_assembles(program, capsys, t
 def test_no_faster_loop_is_exit_code_1(tmp_path, capsys):
     chain = built(tmp_path, f".text\n{SOURCE[SOURCE.index('	.globl	chain') :]}")
     assert run(["scan", str(chain), "--microarch", "zen2", "--no-measure", "--improve", "1"]) == 1
-    said = capsys.readouterr().out
-    assert "1 loop looked at, 0 with a faster candidate" in said
-    assert "bound by loop-carried dependency" in said
+    output = capsys.readouterr().out
+    assert "1 loop looked at, 0 with a faster candidate" in output
+    assert "bound by loop-carried dependency" in output
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--improve", "2", "--measure", "3"], "--improve takes one FILE"),
         (["--improve", "2", "--html", "x.html"], "--improve takes one FILE"),
@@ -129,7 +129,7 @@ def test_no_faster_loop_is_exit_code_1(tmp_path, capsys):
         (["--improve", "0"], "0"),
     ],
 )
-def test_wrong_input_is_one_line(program, options, said, capsys):
+def test_wrong_input_is_one_line(program, options, message, capsys):
     assert run(["scan", str(program), *options]) == 2
     [line] = capsys.readouterr().err.strip().splitlines()
-    assert said in line
+    assert message in line

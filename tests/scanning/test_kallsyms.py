@@ -147,10 +147,10 @@ def test_a_kernels_own_symbols_are_read(late: bool, per_cpu: bool, ordered: bool
     start = 0xFFFFFFFF81000000
     noise = bytes(range(1, 251)) * 8
     content = noise + packed_names(start, late=late, per_cpu=per_cpu, ordered=ordered) + noise
-    found = vmlinux.kallsyms_symbols(content)
-    assert len(found) == len(NAMES)
-    assert found[:2] == [(start, "T", "_text"), (start + 16, "T", "counts")]
-    assert found[-1] == (start + 16 * (len(NAMES) - 1), "d", "data")
+    symbols = vmlinux.kallsyms_symbols(content)
+    assert len(symbols) == len(NAMES)
+    assert symbols[:2] == [(start, "T", "_text"), (start + 16, "T", "counts")]
+    assert symbols[-1] == (start + 16 * (len(NAMES) - 1), "d", "data")
     damaged = content.replace(b"\0A\0B\0", b"\0A\0\0B")
     assert vmlinux.kallsyms_symbols(damaged) == []
 

@@ -54,21 +54,21 @@ def test_a_function_has_its_loops_by_each_of_its_names(tmp_path: Path) -> None:
 
 
 def test_the_label_of_a_loop_is_the_first_at_its_first_byte(tmp_path: Path) -> None:
-    found = alignment_patches.labels(TEXT)
-    path = built(tmp_path, alignment_patches.marked(TEXT, found))
+    found_labels = alignment_patches.labels(TEXT)
+    path = built(tmp_path, alignment_patches.marked(TEXT, found_labels))
     sections = images.read_image(path).sections
     named = {
-        loop.into: getattr(alignment_patches.at_head(sections, found, loop), "name", None)
+        loop.into: getattr(alignment_patches.at_head(sections, found_labels, loop), "name", None)
         for loop in by_name(built(tmp_path, TEXT, name="plain.o")).values()
     }
     assert list(named.values()) == [".Lhead", None]  # the other one comes from a macro
 
 
 def test_a_directive_takes_the_place_of_the_one_that_is_there() -> None:
-    found = {label.name: label for label in alignment_patches.labels(TEXT)}
-    over = alignment_patches.aligned(TEXT, found[".Lhead"], 32)
+    found_labels = {label.name: label for label in alignment_patches.labels(TEXT)}
+    over = alignment_patches.aligned(TEXT, found_labels[".Lhead"], 32)
     assert over == TEXT.replace("\t.p2align 4\n.Lhead", "\t.p2align 5\n.Lhead")
-    new = alignment_patches.aligned(TEXT, found[".Lin"], 64)
+    new = alignment_patches.aligned(TEXT, found_labels[".Lin"], 64)
     assert new == TEXT.replace(".Lin:\t", "\t.p2align 6\n.Lin:\t")
 
 

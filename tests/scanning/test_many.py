@@ -50,8 +50,8 @@ def relative(folder, paths):
 
 
 def test_files_with_code_are_listed_once_each(folder):
-    found, same = images.listed_files(folder)
-    assert relative(folder, found) == [
+    scanned, same = images.listed_files(folder)
+    assert relative(folder, scanned) == [
         "a/lib.a", "a/two.so", "b/one.o", "c/bad.o", "vmlinuz-6.1", "x.ko.gz"
     ]  # fmt: skip
     assert relative(folder, same) == ["same.so"]
@@ -67,7 +67,7 @@ def test_a_folder_without_code_is_one_line(tmp_path):
 @pytest.mark.parametrize("dask", [None, "local"])
 def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
     out = tmp_path / "loops.csv"
-    found = folder_scan.gather(folder, out, scan, COLUMNS, dask)
+    scanned = folder_scan.gather(folder, out, scan, COLUMNS, dask)
     rows = list(csv.reader(out.open()))
     assert rows[0] == ["binary", *COLUMNS]
     assert [row[0] for row in rows[1::2]] == [
@@ -75,9 +75,9 @@ def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
     ]  # fmt: skip
     assert [row[0] for row in rows[1::2]] == [row[0] for row in rows[2::2]]
     assert rows[1][1:] == ["lib.a", "11", "0.0"]
-    assert (found.files, found.rows) == (5, 10)
-    assert list(found.refused) == [Path("c/bad.o")]
-    assert "is bad" in found.refused[Path("c/bad.o")]
+    assert (scanned.files, scanned.rows) == (5, 10)
+    assert list(scanned.refused) == [Path("c/bad.o")]
+    assert "is bad" in scanned.refused[Path("c/bad.o")]
 
 
 def test_a_scan_of_a_folder_is_the_scans_of_its_files(tmp_path):
@@ -92,8 +92,8 @@ def test_a_scan_of_a_folder_is_the_scans_of_its_files(tmp_path):
             [toolchain.find("x86_64").gcc, "-c", "-x", "assembler", "-", "-o", folder / name],
             input=text, text=True, check=True,
         )  # fmt: skip
-    found = folder_scan.scan_folder(folder, tmp_path / "all.csv", microarch="zen2,skylake")
-    assert (found.files, found.rows) == (2, 2)
+    scanned = folder_scan.scan_folder(folder, tmp_path / "all.csv", microarch="zen2,skylake")
+    assert (scanned.files, scanned.rows) == (2, 2)
     rows = list(csv.DictReader((tmp_path / "all.csv").open()))
     alone = lw.scan(folder / "one.o", microarch="zen2,skylake")
     assert [row["binary"] for row in rows] == ["one.o", "one.o"]

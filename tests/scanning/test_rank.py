@@ -114,10 +114,10 @@ def test_below_the_table_stands_how_the_first_loops_are_fixed(tmp_path):
     path = built(tmp_path, RANKED)
     text = run_here("scan", path, "--microarch", "zen2").stdout
     rows = lw.scan(path, microarch="zen2")
-    said = [how for how in rows["how"] if how]
-    assert said
-    assert said[0] in text
-    assert text.index(said[0]) < text.index("innermost loop")
+    descriptions = [how for how in rows["how"] if how]
+    assert descriptions
+    assert descriptions[0] in text
+    assert text.index(descriptions[0]) < text.index("innermost loop")
 
 
 def test_names_of_a_stripped_library_are_told_apart(tmp_path):

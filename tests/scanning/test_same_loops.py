@@ -71,11 +71,12 @@ def test_predict_and_scan_find_the_same_loops(tmp_path):
     command = [toolchain.find("x86_64").gcc, "-c", str(tmp_path / "code.s"), "-o", str(file)]
     subprocess.run(command, check=True)
     named = {piece.id: piece for piece in loops.of_file(str(file))}
-    found = binary_loops.find_loops(images.read_image(file))
-    assert {loop.where for loop in found.loops} == {"paths", "nested+0x3", "twice", "back", "over"}
-    assert named.keys() == {loop.where for loop in found.loops} | {"calling"}
-    assert (found.calling, found.outer) == (1, 1)
-    for loop in found.loops:
+    found_loops = binary_loops.find_loops(images.read_image(file))
+    places = {loop.where for loop in found_loops.loops}
+    assert places == {"paths", "nested+0x3", "twice", "back", "over"}
+    assert named.keys() == places | {"calling"}
+    assert (found_loops.calling, found_loops.outer) == (1, 1)
+    for loop in found_loops.loops:
         assert named[loop.where].address == loop.address
         if not named[loop.where].error:
             assert len(named[loop.where].code) == loop.length

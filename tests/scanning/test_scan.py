@@ -64,8 +64,8 @@ def test_rows_are_ranked_by_cycles_lost(program: Path) -> None:
     assert (first["lost"], first["times"]) == (1.0, 2.0)
     assert (first["boundary"], first["crossed"]) == (64, "loop")
     assert first["limit"]
-    known = rows["lost"].dropna().tolist()
-    assert known == sorted(known, reverse=True)
+    losses = rows["lost"].dropna().tolist()
+    assert losses == sorted(losses, reverse=True)
     assert (rows["cycles"].isna() == (rows["error"] != "")).all()
 
 
@@ -122,8 +122,8 @@ def test_the_table_says_what_was_found_and_left_out(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["scan", str(program), "--microarch", "zen2,sandybridge", "--top", "2"]) == 0
-    said = capsys.readouterr().out
-    table, _, summary = said.partition("\n\n")
+    output = capsys.readouterr().out
+    table, _, summary = output.partition("\n\n")
     assert len(table.splitlines()) == 2 + 2
     assert "64 loop" in table
     assert "5 innermost loops: 4 without calls, 1 that calls (left out)" in summary
@@ -170,7 +170,7 @@ def test_arm64_is_asked_at_the_places_where_code_can_lie(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["no/such/file"], "no/such/file: No such file"),
         (["{file}", "--top", "0"], "--top '0'"),
@@ -187,12 +187,12 @@ def test_arm64_is_asked_at_the_places_where_code_can_lie(tmp_path: Path) -> None
     ],
 )
 def test_bad_input_is_one_line(
-    program: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    program: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     given = [a.format(file=program, folder=program.parent) for a in arguments]
     assert run(["scan", *given]) == 2
     out, err = capsys.readouterr()
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert not out
 

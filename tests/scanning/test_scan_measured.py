@@ -46,10 +46,10 @@ def test_a_loop_has_a_row_for_each_place_and_one_that_cannot_run_says_why():
     refused = table.iloc[2]
     assert refused["status"] == "refused"
     assert refused["reason"].startswith("it calls: ")
-    found = table[table["cycles"].notna()]
-    if found.empty:
+    measured = table[table["cycles"].notna()]
+    if measured.empty:
         pytest.skip(f"nothing was measured: {table['reason'].iloc[0]}")
-    for row in found.itertuples():
+    for row in measured.itertuples():
         assert abs(row.cycles - 3.0) <= max(row.uncertainty, 0.06), row  # the multiplication's
 
 

@@ -157,9 +157,9 @@ def test_a_perf_data_is_read_by_perf(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not data.exists():
         pytest.skip(f"perf cannot record here: {done.stderr.strip()[:100]}")
-    found = scan.read_samples(data)
-    assert found
-    assert all(sample.weight > 0 for sample in found)
+    samples = scan.read_samples(data)
+    assert samples
+    assert all(sample.weight > 0 for sample in samples)
 
 
 def test_without_perf_a_perf_data_is_refused(
