@@ -82,17 +82,14 @@ class Overlay:
 
 def _files(root: Path) -> Iterator[str]:
     """Yield the paths of a tree's files and links, without the products of builds."""
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        for entry in os.scandir(root / folder):
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                built = path in _BUILT_FOLDERS or path.endswith("/include/generated")
-                if entry.name != ".git" and not built:
-                    pending.append(path)
-            elif entry.name not in _BUILT_FILES and not entry.name.endswith(_BUILT_SUFFIXES):
-                yield path
+
+    def entered(path: str) -> bool:
+        built = path in _BUILT_FOLDERS or path.endswith("/include/generated")
+        return not built and PurePosixPath(path).name != ".git"
+
+    for path in trees.walk(root, entered):
+        if path.rpartition("/")[2] not in _BUILT_FILES and not path.endswith(_BUILT_SUFFIXES):
+            yield path
 
 
 @contextmanager

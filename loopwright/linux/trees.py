@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -270,21 +270,30 @@ ARCH = {"x86_64": "x86", "arm64": "arm64"}  # Linux's name of each ISA
 _SKIPPED_FOLDERS = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
 
 
+def walk(root: Path, entered: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the paths of files and links below a folder; entered tells which folders to search."""
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        for entry in os.scandir(root / folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if not entry.is_dir(follow_symlinks=False):
+                yield path
+            elif entered(path):
+                pending.append(path)
+
+
 def source_files(
     tree: Tree, isa: str, suffixes: tuple[str, ...] = (".c", ".h", ".S")
 ) -> Iterator[str]:
     """Yield the paths of C and assembly files and headers, without those of other architectures."""
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        for entry in os.scandir(tree.root / folder):
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                other = folder == "arch" and entry.name != ARCH[isa]
-                if not other and path not in _SKIPPED_FOLDERS and not entry.name.startswith("."):
-                    pending.append(path)
-            elif entry.name.endswith(suffixes):
-                yield path
+
+    def entered(path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        other = folder == "arch" and name != ARCH[isa]
+        return not (other or path in _SKIPPED_FOLDERS or name.startswith("."))
+
+    return (path for path in walk(tree.root, entered) if path.endswith(suffixes))
 
 
 def files_holding(
@@ -300,10 +309,11 @@ def files_holding(
     return sorted(files)
 
 
-def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
+def includers(tree: Tree, isa: str, header: str, most: int) -> list[str] | None:
     """Return the .c and .S files that include a header, also through other headers.
 
-    The search stops after more than `most` files.
+    None if they are more than `most`, or if the search ended early: it goes on while no more than
+    `most` files, headers among them, are found.
     """
     including: dict[str, None] = {}
     pending = [header]
@@ -315,7 +325,8 @@ def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
             if file not in including and file != header and _includes(tree, file, included):
                 including[file] = None
                 pending += [file] if file.endswith(".h") else []
-    return [file for file in including if not file.endswith(".h")]
+    sources = [file for file in including if not file.endswith(".h")]
+    return None if pending or len(sources) > most else sources
 
 
 def _includes(tree: Tree, file: str, header: str) -> bool:

@@ -39,3 +39,12 @@ def test_odd_package_specs_are_refused(spec):
     with pytest.raises(InputError, match="names no kernel series"):
         trees.find(spec)
     assert trees.debian_package("6.1") == "linux-source-6.1"
+
+
+def test_includers_through_headers_are_all_found_or_none(tmp_path):
+    includes = {"a.h": "x.h", "b.h": "x.h", "direct.c": "x.h", "by_a.c": "a.h", "by_b.S": "b.h"}
+    for file, header in includes.items():
+        (tmp_path / file).write_text(f'#include "{header}"\n')
+    tree = trees.Tree(tmp_path, "6.12")
+    assert sorted(trees.includers(tree, "x86_64", "x.h", 5)) == ["by_a.c", "by_b.S", "direct.c"]
+    assert trees.includers(tree, "x86_64", "x.h", 2) is None  # the headers' own are not known

@@ -46,6 +46,16 @@ def test_a_branch_that_does_not_reach_any_more_rules_an_encoding_out(tmp_path: P
     assert reach == []
 
 
+def test_a_short_branch_with_prefixes_keeps_them(tmp_path: Path) -> None:
+    """Five bytes long, as a jump with a distance of four bytes is."""
+    codes = _codes(tmp_path, "1: movl (%rdi), %eax\n.byte 0x2e, 0x2e, 0x2e, 0x75, 0xf9")
+    assert {code: how.split()[0] for code, _, how in codes} == {
+        "8b47002e2e2e75f8": "{disp8}",
+        "8b87000000002e2e2e75f5": "{disp32}",
+        "408b072e2e2e75f8": "{rex}",
+    }
+
+
 @pytest.mark.parametrize("step", some([7, 49], {49}))
 def test_all_encodings_of_a_librarys_loops_do_the_same(step: int) -> None:
     """The simulator follows each path and takes it for the loop that it was."""
