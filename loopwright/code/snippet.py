@@ -286,36 +286,29 @@ def _whole_codes(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _as_bytes(lines: Sequence[_Line]) -> list[str]:
-    """Return the code of a listing as data at its addresses, each with a label."""
-    out, end, named = [], None, any(line.name for line in lines)
+    """Return the code of a listing as data at its addresses, each with a label.
+
+    The name of a routine goes after the gap before its first instruction.
+    """
+    out: list[str] = []
+    end, named = None, any(line.name for line in lines)
+    name_at: int | None = None  # the position of a name without an instruction so far
     for line in lines:
         if line.name:
+            name_at = len(out)
             out.append(_routine_label(line.name))
             continue
         if line.at is None or not line.code:
             out.append("")
             continue
-        parts = [_gap_directives(end, line.at)]
-        if end is None and not named:
-            parts.append(_routine_label("code"))
+        gap = _gap_directives(end, line.at)
+        if gap and name_at is not None:
+            out[name_at], gap = f"{gap}; {out[name_at]}", ""
+        label = _routine_label("code") if end is None and not named else ""
         word = int.from_bytes(line.code, "little")
         directive = f".inst {word:#x}" if line.word else _byte_directive(line.code)
-        out.append("; ".join([*filter(None, parts), f".L{line.at:x}: {directive}"]))
-        end = line.at + len(line.code)
-    # The name of a routine goes after the gap before its first instruction.
-    return _names_last(out)
-
-
-def _names_last(lines: list[str]) -> list[str]:
-    """Move each gap before the name of the routine that begins after it."""
-    out = list(lines)
-    for n, line in enumerate(lines[:-1]):
-        if not line.startswith(".globl"):
-            continue
-        behind = next((k for k in range(n + 1, len(lines)) if lines[k]), None)
-        if behind is not None and lines[behind].startswith((".p2align", ".skip")):
-            gap, _, rest = lines[behind].rpartition("; .L")
-            out[n], out[behind] = f"{gap}; {line}", f".L{rest}"
+        out.append("; ".join(filter(None, [gap, label, f".L{line.at:x}: {directive}"])))
+        end, name_at = line.at + len(line.code), None
     return out
 
 

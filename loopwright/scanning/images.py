@@ -5,6 +5,7 @@ import hashlib
 import lzma
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -307,15 +308,13 @@ def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
     code_files = sorted(path for path in _files(folder) if _holds_code(path))
     if not code_files:
         raise InputError(f"{folder} holds no file with code: no ELF file, archive or kernel")
-    by_size: dict[int, list[Path]] = {}
-    for path in code_files:
-        by_size.setdefault(path.stat().st_size, []).append(path)
-    first: dict[tuple[int, str], Path] = {}
+    sizes = [path.stat().st_size for path in code_files]
+    counts = Counter(sizes)
+    first: dict[str, Path] = {}
     same = {}
-    for path in code_files:
-        size = path.stat().st_size
-        if len(by_size[size]) > 1:
-            earlier = first.setdefault((size, _digest(path)), path)
+    for path, size in zip(code_files, sizes, strict=True):
+        if counts[size] > 1:
+            earlier = first.setdefault(_digest(path), path)
             if earlier != path:
                 same[path] = earlier
     return [path for path in code_files if path not in same], same
