@@ -330,8 +330,8 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
     if not isinstance(table, SymbolTableSection):
         return by_section
     content, names = table.data(), image.get_section(table["sh_link"]).data()
-    whole = len(content) - len(content) % _SYMBOL.size
-    for name, info, _, index, value, size in _SYMBOL.iter_unpack(content[:whole]):
+    length = len(content) - len(content) % _SYMBOL.size
+    for name, info, _, index, value, size in _SYMBOL.iter_unpack(content[:length]):
         kind = info & 15
         if not name or index == 0 or index >= _RESERVED or kind not in _KINDS:
             continue

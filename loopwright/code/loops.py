@@ -101,8 +101,8 @@ def _entries(section: "Section") -> Iterator[int]:
 
     The cold part that a compiler moved out of a routine belongs to that routine.
     """
-    whole = (s.address for s in section.routines if ".cold" not in s.name)
-    for address in (*whole, *section.entries):
+    starts = (s.address for s in section.routines if ".cold" not in s.name)
+    for address in (*starts, *section.entries):
         if section.address <= address < section.end:
             yield address - section.address
 
@@ -376,8 +376,8 @@ def of_loops(section: "Section", within: range) -> Iterator[Piece]:
     for start, stop in _stretches(section, within):
         strings, reached = repeated_strings(section.isa, section.bytes_of(start, stop), start)
         pieces += [_piece(section, *bounds, string=True) for bounds in strings]
-        if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
-            message = str(no_code(section.isa, rest, 0))
+        if (unread := section.bytes_of(reached, stop)).strip(_PADDING):
+            message = str(no_code(section.isa, unread, 0))
             pieces.append(Piece("", section.isa, "unrolled", reached, error=message))
     yield from sorted(pieces, key=lambda piece: piece.address)
 
@@ -483,16 +483,16 @@ def _places(spec: str) -> list[tuple["Section", range]]:
     """Return the sections of FILE with all addresses, or with those of SYMBOL; InputError."""
     from loopwright.code import elf
 
-    path, wanted = _file_and_symbol(spec)
+    path, symbol = _file_and_symbol(spec)
     sections = elf.read(path)
     elf.isa_of(sections, path)
-    if wanted:
-        known = {s.name for section in sections for s in section.symbols}
-        if not known:
-            raise InputError(f"{path} is stripped of its symbols; give it without :{wanted}")
-        if wanted not in known:
-            raise InputError(f"{path}: {unknown('symbol', wanted, known)}")
-    return [(s, within) for s in sections for within in _ranges(s, wanted)]
+    if symbol:
+        names = {s.name for section in sections for s in section.symbols}
+        if not names:
+            raise InputError(f"{path} is stripped of its symbols; give it without :{symbol}")
+        if symbol not in names:
+            raise InputError(f"{path}: {unknown('symbol', symbol, names)}")
+    return [(s, within) for s in sections for within in _ranges(s, symbol)]
 
 
 def in_routine(section: "Section", piece: Piece) -> Piece:
@@ -521,11 +521,11 @@ def _file_and_symbol(spec: str) -> tuple[Path, str]:
     return Path(file), symbol
 
 
-def _ranges(section: "Section", wanted: str) -> list[range]:
+def _ranges(section: "Section", name: str) -> list[range]:
     """Return the addresses of a symbol's routines in a section, those of all of it without one."""
-    if not wanted:
+    if not name:
         return [range(section.address, section.end)]
-    return [section.extent(symbol) for symbol in section.symbols if symbol.name == wanted]
+    return [section.extent(symbol) for symbol in section.symbols if symbol.name == name]
 
 
 def _routines(section: "Section", within: range) -> Iterator[range]:

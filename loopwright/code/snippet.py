@@ -411,8 +411,8 @@ class Assembled:
         for number in range(line, 0, -1):
             if number in other_lines:
                 break
-            if found := _SNIPPET_LABEL.match(self.source[number - 1]):
-                return found.group(1)
+            if match := _SNIPPET_LABEL.match(self.source[number - 1]):
+                return match.group(1)
         return f"line {line}"
 
 

@@ -129,7 +129,7 @@ def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]
     notes, differs = {}, False
     for name, routine in kernel.routines.items():
         try:
-            own = same_variant(kernel, routine, tree)
+            same = same_variant(kernel, routine, tree)
         except NotAssembledError:
             notes[name] = (
                 f"Compared with {routine.baseline}, not with the tree's own code: that does not "
@@ -139,8 +139,8 @@ def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]
         except InputError as error:
             notes[name] = f"Compared with {routine.baseline}, not with the tree's own code: {error}"
             continue
-        if own and own.name == routine.baseline:
-            notes[name] = f"{own.name} assembles to the code that Linux {tree.version} has."
+        if same and same.name == routine.baseline:
+            notes[name] = f"{same.name} assembles to the code that Linux {tree.version} has."
         else:
             notes[name], differs = f"The baseline is the code of Linux {tree.version} itself.", True
     if not differs:

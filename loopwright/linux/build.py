@@ -295,12 +295,12 @@ def _dependencies(tree: Tree, isa: str) -> dict[str, set[str]]:
         blocks, name = [enclosing], ""
         for line in text.splitlines():
             # The parts of a block, and help texts, are indented.
-            word, rest = [*("" if line[:1].isspace() else line).split(maxsplit=1), "", ""][:2]
+            word, argument = [*("" if line[:1].isspace() else line).split(maxsplit=1), "", ""][:2]
             if word in ("config", "menuconfig"):
-                name = rest.strip()
+                name = argument.strip()
                 out.setdefault(name, set()).update(*blocks)
             elif word in ("menu", "choice", "if"):
-                blocks.append(_required_options(rest) if word == "if" else frozenset())
+                blocks.append(_required_options(argument) if word == "if" else frozenset())
                 name = ""
             elif word in ("endmenu", "endchoice", "endif") and len(blocks) > 1:
                 blocks.pop()
@@ -310,7 +310,7 @@ def _dependencies(tree: Tree, isa: str) -> dict[str, set[str]]:
                 else:
                     blocks[-1] |= _required_options(line)
             elif word == "source":
-                included = rest.split("#")[0].strip().strip("\"'")
+                included = argument.split("#")[0].strip().strip("\"'")
                 pending.append((included, frozenset().union(*blocks)))
     return out
 

@@ -148,8 +148,9 @@ def _entries(
     for at in range(0, len(data), 12):
         number = int.from_bytes(data[at + 8 : at + (9 if isa == "x86_64" else 10)], "little")
         name = types.get(number, f"type {number}")
-        rest = int.from_bytes(data[at + 10 : at + 12], "little")
-        if name not in _FIXUP_TYPES and not (name in _ERR_ZERO_TYPES and rest == _NO_REGISTERS):
+        registers = int.from_bytes(data[at + 10 : at + 12], "little")
+        only_jumps = name in _ERR_ZERO_TYPES and registers == _NO_REGISTERS
+        if name not in _FIXUP_TYPES and not only_jumps:
             handled.add(name)
         insn, fixup = relative_pair(data, at, address)
         out.append(ExceptionEntry(insn, fixup, name))
@@ -169,14 +170,14 @@ def features(isa: str, tree: Tree, build: Path) -> dict[int, str]:
     """Return the names of the features that alternatives depend on, by their number."""
     if isa == "x86_64":
         text = tree.read("arch/x86/include/asm/cpufeatures.h")
-        found = re.findall(
+        definitions = re.findall(
             r"#define\s+(X86_FEATURE_\w+)\s+\(\s*(\d+)\s*\*\s*32\s*\+\s*(\d+)\s*\)", text
         )
-        return {32 * int(word) + int(bit): name for name, word, bit in found}
+        return {32 * int(word) + int(bit): name for name, word, bit in definitions}
     folder = build / "arch/arm64/include/generated/asm"
     texts = [p.read_text() for p in folder.glob("cpucap*.h")]
-    found = re.findall(r"#define\s+(ARM64_\w+)\s+(\d+)\b", "\n".join(texts))
-    return {int(number): name for name, number in found}
+    definitions = re.findall(r"#define\s+(ARM64_\w+)\s+(\d+)\b", "\n".join(texts))
+    return {int(number): name for name, number in definitions}
 
 
 def _alternatives(

@@ -211,15 +211,15 @@ class _Editor:
     def _function(self, edit: Edit, content: str, source: Path) -> str:
         source_text = source.read_text()
         span = self._in_tree(function(edit.file, content, edit.name), edit)
-        own = function(source.name, source_text, edit.name)
-        own = own or function(source.name, source_text, symbol(self.variant))
-        own = _required(own, edit, source)
-        new = routines.rename(own.of(source_text), symbol(self.variant), edit.name)
+        own_span = function(source.name, source_text, edit.name)
+        own_span = own_span or function(source.name, source_text, symbol(self.variant))
+        own_span = _required(own_span, edit, source)
+        new = routines.rename(own_span.of(source_text), symbol(self.variant), edit.name)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
         if asm:
             _refuse_stray_entries(edit, f"{edit.file} in {self.tree}", content, span)
-            _refuse_stray_entries(edit, source.name, source_text, own)
+            _refuse_stray_entries(edit, source.name, source_text, own_span)
             new = self._with_distinct_labels(new, span, content)
 
         def whole(piece: str) -> str:
@@ -236,8 +236,8 @@ class _Editor:
         source_text = source.read_text()
         if edit.kind == "region":
             span = self._in_tree(routines.region(content, edit.start, edit.end), edit)
-            own = routines.region(source_text, edit.start, edit.end)
-            new = _required(own, edit, source).of(source_text)
+            own_span = routines.region(source_text, edit.start, edit.end)
+            new = _required(own_span, edit, source).of(source_text)
         else:
             new = _required(routines.macro(source_text, edit.name), edit, source).of(source_text)
             span, new = self._macro_span(edit, content, new)
@@ -424,11 +424,11 @@ def _fit_statement(
     input_registers, output_registers = _operand_registers(inputs), _operand_registers(outputs)
     clobbered = set(_STRING.findall(clobbers))
     passed = {*contract.inputs.values(), *contract.zeroed}
-    given = input_registers | output_registers
-    if not passed <= given or not set(contract.returns.values()) <= output_registers:
+    registers = input_registers | output_registers
+    if not passed <= registers or not set(contract.returns.values()) <= output_registers:
         raise InputError(
             f"{where} calls {name} by another convention than the contract of "
-            f"{variant.kernel}: it passes {', '.join(sorted(given))} and takes back "
+            f"{variant.kernel}: it passes {', '.join(sorted(registers))} and takes back "
             f"{', '.join(sorted(output_registers))}"
         )
     extra = changed_registers(variant) - output_registers - clobbered

@@ -395,29 +395,29 @@ def prepare(overlay: Overlay, isa: str) -> Build:
     return configured(overlay, isa, f"{isa}-objects", "defconfig", _OPTIONS[isa], "prepare")
 
 
-def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
+def build_anew(build: Build, objects: Sequence[str]) -> list[str]:
     """Build objects again and return the messages of objtool.
 
     BuildError if make fails, CheckError for any message of the compiler or assembler.
     """
-    output = _output(build, wanted)
+    output = _output(build, objects)
     lines = [x for x in output.splitlines() if x.strip()]
     of_objtool = [x for x in lines if "objtool:" in x]
     if len(lines) > len(of_objtool):
         message = f"the build complains: {_first_message(output, 'warning')}"
-        raise CheckError(message, build.command(*wanted), output)
+        raise CheckError(message, build.command(*objects), output)
     return of_objtool
 
 
-def _output(build: Build, wanted: Sequence[str], failure: str = "") -> str:
+def _output(build: Build, objects: Sequence[str], failure: str = "") -> str:
     """Build objects again and return all output; BuildError with the failure's description."""
-    for name in wanted:
+    for name in objects:
         (build.folder / name).unlink(missing_ok=True)
     # One job: two makes in one folder race in fixdep.
-    done = build.make(*wanted)
+    done = build.make(*objects)
     if done.returncode:
         what = failure or _first_message(done.stdout, "error")
-        raise BuildError(what, build.command(*wanted), done.stdout)
+        raise BuildError(what, build.command(*objects), done.stdout)
     return done.stdout
 
 

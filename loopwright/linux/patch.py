@@ -77,10 +77,10 @@ def make(
     body = writer.body(paragraphs)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
     wide_line = message.too_wide([subject, *body.splitlines()])
-    whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
+    text = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
     if wide_line:
-        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide_line}", whole)
-    mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
+        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide_line}", text)
+    mail = Mail(tuple(changes), text, below, author, rfc=writer.doubtful)
     kept, findings = mail.keep(source, out, variant.id)
     shown = f"{_RFC} {subject}" if writer.doubtful else subject
     return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, tuple(notes))
@@ -277,7 +277,7 @@ def patch(
         )
         # Both may assemble the tree's own functions, which exist only in this context.
         judgement = conclude(study, histogram)
-        answers, shown = judgement.rows, evidence(study, judgement)
+        answers, all_evidence = judgement.rows, evidence(study, judgement)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
         winners = answers[answers["winner"] != ""]
@@ -295,21 +295,21 @@ def patch(
         check = study.checks.set_index("variant").loc[variant.name]
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
-        made = make(variant, located.path, Path(out), shown)
+        result = make(variant, located.path, Path(out), all_evidence)
         done |= {v.id for v in routines.together(variant)}
         checks = pd.DataFrame()
         if tier:
             unchanged = PatchedVariant(source, (variant,), {}, None)
-            subject = of_patch(variant, source, made.files[0]) if made.files else unchanged
+            subject = of_patch(variant, source, result.files[0]) if result.files else unchanged
             checks = verify.run(subject, tier, on_check)
-        if made.files and tier and (unproven := verify.open_points(checks)):
-            # Its message has to say so.
-            made = make(variant, located.path, Path(out), replace(shown, unproven=unproven))
+        if result.files and tier and (unproven := verify.open_points(checks)):
+            with_points = replace(all_evidence, unproven=unproven)  # its message has to name them
+            result = make(variant, located.path, Path(out), with_points)
         rows.append(
-            {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
-             "status": made.status, "subject": made.subject,
-             "files": [str(f) for f in made.files],
-             "notes": [*made.notes, baseline_notes[variant.routine]],
+            {"kernel": kernel.id, "variant": variant.name, "tree": result.tree,
+             "status": result.status, "subject": result.subject,
+             "files": [str(f) for f in result.files],
+             "notes": [*result.notes, baseline_notes[variant.routine]],
              "checks": checks.to_dict("records")}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -125,5 +125,5 @@ def run(subject: PatchedVariant, level: str, on_check: OnCheck | None = None) ->
 
 def open_points(rows: pd.DataFrame) -> tuple[str, ...]:
     """Return the unproven checks among the rows of run, each with its tier and reason."""
-    left = rows[rows["status"] == NOT_PROVEN].to_dict("records")
-    return tuple(f"{row['check']} (tier {row['tier']}): {row['what']}" for row in left)
+    unproven = rows[rows["status"] == NOT_PROVEN].to_dict("records")
+    return tuple(f"{row['check']} (tier {row['tier']}): {row['what']}" for row in unproven)

@@ -447,9 +447,9 @@ def _cycles_table(patched: PatchedFile, number: int, fix: Fix) -> str:
     for at, core in enumerate(patched.cores):
         if core.id in fix.effects:
             effect = fix.effects[core.id]
-            before, then = patched.before.cycles(at, number), patched.after.cycles(at, after)
+            before, now = patched.before.cycles(at, number), patched.after.cycles(at, after)
             there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
-            rows.append([core.id, there, best, spread(before), spread(then)])
+            rows.append([core.id, there, best, spread(before), spread(now)])
     return message.aligned(_TABLE_HEAD, rows, left=len(_TABLE_HEAD))
 
 
@@ -521,11 +521,11 @@ class Booted:
         patched = self.patched
         image = images.read_image(folder / "vmlinux")
         loops = find_loops(image).loops
-        wanted = [patched.before.loops[n] for _, n in patched.numbers]
-        numbers = find_again(wanted, patched.function, image.sections, loops)
+        object_loops = [patched.before.loops[n] for _, n in patched.numbers]
+        numbers = find_again(object_loops, patched.function, image.sections, loops)
         if missing := [label.name for n, label in enumerate(patched.labels) if n not in numbers]:
             raise NotProven(f"a small kernel of this tree has no loop at {', '.join(missing)}")
-        self.loops = [loops[numbers[n]] for n in range(len(wanted))]
+        self.loops = [loops[numbers[n]] for n in range(len(object_loops))]
         texts = []
         costs = cost(self.loops, patched.cores)
         for n, (scanned, before) in enumerate(patched.numbers):

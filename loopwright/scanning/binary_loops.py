@@ -360,11 +360,11 @@ class SourceLines:
     def _within(self, loop: ScannedLoop, start: int, end: int) -> Iterator[str]:
         """Yield the lines of the bytes between two addresses, the first byte's first."""
         table = self._table(loop)
-        first = max(bisect.bisect_right(table, (start, "\U0010ffff")) - 1, 0)
-        for address, line in table[first:]:
+        begin = max(bisect.bisect_right(table, (start, "\U0010ffff")) - 1, 0)
+        for address, line in table[begin:]:
             if address >= end:
                 return
-            if first or address <= start:
+            if begin or address <= start:
                 yield line
 
     def _table(self, loop: ScannedLoop) -> list[tuple[int, str]]:

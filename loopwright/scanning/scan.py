@@ -531,9 +531,9 @@ def _refused(on_core: CoreCosts) -> Iterator[str]:
     reasons = Counter(on_core.errors.values()).most_common()
     if reasons:
         listed = [f"{count} {why}" for why, count in reasons[:most]]
-        more = [counted(len(reasons) - most, "other reason")] if len(reasons) > most else []
+        others = [counted(len(reasons) - most, "other reason")] if len(reasons) > most else []
         none = counted(len(on_core.errors), "has no figures", "have no figures")
-        yield f"  {none}: {'; '.join((*listed, *more))}"
+        yield f"  {none}: {'; '.join((*listed, *others))}"
 
 
 def scanned(question: Question) -> Scan:

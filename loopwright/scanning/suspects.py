@@ -98,8 +98,8 @@ def measure_suspects(
     table = measure_loops(loops, offsets, progress=progress)
     rows = []
     for n, (number, loop, at) in enumerate(zip(hurt, loops, best, strict=True)):
-        here, there = table[table["loop"] == n].to_dict("records")
-        cycles, least = costs.cycles[number], costs.best[number]
+        own_row, best_row = table[table["loop"] == n].to_dict("records")
+        cycles, best_cycles = costs.cycles[number], costs.best[number]
         rows.append(
             {
                 "address": f"{loop.address:#x}",
@@ -108,9 +108,9 @@ def measure_suspects(
                 "best_offset": at,
                 "microarch": costs.core.id,
                 "cycles": cycles,
-                "best": least,
-                "times": cycles / least,
-                **_joined(here, there),
+                "best": best_cycles,
+                "times": cycles / best_cycles,
+                **_joined(own_row, best_row),
             }
         )
     return pd.DataFrame(rows, columns=MEASURED_COLUMNS)

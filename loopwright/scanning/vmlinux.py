@@ -234,8 +234,8 @@ class Names:
         shift = self._shift(own_sections)
         renamed = [self._renamed(section, shift) for section in own_sections]
         if not any(section.symbols for section in renamed):
-            wanted = "the real System.map" if not self.routines else "one of this very kernel"
-            raise InputError(f"none of {source}'s names lies in the code: give {wanted}")
+            replacement = "the real System.map" if not self.routines else "one of this very kernel"
+            raise InputError(f"none of {source}'s names lies in the code: give {replacement}")
         return renamed
 
     def _shift(self, sections: list[Section]) -> int:
@@ -332,11 +332,11 @@ def _padded(text: bytes, length: int) -> bytes:
         text = stripped
     elif not stripped:
         text = b""
-    left = length - len(text)
-    while left > 0:
-        nop = _X86_NOPS[min(left, len(_X86_NOPS)) - 1]
+    missing = length - len(text)
+    while missing > 0:
+        nop = _X86_NOPS[min(missing, len(_X86_NOPS)) - 1]
         text += nop
-        left -= len(nop)
+        missing -= len(nop)
     return text
 
 
@@ -476,13 +476,13 @@ def arm64_entries(content: bytes) -> list[Entry]:
     words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
     if len(words) < 3 * _FEWEST_ENTRIES:
         return []
-    place = 4 * np.arange(len(words) - 2)
-    at, new, rest = place + words[:-2], place + 4 + words[1:-1], words[2:] & 0xFFFFFFFF
-    length, replacing = rest >> 16 & 0xFF, rest >> 24
+    position = 4 * np.arange(len(words) - 2)
+    at, new, last = position + words[:-2], position + 4 + words[1:-1], words[2:] & 0xFFFFFFFF
+    length, size = last >> 16 & 0xFF, last >> 24
     good = (at >= 0) & (at + length <= len(content)) & (new >= 0) & (new < len(content))
     good &= (at & 3 == 0) & (new & 3 == 0) & (length & 3 == 0) & (length > 0)
-    good &= (replacing == length) | (replacing == 0)
-    good &= rest & 0x7FFF < ARM64_MOST_FEATURES
+    good &= (size == length) | (size == 0)
+    good &= last & 0x7FFF < ARM64_MOST_FEATURES
     first, count = _longest_run(good)
     if count < _FEWEST_ENTRIES:
         return []
@@ -640,10 +640,10 @@ class Alternatives:
             return
         numbers = arm64_features(content)
         self._require_known(numbers, "this arm64 kernel")
-        known = set(numbers.values())
+        known_numbers = set(numbers.values())
         taken = {numbers[name] for name in self.features}
         for entry in entries:
-            if entry.feature not in known or (entry.made and entry.new not in nops):
+            if entry.feature not in known_numbers or (entry.made and entry.new not in nops):
                 self.unknown += 1
             elif entry.feature in taken:
                 self.applied += 1
