@@ -18,7 +18,7 @@ from loopwright.code.instructions import X86_FLOW, Flow, decode, near_target
 from loopwright.improving.bare import BEHIND, Bare
 from loopwright.improving.listing import CARRY, FLAGS, arm64_effects, full
 from loopwright.machine.emulator import PAGE, Recorder, core_of, register_of
-from loopwright.measuring.block_path import EVERY_X86, full_name
+from loopwright.measuring.block_path import X86_REGISTERS, full_name
 
 _START = 0x5555_0000_0000
 _BUFFERS = 0x2100_0000
@@ -60,7 +60,7 @@ def _registers(
 
 _OF = {
     "x86_64": _registers(
-        "x86_64", EVERY_X86, {f"xmm{n}": f"zmm{n}" for n in range(16)}, "eflags",
+        "x86_64", X86_REGISTERS, {f"xmm{n}": f"zmm{n}" for n in range(16)}, "eflags",
         {CARRY: _CARRY_BIT, FLAGS: _OTHER_BITS},
     ),
     "arm64": _registers(

@@ -1,1 +1,1 @@
-"""Measure variants on this host."""
+"""Measurements of variants and blocks on this machine, and the store that keeps them."""

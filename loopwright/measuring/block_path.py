@@ -1,6 +1,6 @@
-"""The path of a block's iteration: its registers and memory, and the ways to end its loop."""
+"""Paths of loops: registers and memory of an iteration, images to run, and ways to end."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -9,31 +9,31 @@ import iced_x86 as iced
 from loopwright.code.instructions import READS, REGISTERS, WRITES, disassembled, signed
 from loopwright.errors import InputError
 
-EVERY_X86 = REGISTERS["x86_64"]
+X86_REGISTERS = REGISTERS["x86_64"]
 _ARM64_NAMES = {"fp": "x29", "lr": "x30"}
 
 
-def number(name: str) -> int:
+def register_number(name: str) -> int:
     """Return the encoding of a 64-bit register."""
-    return EVERY_X86.index(name) if name in EVERY_X86 else int(name[1:])
+    return X86_REGISTERS.index(name) if name in X86_REGISTERS else int(name[1:])
 
 
-def counters(isa: str) -> tuple[str, ...]:
+def counter_registers(isa: str) -> tuple[str, ...]:
     """Return the registers that may count iterations, those that blocks rarely use first."""
     if isa == "x86_64":
-        return tuple(name for name in reversed(EVERY_X86) if name != "rsp")
+        return tuple(name for name in reversed(X86_REGISTERS) if name != "rsp")
     # x18 belongs to the platform, x29 and x30 are frame and return address.
     return tuple(f"x{n}" for n in range(28, -1, -1) if n != 18)
 
 
-def used(isa: str, code: bytes) -> frozenset[str]:
+def used_registers(isa: str, code: bytes) -> frozenset[str]:
     """Return the 64-bit names of the registers that code reads or writes, implied ones included."""
     return _used_x86(code) if isa == "x86_64" else _used_arm64(code)
 
 
 @cache
 def _full_names() -> dict[int, str]:
-    return {getattr(iced.Register, name.upper()): name for name in EVERY_X86}
+    return {getattr(iced.Register, name.upper()): name for name in X86_REGISTERS}
 
 
 def full_name(register: "iced.Register_") -> str:
@@ -48,30 +48,29 @@ def gnu_text(ins: iced.Instruction) -> str:
 
 def _used_x86(code: bytes) -> frozenset[str]:
     info = iced.InstructionInfoFactory()
-    uses = (use for ins in iced.Decoder(64, code) for use in info.info(ins).used_registers())
-    return frozenset(full_name(use.register) for use in uses) - {""}
+    return _names(use for ins in iced.Decoder(64, code) for use in info.info(ins).used_registers())
 
 
 def _used_arm64(code: bytes) -> frozenset[str]:
-    found = set()
+    names = set()
     for ins in disassembled(code):
         for register in (r for side in ins.regs_access() for r in side):
             name = ins.reg_name(register)
             name = _ARM64_NAMES.get(name, name)
             if name[0] in "wx" and name[1:].isdigit():
-                found.add(f"x{name[1:]}")
-    return frozenset(found)
+                names.add(f"x{name[1:]}")
+    return frozenset(names)
 
 
 MEMORY_BYTES = 4096
-POINTER = 0x21000840  # the initial value of each 64-bit word: harness/block_machine.h
+MEMORY_WORD = 0x21000840  # the initial value of each 64-bit word: harness/block_machine.h
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The 4096 bytes of memory: one repeated 64-bit word, except for single bytes."""
+    """The bytes of every page: one repeated 64-bit word, except for changed bytes by offset."""
 
-    word: int = POINTER
+    word: int = MEMORY_WORD
     changed: Mapping[int, int] = field(default_factory=dict)
 
     def page(self) -> bytes:
@@ -80,18 +79,18 @@ class Memory:
             page[at] = byte
         return bytes(page)
 
-    def having(self, address: int, size: int, value: int) -> "Memory":
-        """Return a copy with a value of some bytes at an address."""
+    def with_value(self, address: int, size: int, value: int) -> "Memory":
+        """Return a copy with a value of so many bytes at an address."""
         new = dict(self.changed)
         for n, byte in enumerate((value % (1 << 8 * size)).to_bytes(size, "little")):
             new[(address + n) % MEMORY_BYTES] = byte
         return Memory(self.word, new)
 
-    def held(self, address: int, size: int) -> int:
-        """Return the value of some bytes at an address."""
+    def value_at(self, address: int, size: int) -> int:
+        """Return the value of so many bytes at an address."""
         page = self.page()
-        several = bytes(page[(address + n) % MEMORY_BYTES] for n in range(size))
-        return int.from_bytes(several, "little")
+        value = bytes(page[(address + n) % MEMORY_BYTES] for n in range(size))
+        return int.from_bytes(value, "little")
 
     def lines(self) -> Iterator[str]:
         """Yield its lines of a job."""
@@ -101,11 +100,9 @@ class Memory:
             yield f"word {index} {int.from_bytes(page[8 * index : 8 * index + 8], 'little')}"
 
 
-ADDRESS_POINTER = (
-    0x20000000  # register n points to this plus n times a step: harness/block_machine.h
-)
-STEP = 0x100108
-ALIGNED_STEP = 0x100100  # of blocks that access vectors
+FIRST_POINTER = 0x20000000  # register n points to this plus n times a step: harness/block_machine.h
+POINTER_STEP = 0x100108
+ALIGNED_POINTER_STEP = 0x100100  # of blocks that access vectors
 _VECTOR = 16  # bytes
 _ONLY_READS = READS - WRITES
 
@@ -115,8 +112,8 @@ def wide(isa: str, code: bytes) -> bool:
     return isa == "x86_64" and any(size >= _VECTOR for _, size, _ in _accesses(code))
 
 
-def unaligned(isa: str, code: bytes) -> bool:
-    """True if the pointers of code are to be aligned to cache lines."""
+def wants_aligned_pointers(isa: str, code: bytes) -> bool:
+    """True if code has to run with pointers aligned to cache lines."""
     return wide(isa, code) or misaligned(isa, code)
 
 
@@ -124,9 +121,9 @@ def misaligned(isa: str, code: bytes) -> bool:
     """True if an access through registers that code has not written yet is misaligned."""
     if isa != "x86_64":
         return False
-    step = ALIGNED_STEP if wide(isa, code) else STEP
-    found = ((_address(m, written, step), size) for m, size, written in _accesses(code))
-    return any(address is not None and address % size for address, size in found)
+    step = ALIGNED_POINTER_STEP if wide(isa, code) else POINTER_STEP
+    accesses = ((_address(m, written, step), size) for m, size, written in _accesses(code))
+    return any(address is not None and address % size for address, size in accesses)
 
 
 def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str]]]:
@@ -134,13 +131,12 @@ def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str
     info = iced.InstructionInfoFactory()
     written: frozenset[str] = frozenset()
     for ins in iced.Decoder(64, code):
-        used = info.info(ins)
-        for memory in used.used_memory():
+        operands = info.info(ins)
+        for memory in operands.used_memory():
             size = iced.MemorySizeExt.size(memory.memory_size)
             if memory.access in READS | WRITES and size:
                 yield memory, size, written
-        changed = (r.register for r in used.used_registers() if r.access not in _ONLY_READS)
-        written |= {full_name(register) for register in changed}
+        written |= _names(r for r in operands.used_registers() if r.access not in _ONLY_READS)
 
 
 def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int | None:
@@ -150,24 +146,24 @@ def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int
         name = full_name(register)
         if register == iced.Register.NONE:
             continue
-        if not name or name in written or memory.segment in (iced.Register.FS, iced.Register.GS):
+        if not name or name in written or memory.segment in THREAD_SEGMENTS:
             return None
-        address += scale * (ADDRESS_POINTER + number(name) * step)
+        address += scale * (FIRST_POINTER + register_number(name) * step)
     return int(address) if memory.base != iced.Register.NONE else None
 
 
 Stretch = tuple[int, int]  # first byte of code, and the byte after the last
 
-_STRAIGHT = {
+_LOOP_FLOW = {
     iced.FlowControl.NEXT,
     iced.FlowControl.CONDITIONAL_BRANCH,
     iced.FlowControl.UNCONDITIONAL_BRANCH,
 }
-_CHANGING = {
-    getattr(iced.Mnemonic, name): name.lower()
+_VARYING = {  # results differ from run to run
+    getattr(iced.Mnemonic, name)
     for name in ("RDTSC", "RDTSCP", "RDRAND", "RDSEED", "CPUID", "XGETBV", "RDPID", "RDPMC")
 }
-_SEGMENTS = (iced.Register.GS, iced.Register.FS)
+THREAD_SEGMENTS = (iced.Register.FS, iced.Register.GS)
 USER_SPACE = 1 << 47
 _NEAR = 1 << 20  # displacements nearer to zero count from a pointer
 
@@ -201,8 +197,8 @@ class Step:
         return self.taken is not None
 
     @property
-    def other(self) -> int:
-        """The target of a conditional branch off the path."""
+    def off_path(self) -> int:
+        """The place to which a conditional branch leaves the path."""
         return self.end if self.taken else signed(self.ins.near_branch_target)
 
     @property
@@ -213,7 +209,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Path:
-    """A loop's code, and the stretches of it that an iteration executes, in order."""
+    """The code of a loop, and the stretches of it that an iteration executes, in order."""
 
     code: bytes
     stretches: tuple[Stretch, ...]
@@ -227,11 +223,6 @@ class Path:
     def executed(self) -> bytes:
         """The bytes that an iteration executes."""
         return b"".join(self.code[start:end] for start, end in self.stretches)
-
-    @property
-    def back(self) -> Step:
-        """The branch back to the start."""
-        return self.steps[-1]
 
     @cached_property
     def used(self) -> frozenset[str]:
@@ -250,7 +241,7 @@ def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
     does not behave alike each time.
     """
     path = Path(code, tuple(stretches) or ((0, len(code)),))
-    path = Path(_aimed(path), path.stretches)
+    path = Path(_with_user_displacements(path), path.stretches)
     for start, end in path.stretches:
         if not 0 <= start < end <= len(code):
             raise InputError(f"its path has a stretch {start}-{end}, and it {len(code)} bytes")
@@ -259,15 +250,15 @@ def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
     starts = [start for start, _ in path.stretches]
     for (_, end), after in zip(path.stretches, [*starts[1:], 0], strict=True):
         last = next((step for step in path.steps if step.end == end), None)
-        if last is None or not _goes_to(last.ins, after):
+        if last is None or not _branches_to(last.ins, after):
             raise InputError(f"its path does not go on from +{end:#x} to +{after:#x}")
     for step in path.steps:
-        if why := _refused(step, len(code)):
-            raise InputError(f"{why}: {step.text}")
+        if reason := _refusal(step, len(code)):
+            raise InputError(f"{reason}: {step.text}")
     return path
 
 
-def _aimed(path: Path) -> bytes:
+def _with_user_displacements(path: Path) -> bytes:
     """Return the code with displacements into the kernel's half of memory moved to the user's half.
 
     They keep their lengths and lower bits.
@@ -284,7 +275,7 @@ def _aimed(path: Path) -> bytes:
     return bytes(code)
 
 
-def _goes_to(ins: iced.Instruction, target: int) -> bool:
+def _branches_to(ins: iced.Instruction, target: int) -> bool:
     branches = (iced.FlowControl.CONDITIONAL_BRANCH, iced.FlowControl.UNCONDITIONAL_BRANCH)
     return ins.flow_control in branches and int(ins.near_branch_target) == target
 
@@ -297,39 +288,38 @@ def _steps(code: bytes, stretches: Sequence[Stretch]) -> Iterator[Step]:
                 at = int(ins.ip)
                 raise InputError(f"byte {at} ({code[at]:02x}) starts no whole x86-64 instruction")
             conditional = ins.flow_control == iced.FlowControl.CONDITIONAL_BRANCH
-            used = info.info(ins)
-            several = used.used_registers()
+            operands = info.info(ins)
+            registers = operands.used_registers()
             yield Step(
                 ins,
-                frozenset(_names(r for r in several if r.access in READS)),
-                frozenset(_names(r for r in several if r.access not in _ONLY_READS)),
-                tuple(used.used_memory()),
+                _names(r for r in registers if r.access in READS),
+                _names(r for r in registers if r.access not in _ONLY_READS),
+                tuple(operands.used_memory()),
                 ins.next_ip == end if conditional else None,
             )
 
 
-def _names(used: Iterator[iced.UsedRegister]) -> Iterator[str]:
-    for register_use in used:
-        if name := full_name(register_use.register):
-            yield name
+def _names(uses: Iterable[iced.UsedRegister]) -> frozenset[str]:
+    """Return the 64-bit names of the general-purpose registers among those used."""
+    return frozenset(full_name(use.register) for use in uses) - {""}
 
 
-def _refused(step: Step, size: int) -> str:
+def _refusal(step: Step, size: int) -> str:
     """Return the reason why an instruction cannot be run, or ""."""
     ins = step.ins
     if ins.flow_control in (iced.FlowControl.CALL, iced.FlowControl.INDIRECT_CALL):
         return "it calls"
-    if ins.flow_control not in _STRAIGHT:
+    if ins.flow_control not in _LOOP_FLOW:
         return "it leaves the loop"
     if ins.is_privileged or ins.mnemonic in (iced.Mnemonic.STAC, iced.Mnemonic.CLAC):
         return "a privileged instruction"
-    if ins.mnemonic in _CHANGING:
+    if ins.mnemonic in _VARYING:
         return "what it reads changes from run to run"
     if ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix):
         return "it repeats by a count that is not known"
     for memory in step.memory:
         fixed = memory.base == memory.index == iced.Register.NONE
-        nowhere = fixed and memory.segment not in _SEGMENTS
+        nowhere = fixed and memory.segment not in THREAD_SEGMENTS
         if nowhere and ins.is_ip_rel_memory_operand:
             if -65536 < signed(memory.displacement) < size + 65536:
                 return "memory beside its own code"
@@ -357,8 +347,8 @@ class Image:
     leaves: dict[int, int]
 
 
-def of_path(path: Path, code: bytes, end: int) -> Image:
-    """Return the image of a loop that ends by the step end; code has its bytes.
+def image_of(path: Path, code: bytes, end: int) -> Image:
+    """Return the image of a loop that ends by the step `end`; code has its bytes.
 
     Only 32-bit branches are retargeted; InputError if that leaves no room.
     """
@@ -366,99 +356,102 @@ def of_path(path: Path, code: bytes, end: int) -> Image:
 
 
 class _Builder:
+    """A loop's code with room around it for a jump out and a trap for each other exit."""
+
     def __init__(self, path: Path, code: bytes, end: int) -> None:
         self._path, self._end = path, end
         self._size = len(code)
         branches = [(n, step) for n, step in enumerate(path.steps) if step.branches]
-        self._exits = [(n, step) for n, step in branches if path.index_of(step.other) < 0]
-        short = [step.other for _, step in self._exits if len(step.ins) == 2]
-        self._lead = _REACH if any(to < 0 for to in short) else 0
+        self._exits = [(n, step) for n, step in branches if path.index_of(step.off_path) < 0]
+        short_targets = [step.off_path for _, step in self._exits if len(step.ins) == 2]
+        self._before = _REACH if any(target < 0 for target in short_targets) else 0
         # After the code, the bytes that short branches reach, and then a byte for each other exit.
-        reach = _REACH + _JUMP_BYTES if any(to >= self._size for to in short) else _JUMP_BYTES
-        self._next = self._size + reach
-        room = self._lead + self._next + len(self._exits) + _JUMP_BYTES
+        reach = _REACH if any(target >= self._size for target in short_targets) else 0
+        self._after = self._size + reach + _JUMP_BYTES
+        room = self._before + self._after + len(self._exits) + _JUMP_BYTES
         self._bytes = bytearray([_TRAP]) * room
-        self._bytes[self._lead : self._lead + self._size] = code
-        self._taken: set[int] = set()
+        self._bytes[self._before : self._before + self._size] = code
+        self._occupied: set[int] = set()
         self._leaves: dict[int, int] = {}
 
     def image(self) -> Image:
-        landing = self._land()
+        landing = self._place_landing()
         for n, step in self._exits:
             if n != self._end:
-                self._leaves[self._trap(step)] = n
-        return Image(bytes(self._bytes), self._lead, landing, self._leaves)
+                self._leaves[self._place_trap(step)] = n
+        return Image(bytes(self._bytes), self._before, landing, self._leaves)
 
-    def _land(self) -> int:
+    def _place_landing(self) -> int:
         """Put a jump out of the image at the target of the step that ends the loop."""
         step = self._path.steps[self._end]
-        at = step.other
+        at = step.off_path
         if len(step.ins) > 2 and not step.taken:
-            at, self._next = self._next, self._next + _JUMP_BYTES
-            self._aim(step, at)
+            at, self._after = self._after, self._after + _JUMP_BYTES
+            self._retarget(step, at)
         room = range(at, at + _JUMP_BYTES)
         if any(start < room.stop and at < end for start, end in self._path.stretches):
             raise InputError(f"what ends it goes to +{at:#x}, where the loop leaves no room")
-        self._taken |= set(room)
-        to = len(self._bytes) - (self._lead + at + _JUMP_BYTES)
-        jump = b"\xe9" + to.to_bytes(4, "little", signed=True)
-        self._bytes[self._lead + at : self._lead + at + _JUMP_BYTES] = jump
+        self._occupied |= set(room)
+        distance = len(self._bytes) - (self._before + at + _JUMP_BYTES)
+        jump = b"\xe9" + distance.to_bytes(4, "little", signed=True)
+        self._bytes[self._before + at : self._before + at + _JUMP_BYTES] = jump
         return at
 
-    def _trap(self, step: Step) -> int:
+    def _place_trap(self, step: Step) -> int:
         """Put a trap at the target of an exit; return its offset."""
-        at = step.other
+        at = step.off_path
         if step.taken or 0 <= at < self._size:
-            if (
-                at not in self._taken
-            ):  # otherwise the loop ends there, too, which the emulator tells apart
-                self._bytes[self._lead + at] = _TRAP
+            # The loop may end there, too, which the emulator tells apart.
+            if at not in self._occupied:
+                self._bytes[self._before + at] = _TRAP
             return at
         if len(step.ins) > 2:
-            at, self._next = self._next, self._next + 1
-            self._aim(step, at)
+            at, self._after = self._after, self._after + 1
+            self._retarget(step, at)
             return at
-        return self._near(step)
+        return self._place_trap_nearby(step)
 
-    def _near(self, step: Step) -> int:
+    def _place_trap_nearby(self, step: Step) -> int:
         """Return a free byte at or near a short branch's target, and retarget the branch."""
-        for at in _around(step.other):
+        for at in _offsets_around(step.off_path):
             inside = 0 <= at < self._size
-            there = -self._lead <= at < len(self._bytes) - self._lead
-            if there and not inside and at not in self._taken and -128 <= at - step.end < 128:
-                self._taken.add(at)
-                self._aim(step, at)
+            there = -self._before <= at < len(self._bytes) - self._before
+            if there and not inside and at not in self._occupied and -128 <= at - step.end < 128:
+                self._occupied.add(at)
+                self._retarget(step, at)
                 return at
         raise InputError("there is no room for a trap where an exit goes")
 
-    def _aim(self, step: Step, at: int) -> None:
+    def _retarget(self, step: Step, at: int) -> None:
+        """Let a branch go to an offset."""
         width = 1 if len(step.ins) == 2 else 4
-        end = self._lead + step.end
+        end = self._before + step.end
         self._bytes[end - width : end] = (at - step.end).to_bytes(width, "little", signed=True)
 
 
-def _around(at: int) -> Iterator[int]:
+def _offsets_around(at: int) -> Iterator[int]:
+    """Yield the offsets within reach of one, the nearest first."""
     for distance in range(_REACH):
         yield at + distance
         yield at - distance
 
 
-_STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
-_ADDS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
+_UNIT_CHANGES = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
+_SIGNS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
 _COMPARES = {iced.Mnemonic.CMP, iced.Mnemonic.TEST}
 _EQUAL, _UNEQUAL = 0x4, 0x5  # condition codes of jumps
 
 
 @dataclass(frozen=True)
 class End:
-    """A step of the path that ends the loop, by a register that counts.
+    """A way to end the loop: by the step `branch` of the path, which depends on a counter.
 
-    The counter starts with the value of the register base ("": 0) plus constant plus so many bits
-    of memory, plus step for each iteration. code is the loop's code; replaced names the replaced
+    The counter starts with the value of the register base ("": 0) plus constant plus memory_bits of
+    memory, plus step for each iteration. code is the loop's code; replaced names the replaced
     instructions, or is "".
     """
 
-    step_of_path: int
+    branch: int
     code: bytes
     counter: str
     step: int
@@ -469,39 +462,35 @@ class End:
 
     def start(self, values: Mapping[str, int], word: int) -> int:
         """Return the counter's start value for a run without an iteration."""
-        held = word & (1 << self.memory_bits) - 1
-        return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
+        memory_value = word & (1 << self.memory_bits) - 1
+        return (values.get(self.base, 0) + self.constant + memory_value) % (1 << 64)
 
 
 def own_ends(path: Path) -> Iterator[End]:
     """Yield the ways to end a loop that leave its code as it is."""
-    for n, at in deciding(path):
+    for n, at in flag_branches(path):
         yield from _own(path, n, path.steps[at])
 
 
 def replaced_ends(path: Path) -> Iterator[End]:
     """Yield the ways to end a loop by a count in the place of a comparison."""
-    for n, at in deciding(path):
+    for n, at in flag_branches(path):
         if end := _replaced(path, n, path.steps[at]):
             yield end
 
 
-def deciding(path: Path) -> list[tuple[int, int]]:
+def flag_branches(path: Path) -> list[tuple[int, int]]:
     """Return a loop's branches, the back edge first, each with the step that sets its flags."""
     branches = [n for n, step in enumerate(path.steps) if step.branches]
     branches.sort(key=lambda n: n != len(path.steps) - 1)
-    return [(n, flag_setter) for n in branches if (flag_setter := setter(path, n)) is not None]
+    return [(n, setter) for n in branches if (setter := flag_setter(path, n)) is not None]
 
 
-def setter(path: Path, branch: int) -> int | None:
-    """Return the step that sets the flags which a branch tests."""
-    wanted = path.steps[branch].ins.rflags_read
-    if not wanted:
-        return None
-    for n in range(branch - 1, -1, -1):
-        if path.steps[n].ins.rflags_modified & wanted:
-            return n
-    return None
+def flag_setter(path: Path, branch: int) -> int | None:
+    """Return the step that sets the flags which a branch tests, None if no step does."""
+    tested = path.steps[branch].ins.rflags_read
+    before = reversed(range(branch))
+    return next((n for n in before if path.steps[n].ins.rflags_modified & tested), None)
 
 
 @cache
@@ -511,18 +500,18 @@ def change_of(path: Path, name: str, before: int = -1) -> int | None:
     With before it is the change by the steps before that one.
     """
     steps = path.steps if before < 0 else path.steps[:before]
-    changes = [_constant(step.ins, name) for step in steps if name in step.written]
+    changes = [_constant_change(step.ins, name) for step in steps if name in step.written]
     return None if None in changes else sum(change for change in changes if change is not None)
 
 
-def _constant(ins: iced.Instruction, name: str) -> int | None:
+def _constant_change(ins: iced.Instruction, name: str) -> int | None:
     """Return the constant that an instruction adds to a register, None of any other one."""
     if iced.RegisterExt.size(ins.op0_register) < 4 or full_name(ins.op0_register) != name:
         return None
-    if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
-        return _STEPS[ins.mnemonic]
-    if ins.mnemonic in _ADDS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
-        return _ADDS[ins.mnemonic] * signed(ins.immediate(1))
+    if ins.mnemonic in _UNIT_CHANGES and ins.op0_kind == iced.OpKind.REGISTER:
+        return _UNIT_CHANGES[ins.mnemonic]
+    if ins.mnemonic in _SIGNS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
+        return _SIGNS[ins.mnemonic] * signed(ins.immediate(1))
     if ins.mnemonic == iced.Mnemonic.LEA and ins.memory_index == iced.Register.NONE:
         same = full_name(ins.memory_base) == name
         return signed(ins.memory_displacement) if same else None
@@ -535,17 +524,16 @@ def _is_immediate(kind: int) -> bool:
 
 @dataclass(frozen=True)
 class _Side:
-    """An operand of a comparison: a register, a constant, or some bits of memory."""
+    """An operand of a comparison: a register by its name, a constant, or bits of memory."""
 
     name: str = ""
     constant: int = 0
     bits: int = 0
 
 
-def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
-    """Yield the start values with which a loop's own comparison ends it after n iterations."""
-    ins = setter.ins
-    sides = _sides(setter)
+def _own(path: Path, branch: int, comparison: Step) -> Iterator[End]:
+    """Yield the ends of a loop by a comparison of its own, with either operand as the counter."""
+    sides = _sides(comparison)
     if sides is None:
         return
     changes = []
@@ -554,32 +542,27 @@ def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
         if change is None:
             return
         changes.append(change)
-    relative = changes[0] - changes[1]
-    if relative == 0:
+    if changes[0] == changes[1]:
         return
-    for mine, other in ((1, 0), (0, 1)):
-        counter, against = sides[mine], sides[other]
+    for own, other in ((1, 0), (0, 1)):
+        counter, against = sides[own], sides[other]
         if not counter.name:
             continue
-        if changes[mine] and against.name and not changes[other]:
+        if changes[own] and against.name and not changes[other]:
             continue  # the bound is set, not the register that runs up to it
-        step = changes[other] - changes[mine]
-        if ins.mnemonic == iced.Mnemonic.TEST or ins.mnemonic in _STEPS or ins.mnemonic in _ADDS:
-            yield End(branch, path.code, counter.name, step)
-        else:
-            yield End(
-                branch, path.code, counter.name, step, against.name, against.constant, against.bits
-            )
+        step = changes[other] - changes[own]
+        bound = (against.name, against.constant, against.bits)
+        yield End(branch, path.code, counter.name, step, *bound)
 
 
-def _sides(setter: Step) -> tuple[_Side, _Side] | None:
-    """Return the operands of a comparison, None for another step."""
-    ins = setter.ins
+def _sides(comparison: Step) -> tuple[_Side, _Side] | None:
+    """Return what a step compares (its result with zero, if it counts); None for another step."""
+    ins = comparison.ins
     if ins.mnemonic == iced.Mnemonic.TEST:
         if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
             return None
         return _Side(full_name(ins.op0_register)), _Side()
-    if ins.mnemonic in _STEPS or (ins.mnemonic in _ADDS and _is_immediate(ins.op1_kind)):
+    if ins.mnemonic in _UNIT_CHANGES or (ins.mnemonic in _SIGNS and _is_immediate(ins.op1_kind)):
         if ins.op0_kind != iced.OpKind.REGISTER:
             return None
         return _Side(full_name(ins.op0_register)), _Side()
@@ -596,63 +579,63 @@ def _sides(setter: Step) -> tuple[_Side, _Side] | None:
     return sides[0], sides[1]
 
 
-def _replaced(path: Path, branch: int, setter: Step) -> End | None:
+def _replaced(path: Path, branch: int, comparison: Step) -> End | None:
     """Return the loop with a count in the place of a comparison, of the same length."""
-    if setter.ins.mnemonic not in _COMPARES or setter.memory:
+    if comparison.ins.mnemonic not in _COMPARES or comparison.memory:
         return None
-    step = path.steps[branch]
-    if step.ins.is_loop or step.ins.is_loopcc or step.ins.is_jcx_short:
+    jump = path.steps[branch]
+    if jump.ins.is_loop or jump.ins.is_loopcc or jump.ins.is_jcx_short:
         return None
-    free = [name for name in counters("x86_64") if name not in path.used]
-    length = len(setter.ins)
-    moving = [name for name in sorted(path.used - {"rsp"}) if change_of(path, name)]
+    unused = [name for name in counter_registers("x86_64") if name not in path.used]
+    length = len(comparison.ins)
+    moved = [name for name in sorted(path.used - {"rsp"}) if change_of(path, name)]
     # A comparison carries nothing to the next iteration; a count makes it take a cycle at least.
     options = [
         (name, base_name, _compare(name, base_name, length))
-        for base_name in moving
-        for name in free
+        for base_name in moved
+        for name in unused
     ]
-    options += [(name, "", _count(name, length)) for name in free]
+    options += [(name, "", _count(name, length)) for name in unused]
     name, base, replacement = next((way for way in options if way[2]), ("", "", b""))
     if not replacement:
         return None
     code = bytearray(path.code)
-    code[setter.at : setter.end] = replacement
-    condition = _UNEQUAL if step.taken else _EQUAL
-    at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
+    code[comparison.at : comparison.end] = replacement
+    condition = _UNEQUAL if jump.taken else _EQUAL
+    at = jump.at + len(jump.ins) - (1 if len(jump.ins) == 2 else 4) - 1
     code[at] = code[at] & 0xF0 | condition
-    decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
-    jump = "jne" if step.taken else "je"
+    decoded = next(iter(iced.Decoder(64, bytes(code[comparison.at : comparison.end]))))
+    jump_text = "jne" if jump.taken else "je"
     text = (
-        f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
-        f"{gnu_text(decoded)} and {jump}"
+        f"+{comparison.at:#x} {comparison.text} and +{jump.at:#x} {jump.text.split()[0]} "
+        f"are replaced by {gnu_text(decoded)} and {jump_text}"
     )
     change = change_of(path, base) if base else 1
     return End(branch, bytes(code), name, change or 1, base, replaced=text)
 
 
-def _compare(name: str, moving: str, length: int) -> bytes:
+def _compare(name: str, moved_register: str, length: int) -> bytes:
     """Return a comparison of two registers of a length in bytes, or b""."""
-    new, old = number(name), number(moving)
-    operands = bytes([0x39, 0xC0 | (new & 7) << 3 | old & 7])
+    count, moved = register_number(name), register_number(moved_register)
+    operands = bytes([0x39, 0xC0 | (count & 7) << 3 | moved & 7])
     if length == len(operands):
-        return operands if new < 8 and old < 8 else b""
-    wide = bytes([0x48 | new >> 3 << 2 | old >> 3]) + operands
-    return b"\x3e" * (length - len(wide)) + wide if length >= len(wide) else b""
+        return operands if count < 8 and moved < 8 else b""
+    with_rex = bytes([0x48 | count >> 3 << 2 | moved >> 3]) + operands
+    return b"\x3e" * (length - len(with_rex)) + with_rex if length >= len(with_rex) else b""
 
 
 def _count(name: str, length: int) -> bytes:
     """Return an instruction of a length in bytes that counts down in a register, or b""."""
-    register = number(name)
-    low = register & 7
-    wide = bytes([0x48 | register >> 3])
-    legacy = register < 8
-    shapes = {
-        2: bytes([0xFF, 0xC8 | low]) if legacy else b"",
-        3: wide + bytes([0xFF, 0xC8 | low]),
-        4: wide + bytes([0x83, 0xE8 | low, 1]),
-        5: b"\x3e" + wide + bytes([0x83, 0xE8 | low, 1]),
-        6: bytes([0x81, 0xE8 | low, 1, 0, 0, 0]) if legacy else b"",
-        7: wide + bytes([0x81, 0xE8 | low, 1, 0, 0, 0]),
+    register = register_number(name)
+    low_bits = register & 7
+    rex = bytes([0x48 | register >> 3])
+    needs_no_rex = register < 8
+    encodings = {
+        2: bytes([0xFF, 0xC8 | low_bits]) if needs_no_rex else b"",
+        3: rex + bytes([0xFF, 0xC8 | low_bits]),
+        4: rex + bytes([0x83, 0xE8 | low_bits, 1]),
+        5: b"\x3e" + rex + bytes([0x83, 0xE8 | low_bits, 1]),
+        6: bytes([0x81, 0xE8 | low_bits, 1, 0, 0, 0]) if needs_no_rex else b"",
+        7: rex + bytes([0x81, 0xE8 | low_bits, 1, 0, 0, 0]),
     }
-    return shapes.get(length, b"")
+    return encodings.get(length, b"")

@@ -16,23 +16,24 @@ from loopwright.code.instructions import WRITES
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
 from loopwright.measuring.block_path import (
-    EVERY_X86,
+    THREAD_SEGMENTS,
     USER_SPACE,
+    X86_REGISTERS,
     End,
     Image,
     Memory,
     Path,
     Step,
     change_of,
-    deciding,
+    flag_branches,
+    flag_setter,
     own_ends,
     replaced_ends,
-    setter,
 )
 
-# The harness's registers: general-purpose ones by name, and each 32-bit lane of vectors.
-_NUMBERS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in EVERY_X86}
-_LANES = [
+# The emulator's numbers of registers, and the values that the harness gives to vectors.
+_IDS = {name: int(getattr(x86_const, f"UC_X86_REG_{name.upper()}")) for name in X86_REGISTERS}
+_VECTOR_VALUES = [
     int.from_bytes(struct.pack("<4f", *[1 + number / 64] * 4), "little") for number in range(16)
 ]
 _BASE = 0x500000000000  # the code's page, far from all other addresses
@@ -61,28 +62,29 @@ class Start:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a trial run: by the ending step, or by left, a step off the path.
+    """The end of a trial run: by the ending step, or by the exit or fault of another step.
 
-    iterations were begun. faulted is the step with an impossible access. unknown is True if the
-    emulator does not know an instruction. Steps are -1 where they do not apply.
+    iterations were begun. exit is the step that left the path, faulted the step with an impossible
+    access; each is -1 where it does not apply. unknown is True if the emulator does not know an
+    instruction.
     """
 
     iterations: int
     ended: bool = False
-    left: int = -1
+    exit: int = -1
     faulted: int = -1
     unknown: bool = False
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The last read of each step (address and bytes), and the registers at the end."""
+class Observation:
+    """The last read of each step (address and bytes), and the registers at the end of a run."""
 
     reads: Mapping[int, tuple[int, int]]
     registers: Mapping[str, int]
 
 
-class Emulated:
+class EmulatedLoop:
     """A loop in an emulated core, whose memory is mapped at the first access."""
 
     def __init__(self, path: Path, image: Image, end: int, memory: Memory) -> None:
@@ -94,39 +96,39 @@ class Emulated:
         self._core.mem_write(_BASE - image.entry, image.code)
         for base in (x86_const.UC_X86_REG_FS_BASE, x86_const.UC_X86_REG_GS_BASE):
             self._core.reg_write(base, _THREAD)
-        self._words = memory.page()
+        self._page_content = memory.page()
         self._pages = 0
-        self._begin()
+        self._map_blocks()
         untouched = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
         self._core.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
-        self._core.hook_add(untouched, self._on_page)
+        self._core.hook_add(untouched, lambda _core, _kind, *access: self._map_pages(*access[:2]))
         self._core.hook_add(unicorn.UC_HOOK_INSN_INVALID, self._on_unknown)
-        self._skips = not any(map(_leaves_vectors, path.steps))
+        self._skips_unknown = not any(map(_reads_vectors, path.steps))
 
-    def _begin(self) -> None:
-        """Map the beginnings of basic blocks to their last step and the only way to go on."""
-        self._iterations, self._left, self._ended, self._expected = 0, -1, False, 0
-        self._after: dict[int, tuple[int, int]] = {}
+    def _map_blocks(self) -> None:
+        """Map the start of each basic block to its last step, and to where the path goes on."""
+        self._block_ends: dict[int, tuple[int, int]] = {}
         steps = self._path.steps
         leader = 0
         for n, step in enumerate(steps):
             follows = steps[(n + 1) % len(steps)].at
             if step.branches or follows != step.end:
-                self._after[leader] = n, follows
+                self._block_ends[leader] = n, follows
                 leader = follows
 
-    def look(self, start: Start, iterations: int) -> Seen:
+    def observe(self, start: Start, iterations: int) -> Observation:
         """Run as run does, and return each step's last read, and the final registers."""
         reads: dict[int, tuple[int, int]] = {}
-        at = [0]
+        offset = 0
 
         def on_code(_core: Uc, address: int, _size: int, _data: object) -> None:
-            at[0] = address - _BASE
+            nonlocal offset
+            offset = address - _BASE
 
         def on_read(
             _core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
         ) -> None:
-            reads[self._path.index_of(at[0])] = address, size
+            reads[self._path.index_of(offset)] = address, size
 
         hooks = [
             self._core.hook_add(unicorn.UC_HOOK_CODE, on_code),
@@ -135,19 +137,18 @@ class Emulated:
         self.run(start, iterations)
         for hook in hooks:
             self._core.hook_del(hook)
-        held = {name: int(self._core.reg_read(number)) for name, number in _NUMBERS.items()}
-        return Seen(reads, held)
+        return Observation(reads, {name: self._register_value(name) for name in X86_REGISTERS})
 
     def run(self, start: Start, iterations: int) -> Outcome:
         """Run so many iterations, or until something else ends the loop; memory stays changed."""
         core = self._core
         for name, value in start.registers(iterations).items():
-            core.reg_write(_NUMBERS[name], value)
-        for number, lanes in enumerate(_LANES):
+            core.reg_write(_IDS[name], value)
+        for number, lanes in enumerate(_VECTOR_VALUES):
             core.reg_write(x86_const.UC_X86_REG_XMM0 + number, lanes)
         core.reg_write(x86_const.UC_X86_REG_EFLAGS, _FLAGS)
-        self._iterations, self._left, self._ended = 0, -1, False
-        self._expected, self._branch, self._most = 0, -1, 2 * iterations + 16
+        self._iterations, self._exit, self._ended = 0, -1, False
+        self._expected, self._branch, self._most_iterations = 0, -1, 2 * iterations + 16
         try:
             core.emu_start(_BASE, _BASE + len(self._image.code) - self._image.entry)
         except UcError as error:
@@ -155,7 +156,7 @@ class Emulated:
                 return Outcome(self._iterations, unknown=True)
             at = int(core.reg_read(x86_const.UC_X86_REG_RIP)) - _BASE
             return Outcome(self._iterations, faulted=max(0, self._path.index_of(at)))
-        return Outcome(self._iterations, ended=self._ended, left=self._left)
+        return Outcome(self._iterations, ended=self._ended, exit=self._exit)
 
     def _on_block(self, core: Uc, address: int, _size: int, _data: object) -> None:
         at = address - _BASE
@@ -164,14 +165,15 @@ class Emulated:
             core.emu_stop()
             return
         self._iterations += at == 0
-        if at == self._expected and at in self._after and self._iterations <= self._most:
-            self._branch, self._expected = self._after[at]
-        elif at in self._after or self._path.index_of(at) < 0 or self._iterations > self._most:
-            self._left = self._branch
+        too_many = self._iterations > self._most_iterations
+        if at == self._expected and at in self._block_ends and not too_many:
+            self._branch, self._expected = self._block_ends[at]
+        elif at in self._block_ends or self._path.index_of(at) < 0 or too_many:
+            self._exit = self._branch
             core.emu_stop()
 
-    def _held(self, register: str) -> int:
-        return int(self._core.reg_read(_NUMBERS[register])) if register else 0
+    def _register_value(self, register: str) -> int:
+        return int(self._core.reg_read(_IDS[register])) if register else 0
 
     def _on_unknown(self, core: Uc, _data: object) -> bool:
         """Skip an instruction that the emulator does not know, if it affects only vectors.
@@ -180,7 +182,7 @@ class Emulated:
         """
         at = int(core.reg_read(x86_const.UC_X86_REG_RIP)) - _BASE
         index = self._path.index_of(at)
-        if not self._skips or index < 0:
+        if not self._skips_unknown or index < 0:
             return False
         step = self._path.steps[index]
         if step.written or step.ins.rflags_modified or step.branches:
@@ -189,22 +191,17 @@ class Emulated:
             name = block_path.full_name(memory.index)
             if memory.index and not name:
                 return False  # elements by indices in a vector
-            address = memory.displacement + memory.scale * self._held(name)
-            address += self._held(block_path.full_name(memory.base))
-            if memory.segment in _THREADS:
+            address = memory.displacement + memory.scale * self._register_value(name)
+            address += self._register_value(block_path.full_name(memory.base))
+            if memory.segment in THREAD_SEGMENTS:
                 address += _THREAD
             size = max(iced.MemorySizeExt.size(memory.memory_size), 1)
-            if not self._mapped(address % (1 << 64), size):
+            if not self._map_pages(address % (1 << 64), size):
                 return False
         core.reg_write(x86_const.UC_X86_REG_RIP, _BASE + step.end)
         return True
 
-    def _on_page(
-        self, _core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
-    ) -> bool:
-        return self._mapped(address, size)
-
-    def _mapped(self, address: int, size: int) -> bool:
+    def _map_pages(self, address: int, size: int) -> bool:
         """Map the pages of an access; False if that is impossible."""
         for page in {address // _PAGE, (address + size - 1) // _PAGE}:
             if not _LOWEST <= page * _PAGE < USER_SPACE or self._pages == _MOST_PAGES:
@@ -213,16 +210,13 @@ class Emulated:
                 self._core.mem_map(page * _PAGE, _PAGE)
             except UcError:
                 continue  # the page is mapped already
-            self._core.mem_write(page * _PAGE, self._words)
+            self._core.mem_write(page * _PAGE, self._page_content)
             self._pages += 1
         return True
 
 
-_THREADS = (iced.Register.FS, iced.Register.GS)
-
-
-def _leaves_vectors(step: Step) -> bool:
-    """True if a step derives a general register or flags from a vector or mask."""
+def _reads_vectors(step: Step) -> bool:
+    """True if a step derives a general register or flags from a vector or mask register."""
     if not (step.written or step.ins.rflags_modified):
         return False
     info = iced.InstructionInfoFactory().info(step.ins)
@@ -231,9 +225,9 @@ def _leaves_vectors(step: Step) -> bool:
     return any(test(register) for register in registers for test in vectors)
 
 
-_WORDS = (0, (1 << 64) - 1, 1, 2, 0x0101010101010101, 0x6161616161616161, 0xFFFFFFFF)
-_VALUES = (0, 1, 2, 8, 64, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, (1 << 64) - 1, 1 << 62)
-_ALL = (1 << 64) - 1
+_ALL_ONES = (1 << 64) - 1
+_WORDS = (0, _ALL_ONES, 1, 2, 0x0101010101010101, 0x6161616161616161, 0xFFFFFFFF)  # of memory
+_VALUES = (0, 1, 2, 8, 64, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, _ALL_ONES, 1 << 62)
 
 
 @dataclass(frozen=True)
@@ -244,105 +238,101 @@ class State:
     memory: Memory
 
 
-class Guess:
+class Guesses:
     """Guesses of a loop's start, in an order that is the same each time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._chance = random.Random(0)
-        aligned = block_path.unaligned("x86_64", path.executed)
-        step = block_path.ALIGNED_STEP if aligned else block_path.STEP
+        self._random = random.Random(0)
+        aligned = block_path.wants_aligned_pointers("x86_64", path.executed)
+        step = block_path.ALIGNED_POINTER_STEP if aligned else block_path.POINTER_STEP
         self._pointers = {
-            name: block_path.ADDRESS_POINTER + block_path.number(name) * step
-            for name in block_path.EVERY_X86
+            name: block_path.FIRST_POINTER + block_path.register_number(name) * step
+            for name in block_path.X86_REGISTERS
         }
 
     def first(self) -> State:
         """Return the first guess: pointers to memory that holds pointers."""
         return State(dict(self._pointers), Memory())
 
-    def next(self, state: State, at: int, seen: Seen, tried: int) -> State:
+    def next(self, state: State, at: int, seen: Observation, tried: int) -> State:
         """Return a state with a change that affects a step which went wrong.
 
         tried is the number of states returned for that step: those that differ in one compared
         value come first.
         """
-        near = list(self._compared(state, at, seen))
-        if tried < len(near):
-            return near[tried]
+        equalised = list(self._equalised(state, at, seen))
+        if tried < len(equalised):
+            return equalised[tried]
         names, loads = self.sources(at)
         values, memory = dict(state.values), state.memory
-        for _ in range(self._chance.choice((1, 1, 2))):
-            places = [seen.reads[n] for n in loads if n in seen.reads]
-            choice = self._chance.random()
-            if places and choice < 0.5:
-                address, size = self._chance.choice(places)
-                held = memory.held(address, size)
-                value = self._chance.choice(list(self._held(at, held, seen)))
-                memory = memory.having(address, size, value)
-            elif loads and choice < 0.6:
-                memory = Memory(self._chance.choice((Memory().word, *_WORDS)), memory.changed)
+        for _ in range(self._random.choice((1, 1, 2))):
+            reads = [seen.reads[n] for n in loads if n in seen.reads]
+            draw = self._random.random()
+            if reads and draw < 0.5:
+                address, size = self._random.choice(reads)
+                current = memory.value_at(address, size)
+                value = self._random.choice(list(self._memory_candidates(at, current, seen)))
+                memory = memory.with_value(address, size, value)
+            elif loads and draw < 0.6:
+                memory = Memory(self._random.choice((Memory().word, *_WORDS)), memory.changed)
             elif names:
-                name = self._chance.choice(sorted(names))
-                several = [self._pointers[name], *_VALUES, *self._near(at, values)]
-                values[name] = self._chance.choice(several) & _ALL
+                name = self._random.choice(sorted(names))
+                nearby = self._register_candidates(at, values)
+                candidates = [self._pointers[name], *_VALUES, *nearby]
+                values[name] = self._random.choice(candidates) & _ALL_ONES
         return State(values, memory)
 
-    def _compared(self, state: State, at: int, seen: Seen) -> Iterator[State]:
-        """Yield states with one side of a comparison derived from the other."""
-        comparison = self._setter(at)
+    def _equalised(self, state: State, at: int, seen: Observation) -> Iterator[State]:
+        """Yield states with one side of a comparison derived from the other, or a constant."""
+        comparison = self._comparison(at)
         if comparison is None:
             return
         steps = self._path.steps
-        places = [
+        reads = [
             seen.reads[n] for n, step in enumerate(steps) if step is comparison and n in seen.reads
         ]
         for name in sorted(comparison.read):
             loads = (n for n, step in enumerate(steps) if name in step.written and step.memory)
-            places += [seen.reads[n] for n in loads if n in seen.reads]
-        held = [state.memory.held(*place) for place in places]
+            reads += [seen.reads[n] for n in loads if n in seen.reads]
+        values = [state.memory.value_at(*read) for read in reads]
         others = (seen.registers.get(name, 0) for name in sorted(comparison.read))
-        candidates = [*self._constants(at), *others, *held]
-        candidates = [
-            *candidates,
-            *(candidate + 1 for candidate in candidates),
-            *(candidate - 1 for candidate in candidates),
-            0,
-            _ALL,
-        ]
-        for place in places:
-            current = state.memory.held(*place)
+        candidates = [*self._constants(at), *others, *values]
+        candidates += [n + 1 for n in candidates] + [n - 1 for n in candidates] + [0, _ALL_ONES]
+        for read in reads:
+            current = state.memory.value_at(*read)
             bits = [change for c in self._constants(at) for change in (current | c, current & ~c)]
             for value in dict.fromkeys([*bits, *candidates]):
-                yield State(state.values, state.memory.having(*place, value))
+                yield State(state.values, state.memory.with_value(*read, value))
         for name in sorted(comparison.read - {"rsp"}):
             if not any(name in step.written for step in steps):
                 for value in dict.fromkeys(candidates):
-                    yield State({**state.values, name: value & _ALL}, state.memory)
+                    yield State({**state.values, name: value & _ALL_ONES}, state.memory)
 
-    def _held(self, at: int, held: int, seen: Seen) -> Iterator[int]:
-        """Yield values for memory that a branch may depend on; held is the present one."""
-        yield from (0, 1, _ALL, held + 1)
+    def _memory_candidates(self, at: int, current: int, seen: Observation) -> Iterator[int]:
+        """Yield values for memory that a branch may depend on; current is the present one."""
+        yield from (0, 1, _ALL_ONES, current + 1)
         for constant in self._constants(at):
-            yield from (constant, constant + 1, constant - 1, held ^ constant, held | constant)
-        if (comparison := self._setter(at)) is not None:
+            yield from (constant, constant + 1, constant - 1)
+            yield from (current ^ constant, current | constant)
+        if (comparison := self._comparison(at)) is not None:
             for name in comparison.read:
                 if name in seen.registers:
                     yield from (seen.registers[name], seen.registers[name] + 1)
 
-    def _near(self, at: int, values: Mapping[str, int]) -> Iterator[int]:
+    def _register_candidates(self, at: int, values: Mapping[str, int]) -> Iterator[int]:
         """Yield values for a register: near those of others, or near constants."""
         others = [values[name] for name in sorted(values)]
-        yield from (self._chance.choice(others) + more for more in (0, 0, -8, -1, 1, 8))
+        yield from (self._random.choice(others) + difference for difference in (0, 0, -8, -1, 1, 8))
         for constant in self._constants(at):
             yield from (constant, constant + 1, constant - 1, ~constant)
 
-    def _setter(self, at: int) -> Step | None:
-        index = setter(self._path, at) if self._path.steps[at].branches else None
+    def _comparison(self, at: int) -> Step | None:
+        index = flag_setter(self._path, at) if self._path.steps[at].branches else None
         return None if index is None else self._path.steps[index]
 
     def _constants(self, at: int) -> Iterator[int]:
-        if (comparison := self._setter(at)) is not None:
+        if (comparison := self._comparison(at)) is not None:
             for n in range(comparison.ins.op_count):
                 if comparison.ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY):
                     yield comparison.ins.immediate(n)
@@ -352,16 +342,16 @@ class Guess:
         steps = self._path.steps
         names = steps[at].read
         loads = set()
-        if (comparison := self._setter(at)) is not None:
+        if (comparison := self._comparison(at)) is not None:
             names |= comparison.read
             loads |= {n for n, step in enumerate(steps) if step is comparison and step.memory}
         while True:
             writers = [n for n, step in enumerate(steps) if step.written & names]
             loads |= {n for n in writers if steps[n].memory}
-            more = frozenset().union(*(steps[n].read for n in writers)) - names
-            if not more:
+            added = frozenset().union(*(steps[n].read for n in writers)) - names
+            if not added:
                 return names - {"rsp"}, frozenset(loads)
-            names |= more
+            names |= added
 
 
 MOST_ITERATIONS = 4096  # iterations of a measured run, at most
@@ -370,11 +360,10 @@ _FEW = 24  # iterations of a trial run
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A loop with a start that keeps it on its path: image, start and replaced instructions.
+class PreparedLoop:
+    """A loop with an image to run, and a start that keeps it on its path for most iterations.
 
-    replaced names the replaced instructions. most is the number of iterations that it may run from
-    there.
+    replaced names the replaced instructions, or is "".
     """
 
     path: Path
@@ -394,59 +383,61 @@ class Settled:
             *self.start.memory.lines(),
         ]
 
-    def left(self, step: int) -> str:
+    def exit_taken(self, step: int) -> str:
         """Return a description of the exit taken."""
         return f"exit at +{self.path.steps[step].at:#x} taken"
 
 
-def find_start(path: Path) -> Settled:
-    """Return the start of a loop's run; InputError with the reason if none was found.
+def find_start(path: Path) -> PreparedLoop:
+    """Return a loop with a start from which it can run; InputError with the reason if none does.
 
     Every trial runs in an emulated core; the sequence of trials is the same each time.
     """
-    found = _found(path)
-    if isinstance(found, str):
-        raise InputError(found)
-    return found
+    loop = _prepared_or_refusal(path)
+    if isinstance(loop, str):
+        raise InputError(loop)
+    return loop
 
 
 @cache
-def _found(path: Path) -> Settled | str:
+def _prepared_or_refusal(path: Path) -> PreparedLoop | str:
     reasons: list[str] = []
-    found = _by_register(path, own_ends(path), reasons)
-    found = found or _by_memory(path)
-    found = found or _by_register(path, replaced_ends(path), reasons)
-    return found or (reasons[0] if reasons else "nothing in it can count its iterations")
+    return (
+        _by_register(path, own_ends(path), reasons)
+        or _by_memory(path)
+        or _by_register(path, replaced_ends(path), reasons)
+        or (reasons[0] if reasons else "nothing in it can count its iterations")
+    )
 
 
-def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> Settled | None:
+def _by_register(path: Path, ends: Iterable[End], reasons: list[str]) -> PreparedLoop | None:
     """Return the loop by the first end that can be run; add reasons why others cannot."""
     for end in ends:
         try:
-            image = block_path.of_path(path, end.code, end.step_of_path)
+            image = block_path.image_of(path, end.code, end.branch)
         except InputError as error:
             reasons.append(str(error))
             continue
         search = _Search(path, end, image)
         if start := search.run():
-            return Settled(path, image, start, end.replaced)
+            return PreparedLoop(path, image, start, end.replaced)
         reasons.append(search.reason)
     return None
 
 
-def _outcome(
+def _failure(
     path: Path, image: Image, end: int, start: Start, most: int = MOST_ITERATIONS
 ) -> Outcome | None:
     """Return the failure of a start, or None if it holds for so many iterations."""
-    core = Emulated(path, image, end, start.memory)
-    begun = []
+    core = EmulatedLoop(path, image, end, start.memory)
+    begun = []  # iterations of each run
     for iterations in (_FEW, 2 * _FEW, most, _FEW):
         outcome = core.run(start, iterations)
         if not outcome.ended:
             return outcome
         begun.append(outcome.iterations)
         if begun[-1] - begun[0] != iterations - _FEW:
-            return Outcome(outcome.iterations, left=end)
+            return Outcome(outcome.iterations, exit=end)
     return None
 
 
@@ -455,21 +446,21 @@ _FILLERS = (0x61, 0x01, 0x00, 0xFF, 0x20, 0x30, 0x80)  # bytes to fill memory wi
 _MOST_ENDS = 600  # trial runs of one loop that memory ends
 
 
-class _Walked(NamedTuple):
+class _WalkingLoad(NamedTuple):
     """A load whose address each iteration moves by stride, because a register changes by change.
 
-    at is its step, address its first address with the initial registers.
+    at is its step, address its first address with the initial registers, size its bytes.
     """
 
     at: int
     address: int
-    bytes: int
+    size: int
     register: str
     change: int
     stride: int
 
 
-def _by_memory(path: Path) -> Settled | None:
+def _by_memory(path: Path) -> PreparedLoop | None:
     """Return a loop's start that ends it by the contents of memory, if it only reads memory.
 
     A load that walks through memory reads another value after so many iterations; a second load
@@ -477,35 +468,35 @@ def _by_memory(path: Path) -> Settled | None:
     """
     if any(used.access in WRITES for step in path.steps for used in step.memory):
         return None
-    guess = Guess(path)
-    values = guess.first().values
+    guesses = Guesses(path)
+    values = guesses.first().values
     trials = 0
-    for branch, _ in deciding(path):
-        _, loads = guess.sources(branch)
+    for branch, _ in flag_branches(path):
+        _, loads = guesses.sources(branch)
         try:
-            image = block_path.of_path(path, path.code, branch)
+            image = block_path.image_of(path, path.code, branch)
         except InputError:
             continue
-        for load in filter(None, (_walked(path, n, values) for n in sorted(loads))):
+        for load in filter(None, (_walking_load(path, n, values) for n in sorted(loads))):
             most = min(MOST_ITERATIONS, block_path.MEMORY_BYTES // abs(load.stride) - 1)
             if most < _ENOUGH_ITERATIONS:
                 continue
             others = sorted(loads - {load.at})
             for start in _starts(path, branch, image, load, others, values):
-                if _outcome(path, image, branch, start, most) is None:
-                    return Settled(path, image, start, "", most)
+                if _failure(path, image, branch, start, most) is None:
+                    return PreparedLoop(path, image, start, "", most)
                 if (trials := trials + 1) == _MOST_ENDS:
                     return None
     return None
 
 
-def _walked(path: Path, at: int, values: Mapping[str, int]) -> _Walked | None:
+def _walking_load(path: Path, at: int, values: Mapping[str, int]) -> _WalkingLoad | None:
     """Return a step's load if each iteration changes its address by a constant."""
-    [*several] = path.steps[at].memory
-    if len(several) != 1 or several[0].segment in _THREADS:
+    [*accesses] = path.steps[at].memory
+    if len(accesses) != 1 or accesses[0].segment in THREAD_SEGMENTS:
         return None
-    memory, size = several[0], iced.MemorySizeExt.size(several[0].memory_size)
-    address, moves = memory.displacement, []
+    memory, size = accesses[0], iced.MemorySizeExt.size(accesses[0].memory_size)
+    address, moving = memory.displacement, []
     for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
         if register == iced.Register.NONE:
             continue
@@ -516,59 +507,57 @@ def _walked(path: Path, at: int, values: Mapping[str, int]) -> _Walked | None:
             return None
         address += (values[name] + before) * scale
         if change:
-            moves.append((name, change, change * scale))
-    if len(moves) != 1 or not size:
+            moving.append((name, change, change * scale))
+    if len(moving) != 1 or not size:
         return None
-    return _Walked(at, address % (1 << 64), size, *moves[0])
+    return _WalkingLoad(at, address % (1 << 64), size, *moving[0])
 
 
 def _starts(
     path: Path,
     branch: int,
     image: Image,
-    load: _Walked,
+    load: _WalkingLoad,
     others: Sequence[int],
     values: Mapping[str, int],
 ) -> Iterator[Start]:
     """Yield starts with which a loop may go on, and end at the address a load walks to."""
-    constants = _compared_with(path, values)
+    constants = _compared_values(path, values)
     loaded = path.steps[load.at].written - path.steps[load.at].read
 
     def start_of(filler: int, memory: Memory) -> Start:
         # A value loaded before the first iteration is that of memory.
-        held = dict.fromkeys(loaded, filler % (1 << 8 * min(load.bytes, 8)))
+        loaded_values = dict.fromkeys(loaded, filler % (1 << 8 * min(load.size, 8)))
         base = values[load.register]
-        return Start({**values, **held}, memory, load.register, base, -load.change)
+        return Start({**values, **loaded_values}, memory, load.register, base, -load.change)
 
-    def tried(value: int) -> tuple[Start, Emulated]:
-        start = start_of(value, Memory(_filled(value, load.bytes)))
-        return start, Emulated(path, image, branch, start.memory)
+    def emulated(value: int) -> tuple[Start, EmulatedLoop]:
+        start = start_of(value, Memory(_filled(value, load.size)))
+        return start, EmulatedLoop(path, image, branch, start.memory)
 
     def reads(value: int) -> Mapping[int, tuple[int, int]]:
-        start, core = tried(value)
-        return core.look(start, 1).reads
+        start, core = emulated(value)
+        return core.observe(start, 1).reads
 
-    def turns(value: int) -> bool:
-        start, core = tried(value)
+    def goes_on(value: int) -> bool:
+        start, core = emulated(value)
         return core.run(start, _FEW).iterations > 2 * _FEW
 
-    end_values = dict.fromkeys(constant % (1 << 8 * load.bytes) for constant in constants)
+    end_values = dict.fromkeys(constant % (1 << 8 * load.size) for constant in constants)
     reads_by_value = {value: reads(value) for value in end_values} if others else {}
     fillers = [byte * 0x0101010101010101 for byte in _FILLERS]
     for filler in dict.fromkeys([*fillers, *end_values, Memory().word]):
-        if not turns(filler):
+        if not goes_on(filler):
             continue  # the loop ends, or is left, at once
-        memory = Memory(_filled(filler, load.bytes))
+        memory = Memory(_filled(filler, load.size))
         for value in end_values:
-            with_end = memory.having(load.address, load.bytes, value)
+            with_end = memory.with_value(load.address, load.size, value)
             yield start_of(filler, with_end)
             for other in others:
                 if other in reads_by_value[value]:
                     address, size = reads_by_value[value][other]
-                    for second in dict.fromkeys(
-                        constant % (1 << 8 * size) for constant in constants
-                    ):
-                        yield start_of(filler, with_end.having(address, size, second))
+                    for looked_up in dict.fromkeys(c % (1 << 8 * size) for c in constants):
+                        yield start_of(filler, with_end.with_value(address, size, looked_up))
 
 
 def _filled(value: int, size: int) -> int:
@@ -578,9 +567,9 @@ def _filled(value: int, size: int) -> int:
     return int.from_bytes(bytes_of_value * (8 // size), "little")
 
 
-def _compared_with(path: Path, values: Mapping[str, int]) -> list[int]:
+def _compared_values(path: Path, values: Mapping[str, int]) -> list[int]:
     """Return values with which a comparison of memory may end a loop."""
-    candidates = [0, _ALL, 1]
+    candidates = [0, _ALL_ONES, 1]
     for step in path.steps:
         ins = step.ins
         if ins.rflags_modified:
@@ -591,36 +580,36 @@ def _compared_with(path: Path, values: Mapping[str, int]) -> list[int]:
                 elif ins.op_kind(n) != iced.OpKind.MEMORY and not step.branches:
                     constant = ins.immediate(n)
                     candidates += [constant, constant + 1, constant - 1, ~constant]
-    return list(dict.fromkeys(value & _ALL for value in candidates))
+    return list(dict.fromkeys(value & _ALL_ONES for value in candidates))
 
 
 class _Search:
-    """Trial runs with one way to end a loop."""
+    """Search of a start for one way to end a loop, by trial runs."""
 
-    def __init__(self, path: Path, end: End, made: Image) -> None:
-        self._path, self._end, self._made = path, end, made
-        self._guess = Guess(path)
+    def __init__(self, path: Path, end: End, image: Image) -> None:
+        self._path, self._end, self._image = path, end, image
+        self._guesses = Guesses(path)
         self.reason = ""
 
     def run(self) -> Start | None:
         """Return a start that holds for as many iterations as are measured."""
-        state = best_state = self._guess.first()
+        state = best_state = self._guesses.first()
         best = (-1, -1)
         tried = 0
         for _ in range(_TRIES):
             start = self._start(state)
-            outcome = self._outcome(start)
+            outcome = _failure(self._path, self._image, self._end.branch, start)
             if outcome is None:
                 return start
             if outcome.unknown:
-                self.reason = self._said(outcome)
+                self.reason = self._description(outcome)
                 return None
-            if (reached := (outcome.iterations, max(outcome.left, outcome.faulted))) > best:
+            if (reached := (outcome.iterations, max(outcome.exit, outcome.faulted))) > best:
                 best, best_state, failed, tried = reached, state, outcome, 0
-                self.reason = self._said(outcome)
-                seen = self._look(self._start(best_state), outcome)
-            at = failed.faulted if failed.faulted >= 0 else failed.left
-            state = self._guess.next(best_state, at, seen, tried)
+                self.reason = self._description(outcome)
+                seen = self._observe(self._start(best_state), outcome)
+            at = failed.faulted if failed.faulted >= 0 else failed.exit
+            state = self._guesses.next(best_state, at, seen, tried)
             tried += 1
         return None
 
@@ -629,26 +618,23 @@ class _Search:
         base = end.start(state.values, state.memory.word)
         return Start(state.values, state.memory, end.counter, base, end.step)
 
-    def _outcome(self, start: Start) -> Outcome | None:
-        return _outcome(self._path, self._made, self._end.step_of_path, start)
+    def _observe(self, start: Start, outcome: Outcome) -> Observation:
+        """Return the reads of the first trial run, if that is the one that failed."""
+        if outcome.iterations > 2 * _FEW:
+            return Observation({}, {})
+        core = EmulatedLoop(self._path, self._image, self._end.branch, start.memory)
+        return core.observe(start, _FEW)
 
-    def _look(self, start: Start, found: Outcome) -> Seen:
-        """Return the reads of the first trial run, if it is the one that failed."""
-        if found.iterations > 2 * _FEW:
-            return Seen({}, {})
-        core = Emulated(self._path, self._made, self._end.step_of_path, start.memory)
-        return core.look(start, _FEW)
-
-    def _said(self, found: Outcome) -> str:
-        if found.unknown:
+    def _description(self, outcome: Outcome) -> str:
+        if outcome.unknown:
             return (
                 "the emulator that counts its iterations lacks an instruction of it (AVX, for one)"
             )
-        if found.faulted >= 0:
-            step = self._path.steps[found.faulted]
+        if outcome.faulted >= 0:
+            step = self._path.steps[outcome.faulted]
             return f"an access outside of the address space, at +{step.at:#x}: {step.text}"
-        step = self._path.steps[found.left]
-        if found.left == self._end.step_of_path:
+        step = self._path.steps[outcome.exit]
+        if outcome.exit == self._end.branch:
             return f"what ends it cannot be set: +{step.at:#x} {step.text}"
-        kind = "exit" if self._path.index_of(step.other) < 0 else "branch off its path"
+        kind = "exit" if self._path.index_of(step.off_path) < 0 else "branch off its path"
         return f"{kind} at +{step.at:#x} taken"

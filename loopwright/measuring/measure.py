@@ -52,17 +52,17 @@ class PlacedVariant:
 
 @dataclass(frozen=True)
 class Rounds:
-    """The readings of all processes: results of each subject, and each process's self-test.
+    """Results of each subject's goals, and each process's self-test.
 
-    self_tests has a list a process, with name, measured and known cycles an instruction (None if
-    unknown for this core), tolerance and outcome of each loop.
+    A self-test is a list of loops: name, measured and known cycles an instruction (None if unknown
+    for this core), tolerance and outcome.
     """
 
     results: list[list[Result]]
     self_tests: list[list[dict[str, Any]]]
 
 
-_Key = tuple[int, Point]  # of a subject
+_Key = tuple[int, Point]  # the number of a subject, and one of its points
 
 
 def measure_rounds(
@@ -81,15 +81,16 @@ def measure_rounds(
     }
     self_tests = recorder.self_tests() if recorder else []
     total = len(readings) * processes
-    for n, s in enumerate(subjects if recorder else ()):
-        for answer in recorder.known(s.variant, s.code, s.place.shift) if recorder else ():
-            readings.get((n, Point.of(answer)), []).append(Reading.of(answer))
+    if recorder:
+        for n, s in enumerate(subjects):
+            for answer in recorder.known(s.variant, s.code, s.place.shift):
+                readings.get((n, Point.of(answer)), []).append(Reading.of(answer))
     done = sum(min(_accepted(of_point), processes) for of_point in readings.values())
     for turn in range(processes + _SPARE):
         missing = [key for key, of_point in readings.items() if _accepted(of_point) < processes]
         if not missing or (turn >= processes and not any(map(_accepted, readings.values()))):
             break
-        for key, record in _process(subjects, missing):
+        for key, record in _measure_once(subjects, missing):
             if key is None:
                 self_tests.append(record["self_test"])
                 if recorder:
@@ -112,10 +113,10 @@ def _accepted(readings: Sequence[Reading]) -> int:
     return sum(not r.refused for r in readings)
 
 
-def _process(
+def _measure_once(
     subjects: Sequence[PlacedVariant], keys: Sequence[_Key]
 ) -> Iterable[tuple[_Key | None, dict[str, Any]]]:
-    """Measure points once in one process of the harness; its clock comes first, without a key."""
+    """Yield the answers of one process of the harness by key; that on its clock has none."""
     order = random.sample(keys, len(keys))
     text = harness.clock_job(_CLOCK)
     for n, (subject, point) in enumerate(order):
@@ -165,10 +166,11 @@ def self_test(
 
 
 def _row(tests: list[dict[str, Any]]) -> dict[str, object]:
-    read = [t for t in tests if t["cycles"] is not None]
-    cycles = [t["cycles"] for t in read] or [math.nan]
+    """Return the columns of a loop of known speed, from its self-tests by process."""
+    measured = [t for t in tests if t["cycles"] is not None]
+    cycles = [t["cycles"] for t in measured] or [math.nan]
     known = next((t["known"] for t in tests if t["known"] is not None), math.nan)
-    errors = [100 * abs(t["cycles"] / t["known"] - 1) for t in read]
+    errors = [100 * abs(t["cycles"] / t["known"] - 1) for t in measured]
     return {
         "cycles": median(cycles),
         "low": min(cycles),
@@ -221,7 +223,7 @@ def run(
     instruction. cycles is the median: for a loop per unit, for a call in a row of independent ones,
     with call, return and the loading of arguments. p10 and p90 are of the samples; uncertainty
     (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096. self_test says
-    what the loops read whose cost is known, in all processes; milliseconds is what the row took;
+    what the loops of known speed took in all processes; milliseconds is the duration of the row;
     raw has the samples (readings.Raw). ratio and its interval compare with the variant named by
     against, or else with the routine's baseline, where it is among the variants (see
     readings.add_ratios). A row with status "refused" has a reason and no number, as that of a
@@ -236,32 +238,32 @@ def run(
     attrs["host"] is the record of hosts.describe, with the ticks that a hypervisor took meanwhile.
     InputError for settings that make no sense.
     """
-    wanted = _assembling(variants)
+    assembled = _assembling(variants)
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     sweep = Sweep(sizes, alignments, skews, caches)
-    places = {v.id: _offsets(v, offset) for v in wanted}
-    if sizes is None and any(len(asked) > 1 for asked in places.values()):
+    offsets = {v.id: _offsets(v, offset) for v in assembled}
+    if sizes is None and any(len(several) > 1 for several in offsets.values()):
         sweep = replace(sweep, calls=False)
-    subjects = [_subject(v, at, sweep) for v in wanted for at in places[v.id]]
+    subjects = [_subject(v, at, sweep) for v in assembled for at in offsets[v.id]]
     if skews and not any(readings.both_sides(s.contract) for s in subjects):
         raise InputError(
-            f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
+            f"skew: {assembled[0].kernel} has a destination or a source alone; leave the skew out"
         )
-    native = [v for v in wanted if not _emulated(v)]
-    checked = run_checks(native)
-    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
+    native = [v for v in assembled if not _emulated(v)]
+    checks = run_checks(native)
+    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in assembled}
     refused |= {
         v.id: "" if passed else f"breaks its contract: {failure}"
-        for v, passed, failure in zip(native, checked["passed"], checked["failure"], strict=True)
+        for v, passed, failure in zip(native, checks["passed"], checks["failure"], strict=True)
     }
     stolen = hosts.steal()
     sound = [s for s in subjects if not refused[s.variant.id]]
     rounds = measure_rounds(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, rounds.results, strict=True)}
-    tested = self_test_span(rounds.self_tests)
-    machine, here = hosts.machine(), hosts.microarch() or ""
-    cores = {v.id: "" if _emulated(v) else here for v in wanted}
+    self_tests = self_test_span(rounds.self_tests)
+    machine, microarch = hosts.machine(), hosts.microarch() or ""
+    cores = {v.id: "" if _emulated(v) else microarch for v in assembled}
     rows = [
         result_row(
             s.variant,
@@ -269,13 +271,14 @@ def run(
             r,
             cores[s.variant.id],
             machine,
-            "" if refused[s.variant.id] else tested,
+            "" if refused[s.variant.id] else self_tests,
         )
         for s in subjects
         for r in measured.get(id(s)) or [Result.refusal(g, refused[s.variant.id]) for g in s.goals]
     ]
     table = pd.DataFrame(rows, columns=RESULT_COLUMNS)
-    table = readings.add_ratios(table, readings.bases(wanted, against), placed=offset is not None)
+    bases = readings.bases(assembled, against)
+    table = readings.add_ratios(table, bases, placed=offset is not None)
     stolen_now = hosts.steal()
     stolen_meanwhile = None if stolen is None or stolen_now is None else stolen_now - stolen
     table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": stolen_meanwhile}
@@ -317,7 +320,7 @@ def measure(
     if not sound:
         failure = checks["failure"].iloc[0]
         raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
-    with closing(Store.open(store)) as kept:
+    with closing(Store.open(store)) as opened:
         return run(
             sound,
             sizes=sizes,
@@ -327,23 +330,23 @@ def measure(
             caches=caches,
             against=against,
             progress=progress,
-            recorder=Recorder(kept, resume=resume),
+            recorder=Recorder(opened, resume=resume),
         )
 
 
 def _assembling(variants: Iterable[Variant]) -> list[Variant]:
     """Return the variants that assemble; InputError if none of them does."""
-    found: list[Variant] = []
+    assembled: list[Variant] = []
     refused: list[InputError] = []
     for variant in variants:
         try:
             assemble.user_code(variant)
-            found.append(variant)
+            assembled.append(variant)
         except InputError as error:
             refused.append(error)
-    if refused and not found:
+    if refused and not assembled:
         raise refused[0]
-    return found
+    return assembled
 
 
 def _emulated(variant: Variant) -> str:
@@ -351,15 +354,15 @@ def _emulated(variant: Variant) -> str:
     return harness.emulator(kernels.load(variant.kernel).isa)
 
 
-def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[int | None]:
+def _offsets(variant: Variant, offsets: int | str | Iterable[int] | None) -> list[int | None]:
     """Return the code offsets of a variant, each once; None is by its own alignment."""
-    if asked is None or isinstance(asked, int):
-        return [asked]
-    if asked == "all":
+    if offsets is None or isinstance(offsets, int):
+        return [offsets]
+    if offsets == "all":
         return list(range(0, 64, 4 if kernels.load(variant.kernel).isa == "arm64" else 1))
-    if isinstance(asked, str):
-        raise InputError(f"offset {asked!r} is not a number from 0 to 63, and not all")
-    several: list[int | None] = list(dict.fromkeys(asked))
+    if isinstance(offsets, str):
+        raise InputError(f"offset {offsets!r} is not a number from 0 to 63, and not all")
+    several: list[int | None] = list(dict.fromkeys(offsets))
     if not several:
         raise InputError("no offset given; give numbers from 0 to 63, or all")
     return several

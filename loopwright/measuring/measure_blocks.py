@@ -18,61 +18,53 @@ from loopwright.machine import harness, hosts
 from loopwright.measuring import block
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure import Progress
-from loopwright.measuring.readings import FIGURE_COLUMNS
+from loopwright.measuring.readings import (
+    CALIBRATION_ERROR,
+    FIGURE_COLUMNS,
+    ProcessReading,
+    dropped_columns,
+)
 from loopwright.predicting import question
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import EVERY, NOTIONS, Question
 
 TURNS = 3  # processes that have to agree, by default
+_ISAS = ("x86_64", "arm64")
 SHARED_LINES = "memory is shared by pages: lines have several addresses, which slows AMD"
 _AGREE = (0.02, 0.02)  # their largest difference: in cycles, and relative
 _QUIET = (0.02, 0.01)  # the largest range from p10 to p90 that needs no further turn
-_LEAST = 5e-4  # relative error of the calibration, from loops of known speed
 _ENDS = 2.0  # cycles by which the ends of two codes differ, because of their lengths
-_AS_GIVEN = (  # fields of a reading in the harness's output
+_COPIED_FIELDS = (  # fields of a reading in the harness's output
     "samples", "accepted", "slow", "slow_from", "slow_to", "two_speeds", "clock", "refused",
 )  # fmt: skip
 _MOST_ENDS = 8.0  # the largest one measured: 5 loads of 23 bytes, by turns early and late
 
 
-@dataclass(frozen=True)
-class BlockReading:
-    """One block in one process, in cycles: the slope between two numbers of copies or iterations.
+@dataclass(frozen=True, kw_only=True)
+class BlockReading(ProcessReading):
+    """One block in one process: the slope between two numbers of copies or iterations.
 
-    Of the accepted samples, slow ones were left out, which took slow_from to slow_to times as long
-    as the others. copies is the difference of the two numbers. two_speeds describes two speeds that
-    noise does not explain. disturbed is True if the harness refused it for a reason other than the
-    block, so that another turn can help; unsteady if its speed varied for no known reason.
+    samples is the number of those that were kept, copies the difference of the two numbers.
+    misaligned: an access may cross lines. shared: memory has several addresses. disturbed: the
+    harness refused it for a reason other than the block, so that another turn can help. unsteady:
+    its speed varied for no known reason.
     """
 
-    cycles: float
-    p10: float
-    p90: float
     samples: int
-    accepted: int
-    slow: int
-    slow_from: float
-    slow_to: float
     copies: int
-    two_speeds: str
-    clock: str
     misaligned: bool
     shared: bool
     disturbed: bool
-    refused: str
     unsteady: bool = False
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
         """Return the reading of a line of the harness's output."""
-        cycles, p10, p90 = (
-            math.nan if record[name] is None else record[name] for name in ("cycles", "p10", "p90")
-        )
+        figures = ("cycles", "p10", "p90")
+        values: dict[str, Any] = {name: record[name] for name in (*figures, *_COPIED_FIELDS)}
+        values |= {name: math.nan for name in figures if values[name] is None}
         return cls(
-            cycles,
-            p10,
-            p90,
-            **{name: record[name] for name in _AS_GIVEN},
+            **values,
             copies=record["long"] - record["short"],
             misaligned=bool(record["misaligned"]),
             shared=bool(record["shared"]),
@@ -83,7 +75,7 @@ class BlockReading:
     @property
     def error(self) -> float:
         """The uncertainty within the process, in cycles."""
-        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles, _ENDS / self.copies)
+        return max((self.p90 - self.p10) / 2, CALIBRATION_ERROR * self.cycles, _ENDS / self.copies)
 
     @property
     def quiet(self) -> bool:
@@ -95,8 +87,8 @@ def wants_more(readings: Sequence[BlockReading], turns: int = TURNS) -> bool:
     """True if a further turn can give a figure, or, of several, a quieter one."""
     if any(r.refused and not r.disturbed for r in readings):
         return False
-    enough = [r for r in readings if not r.refused and (r.quiet or turns == 1)]
-    return len(_agreeing(enough)) < turns
+    usable = [r for r in readings if not r.refused and (r.quiet or turns == 1)]
+    return len(_agreeing(usable)) < turns
 
 
 def _agreeing(accepted: Sequence[BlockReading]) -> list[BlockReading]:
@@ -105,17 +97,16 @@ def _agreeing(accepted: Sequence[BlockReading]) -> list[BlockReading]:
         return []
     middle = median(r.cycles for r in accepted)
     ends = _MOST_ENDS / min(r.copies for r in accepted)
-    most = max(_AGREE[0], _AGREE[1] * middle, ends) / (2 if len(accepted) == 2 else 1)
-    near = [r for r in accepted if abs(r.cycles - middle) <= most]
+    tolerance = max(_AGREE[0], _AGREE[1] * middle, ends) / (2 if len(accepted) == 2 else 1)
+    near = [r for r in accepted if abs(r.cycles - middle) <= tolerance]
     return near if 2 * len(near) > len(accepted) else []
 
 
 def refusal(reason: str, clock: str = "") -> dict[str, Any]:
-    """Return the columns of a row without a number."""
-    nan = float("nan")
+    """Return the figure columns of a row that has none."""
+    figures = ("cycles", "p10", "p90", "uncertainty", "dropped", "dropped_from", "dropped_to")
     return {
-        **dict.fromkeys(("cycles", "p10", "p90", "uncertainty"), nan),
-        **dict.fromkeys(("dropped", "dropped_from", "dropped_to"), nan),
+        **dict.fromkeys(figures, math.nan),
         **{"samples": 0, "processes": 0, "clock": clock},
         **{"status": "refused", "reason": reason, "note": ""},
     }
@@ -141,14 +132,14 @@ def result(readings: Sequence[BlockReading], turns: int = TURNS) -> dict[str, An
         return refusal(f"{last.refused} ({count})", clock)
     cycles = median(r.cycles for r in near)
     spread = max(abs(r.cycles - cycles) for r in near)
-    speeds = _speeds(near, accepted)
+    speeds = _two_speeds(near, accepted)
     return {
         "cycles": cycles,
         "p10": median(r.p10 for r in near),
         "p90": median(r.p90 for r in near),
         "uncertainty": max(r.error for r in near) + spread,
         "samples": sum(r.samples for r in near),
-        **_dropped(accepted),
+        **dropped_columns(accepted),
         "processes": len(near),
         "clock": clock,
         "status": "bimodal" if speeds else "ok",
@@ -157,17 +148,7 @@ def result(readings: Sequence[BlockReading], turns: int = TURNS) -> dict[str, An
     }
 
 
-def _dropped(accepted: Sequence[BlockReading]) -> dict[str, float]:
-    """Return the share of samples left out for being slow, and their slowness."""
-    slow = [r for r in accepted if r.slow]
-    return {
-        "dropped": sum(r.slow for r in accepted) / sum(r.accepted for r in accepted),
-        "dropped_from": min((r.slow_from for r in slow), default=float("nan")),
-        "dropped_to": max((r.slow_to for r in slow), default=float("nan")),
-    }
-
-
-def _speeds(near: Sequence[BlockReading], accepted: Sequence[BlockReading]) -> str:
+def _two_speeds(near: Sequence[BlockReading], accepted: Sequence[BlockReading]) -> str:
     """Return the evidence of two speeds beyond noise, or ""."""
     if len(near) < len(accepted):
         return "processes differ: " + ", ".join(f"{r.cycles:.2f}" for r in accepted) + " cycles"
@@ -198,14 +179,14 @@ def measure_in_turns(
     common = {"microarch": (hosts.microarch() or "") if native else "", "machine": hosts.machine()}
     rows = [
         {
-            "id": measured.id,
-            "notion": measured.notion,
-            "offset": measured.offset,
-            **_figures(measured, of_block, processes),
+            "id": measured_block.id,
+            "notion": measured_block.notion,
+            "offset": measured_block.offset,
+            **_figures(measured_block, block_readings, processes),
             **common,
-            "code": measured.repeated.hex(),
+            "code": measured_block.repeated.hex(),
         }
-        for measured, of_block in zip(blocks, readings, strict=True)
+        for measured_block, block_readings in zip(blocks, readings, strict=True)
     ]
     mark_two_speeds(rows)
     return rows
@@ -220,16 +201,15 @@ def mark_two_speeds(rows: Iterable[dict[str, Any]]) -> None:
     for group in by_code.values():
         least = min(group, key=lambda row: row["cycles"])
         most = max(group, key=lambda row: row["cycles"])
-        known = least["uncertainty"] + most["uncertainty"]
-        if most["cycles"] - least["cycles"] <= max(known, _AGREE[0], _AGREE[1] * most["cycles"]):
+        doubt = least["uncertainty"] + most["uncertainty"]
+        tolerance = max(doubt, _AGREE[0], _AGREE[1] * most["cycles"])
+        if most["cycles"] - least["cycles"] <= tolerance:
             continue
         text = f"the same code took {least['cycles']:.2f} and {most['cycles']:.2f} cycles"
         for row in group:
             reason = f"{text} (rows {least['id']} and {most['id']})"
-            row["status"], row["reason"] = (
-                "bimodal",
-                "; ".join(filter(None, (row["reason"], reason))),
-            )
+            row["status"] = "bimodal"
+            row["reason"] = "; ".join(filter(None, (row["reason"], reason)))
 
 
 def _figures(
@@ -245,7 +225,10 @@ def _figures(
 def readings_in_turns(
     isa: str, blocks: Sequence[Block], processes: int, progress: Progress | None = None
 ) -> list[list[BlockReading]]:
-    """Return each block's readings by process, each in a random order: a turn."""
+    """Return each block's readings by process.
+
+    In a turn, a new process takes the blocks in random order.
+    """
     readings: list[list[BlockReading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
     total = processes * len(todo)
@@ -276,9 +259,9 @@ def _turn(
     for record in harness.run(isa, text):
         if record["disturbed"] and emulator:
             record["refused"] = f"emulated: no timing ({emulator} runs its code here)"
-        of_record = blocks[int(record["id"])]
-        record["misaligned"] |= of_record.misaligned
-        record["refused"] = of_record.why(record["refused"], record["stopped"])
+        measured_block = blocks[int(record["id"])]
+        record["misaligned"] |= measured_block.misaligned
+        record["refused"] = measured_block.refusal(record["refused"], record["stopped"])
         yield int(record["id"]), BlockReading.of(record)
 
 
@@ -319,13 +302,13 @@ def measure_blocks(
     repeated code in hex: of a loop, with its branch. progress is called with the number of blocks
     done and of all. InputError for an invalid blocks file, hex or settings.
     """
-    given = Question(blocks=blocks, hex=hex, asm=asm, obj=obj)
+    subject = Question(blocks=blocks, hex=hex, asm=asm, obj=obj)
     if asm is not None or obj is not None:
-        pieces = given.pieces(isa)
+        pieces = subject.pieces(isa)
         isa = pieces[0].isa
     isa = isa or toolchain.host_isa()
-    if isa not in ("x86_64", "arm64"):
-        raise unknown("isa", isa, ("x86_64", "arm64"))
+    if isa not in _ISAS:
+        raise unknown("isa", isa, _ISAS)
     if notion not in (None, EVERY, *NOTIONS):
         raise unknown("notion", str(notion), (*NOTIONS, EVERY))
     if processes < 1:
@@ -338,16 +321,16 @@ def measure_blocks(
             if not piece.error
         ]
     else:
-        block_rows = list(given.rows())
+        block_rows = list(subject.rows())
     if hex is not None:  # there is no other row that could be measured
         instructions.decode(isa, instructions.parse_hex(block_rows[0].hex))
-    wanted = [
+    wanted_blocks = [
         block.of_hex(row.id, row.hex, row.offset if at is None else at, isa, kind, row.path)
         for row in block_rows
         for at in offsets
         for kind in (NOTIONS if notion == EVERY else (notion,))
     ]
-    rows = measure_in_turns(isa, wanted, processes, progress)
+    rows = measure_in_turns(isa, wanted_blocks, processes, progress)
     return pd.DataFrame(rows, columns=TURN_COLUMNS)
 
 
@@ -385,20 +368,21 @@ def compare_loops(
     ).rename(columns={"cycles": "measured"})
     host = hosts.microarch() or ""
     keys = ["id", "offset"]
-    mine = measurements.set_index(keys)[["measured", "uncertainty", "reason", "clock", "machine"]]
+    columns = ["measured", "uncertainty", "reason", "clock", "machine"]
+    figures = measurements.set_index(keys)[columns]
     rows = predictions.reindex(columns=[c for c in COMPARED_COLUMNS if c in predictions.columns])
-    own = rows["microarch"] == host
-    beside = rows[keys].join(mine, on=keys).where(own)
-    rows = rows.join(beside.drop(columns=keys))
-    if not own.any():
-        alone = measurements.assign(microarch=host, error="", bottleneck="", predicted=float("nan"))
+    of_host = rows["microarch"] == host
+    own_figures = rows[keys].join(figures, on=keys).where(of_host)
+    rows = rows.join(own_figures.drop(columns=keys))
+    if not of_host.any():
+        alone = measurements.assign(microarch=host, error="", bottleneck="", predicted=math.nan)
         rows = pd.concat([rows, alone.reindex(columns=[*rows.columns])], ignore_index=True)
     rows["error_percent"] = 100 * (rows["predicted"] / rows["measured"].astype("float64") - 1)
-    rows["error"] = [_why(*row) for row in rows[["error", "measured", "reason"]].to_numpy()]
+    rows["error"] = [_remark(*row) for row in rows[["error", "measured", "reason"]].to_numpy()]
     return rows.reindex(columns=COMPARED_COLUMNS)
 
 
-def _why(error: object, measured: float, reason: object) -> str:
+def _remark(error: object, measured: float, reason: object) -> str:
     """Return the reason for a missing prediction or measurement, or the latter's caveat."""
     error_text = str(error) if isinstance(error, str) else ""
     if not isinstance(reason, str) or not reason:

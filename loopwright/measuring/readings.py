@@ -85,11 +85,11 @@ class Sweep:
         """
         if self.skews and both_sides(contract):
             dsts = [d for d, _ in self.alignments or ALIGNMENTS]
-            found = [(d, (d - k) % _LINE, k) for k in self.skews for d in dsts]
-            return list(dict.fromkeys(found))
+            aligned = [(d, (d - k) % _LINE, k) for k in self.skews for d in dsts]
+            return list(dict.fromkeys(aligned))
         allowed = contract.allowed(self.alignments or ALIGNMENTS)
-        apart = _HALF_PAGE if contract.align <= _HALF_PAGE else 0
-        return [(d, s, (d - s - apart) % _PAGE) for d, s in allowed]
+        distance = _HALF_PAGE if contract.align <= _HALF_PAGE else 0
+        return [(d, s, (d - s - distance) % _PAGE) for d, s in allowed]
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,15 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
     alignments = sweep.allowed(contract)
     slopes = []
     # The iterations of a loop inside the one over records do not follow from the count of records.
-    part = choice is not None and choice.loop.nested and bool(contract.fields)
-    if choice is not None and contract.unit == "iteration" and contract.counted and not part:
+    nested = choice is not None and choice.loop.nested and bool(contract.fields)
+    if choice is not None and contract.unit == "iteration" and contract.counted and not nested:
         loop = choice.loop
-        asked = alignments if sweep.skews and both_sides(contract) else alignments[:1]
-        first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}
+        candidates = alignments if sweep.skews and both_sides(contract) else alignments[:1]
+        first_of_skew = {skew: (d, s, skew) for d, s, skew in reversed(candidates)}
         moved = _moved(contract, loop)
         slopes = [
             _slope(contract, moved, loop.kind == "string", alignment)
-            for alignment in reversed(first.values())
+            for alignment in reversed(first_of_skew.values())
         ]
     if not sweep.calls and slopes:
         return tuple(slopes)
@@ -233,8 +233,8 @@ def _drawn(raw: Raw, key: str, count: int) -> NDArray[np.float64]:
 def _medians(
     random: np.random.Generator, samples: Sequence[float], count: int
 ) -> NDArray[np.float64]:
-    given = np.asarray(samples)
-    return np.asarray(np.median(random.choice(given, size=(count, len(given))), axis=1))
+    array = np.asarray(samples)
+    return np.asarray(np.median(random.choice(array, size=(count, len(array))), axis=1))
 
 
 def interval(figures: NDArray[np.float64]) -> tuple[float, float]:
@@ -244,38 +244,57 @@ def interval(figures: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-LEAST = 5e-4  # relative error of the calibration, from loops of known speed
+CALIBRATION_ERROR = 5e-4  # relative error of the calibration, from loops of known speed
 # Relative differences between processes, above which, and above the spread of samples, they have
 # two speeds. Memory varies more.
-_APART = {"hot": 1e-2, "cold": 0.1}
+_SPEEDS_APART = {"hot": 1e-2, "cold": 0.1}
 _COLD = "cold: each call has buffers of its own, in no cache, and a fence before it"
-_MANY = 0.2  # share of dropped samples that a note mentions
+_MANY_DROPPED = 0.2  # share of dropped samples that a note mentions
 _DROPPED = "more than a fifth of the samples was dropped for being slow: see the columns dropped"
 _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at several offsets"
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One point in one process: cycles per call, or the reason why there is no number.
+@dataclass(frozen=True, kw_only=True)
+class ProcessReading:
+    """Figures of one process, in cycles, or the reason why there are none.
 
-    samples are those that were kept, in the order in which they were taken; cycles is their median.
-    accepted counts those whose calibrations agree, slow those of them that were left out for taking
-    slow_from to slow_to times as long as the fast ones. two_speeds describes two speeds that noise
-    does not explain, or is "". milliseconds is the duration of the reading.
+    cycles is the median of samples, p10 and p90 are percentiles. accepted counts the samples whose
+    calibrations agree, slow those of them that were left out for taking slow_from to slow_to times
+    as long as the fast ones. two_speeds describes two speeds that noise does not explain, or is "".
     """
 
     cycles: float
     p10: float
     p90: float
-    samples: tuple[float, ...]
     accepted: int
     slow: int
     slow_from: float
     slow_to: float
     two_speeds: str
-    skew: int
     clock: str
     refused: str
+
+
+def dropped_columns(readings: Sequence[ProcessReading]) -> dict[str, float]:
+    """Return the share of the samples that were left out for being slow, and their slowness."""
+    slow = [r for r in readings if r.slow]
+    return {
+        "dropped": sum(r.slow for r in readings) / sum(r.accepted for r in readings),
+        "dropped_from": min((r.slow_from for r in slow), default=math.nan),
+        "dropped_to": max((r.slow_to for r in slow), default=math.nan),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(ProcessReading):
+    """One point in one process: cycles a call.
+
+    samples are those that were kept, in the order in which they were taken. milliseconds is the
+    duration of the reading.
+    """
+
+    samples: tuple[float, ...]
+    skew: int
     milliseconds: float
 
     @classmethod
@@ -287,7 +306,7 @@ class Reading:
     @property
     def error(self) -> float:
         """The uncertainty within the process, in cycles."""
-        return max((self.p90 - self.p10) / 2, LEAST * self.cycles)
+        return max((self.p90 - self.p10) / 2, CALIBRATION_ERROR * self.cycles)
 
 
 @dataclass(frozen=True)
@@ -318,7 +337,7 @@ class Result:
     @classmethod
     def refusal(cls, goal: Goal, reason: str, clock: str = "", milliseconds: float = 0.0) -> Self:
         """Return a result without a number."""
-        nan = float("nan")
+        nan = math.nan
         return cls(
             *(goal, nan, nan, nan, nan, 0, nan, nan, nan, 0, None),
             *(clock, "refused", reason, milliseconds, ()),
@@ -333,40 +352,37 @@ class Result:
         """
         accepted = [[r for r in point if not r.refused] for point in readings]
         duration = sum(r.milliseconds for point in readings for r in point)
-        for all_of_point, kept in zip(readings, accepted, strict=True):
+        for point, kept in zip(readings, accepted, strict=True):
             if len(kept) < processes:
-                last = [r for r in all_of_point if r.refused][-1]
-                reason = f"{last.refused} (in {len(all_of_point) - len(kept)} of "
-                reason += f"{len(all_of_point)} processes)"
+                last = [r for r in point if r.refused][-1]
+                count = f"in {len(point) - len(kept)} of {len(point)} processes"
+                reason = f"{last.refused} ({count})"
                 return cls.refusal(goal, reason, last.clock, duration)
-        all_readings = [r for kept in accepted for r in kept]
+        all_readings = [r for point in accepted for r in point]
         clocks = sorted({r.clock for r in all_readings})
         if len(clocks) > 1:
             return cls.refusal(goal, f"the clocks differ: {' and '.join(clocks)}", "", duration)
-        joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
-        cycles = median(j.cycles for j in joined)
-        spread = max(abs(j.cycles - cycles) for j in joined)
+        figures = [_ProcessFigure.of(goal, turn) for turn in zip(*accepted, strict=False)]
+        cycles = median(figure.cycles for figure in figures)
+        spread = max(abs(figure.cycles - cycles) for figure in figures)
         speeds = next((r.two_speeds for r in all_readings if r.two_speeds), "")
-        speeds = speeds or _apart(accepted, _APART[goal.cache])
-        slow = [r for r in all_readings if r.slow]
+        speeds = speeds or _differing_processes(accepted, _SPEEDS_APART[goal.cache])
         return cls(
             goal=goal,
             cycles=cycles,
-            p10=median(j.p10 for j in joined),
-            p90=median(j.p90 for j in joined),
-            uncertainty=max(j.error for j in joined) + spread,
+            p10=median(figure.p10 for figure in figures),
+            p90=median(figure.p90 for figure in figures),
+            uncertainty=max(figure.error for figure in figures) + spread,
             samples=sum(len(r.samples) for r in all_readings),
-            dropped=sum(r.slow for r in all_readings) / sum(r.accepted for r in all_readings),
-            dropped_from=min((r.slow_from for r in slow), default=float("nan")),
-            dropped_to=max((r.slow_to for r in slow), default=float("nan")),
-            processes=len(joined),
+            **dropped_columns(all_readings),
+            processes=len(figures),
             skew=all_readings[0].skew if goal.both_sides else None,
             clock=all_readings[0].clock,
             status="bimodal" if speeds else "ok",
             reason=speeds,
             milliseconds=duration,
             raw=[
-                [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
+                [[sample / goal.divisor for sample in reading.samples] for reading in turn]
                 for turn in zip(*accepted, strict=False)
             ],
         )
@@ -376,7 +392,7 @@ class Result:
         """The caveats of the figure."""
         notes = [_COLD] if self.goal.cache == "cold" else []
         notes += [_LOOP_EXIT] if self.goal.unit == "cycles/iteration" else []
-        notes += [_DROPPED] if self.dropped > _MANY else []
+        notes += [_DROPPED] if self.dropped > _MANY_DROPPED else []
         return "; ".join(notes)
 
     def columns(self) -> dict[str, Any]:
@@ -395,8 +411,8 @@ class Result:
 
 
 @dataclass(frozen=True)
-class _Joined:
-    """A goal's figure in one process."""
+class _ProcessFigure:
+    """A goal's figure in one process, with the uncertainty error."""
 
     cycles: float
     p10: float
@@ -404,11 +420,11 @@ class _Joined:
     error: float
 
     @classmethod
-    def of(cls, goal: Goal, turn: Sequence[Reading]) -> Self:
-        if len(turn) == 1:
-            [only] = turn
+    def of(cls, goal: Goal, readings: Sequence[Reading]) -> Self:
+        if len(readings) == 1:
+            [only] = readings
             return cls(only.cycles, only.p10, only.p90, only.error)
-        short, long = turn
+        short, long = readings
         cycles = (long.cycles - short.cycles) / goal.divisor
         # The two points are measured separately: their errors are independent.
         low = ((long.cycles - long.p10) ** 2 + (short.p90 - short.cycles) ** 2) ** 0.5
@@ -419,8 +435,8 @@ class _Joined:
         )
 
 
-def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
-    """Return a message if processes differ by more than noise: their samples lie closer."""
+def _differing_processes(points: Sequence[Sequence[Reading]], least: float) -> str:
+    """Return a message if processes differ by more than least (relative) and than their samples."""
     for readings in points:
         cycles = sorted(r.cycles for r in readings)
         gap = max((b - a for a, b in pairwise(cycles)), default=0.0)
@@ -432,7 +448,7 @@ def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
 RATIO_COLUMNS = ["against", "ratio", "ratio_low", "ratio_high", "verdict"]
 
 # Relative: each side is measured against a calibration with an error of LEAST.
-FLOOR = 2 * LEAST
+FLOOR = 2 * CALIBRATION_ERROR
 # The cost of a loop's exit alternates between two values: from one placement to another loops
 # differ by this much, whatever the variant.
 LOOP_FLOOR = 0.02
@@ -440,13 +456,13 @@ LOOP_FLOOR = 0.02
 FASTER, SLOWER, SAME = "faster", "slower", "no difference"
 
 # Rows that differ in one of these are not compared.
-_LIKE = [
+_ALIKE = [
     "kernel", "quantity", "dst_align", "src_align", "skew_bytes", "cache", "microarch", "machine"
 ]  # fmt: skip
 
 
 def bases(variants: Sequence[Variant], against: str | None = None) -> dict[str, str]:
-    """Return for each variant the name of the one to compare it with.
+    """Return the name of the variant to compare each one with, by name.
 
     That is the baseline of its routine, or the variant named by against; "" if that one is of
     another routine.
@@ -474,43 +490,43 @@ def add_ratios(rows: pd.DataFrame, against: Mapping[str, str], *, placed: bool) 
     for row, key in zip(records, keys, strict=True):
         base = by_key.get((against.get(row["variant"], ""), *key))
         alone = base is None or base is row or row["status"] == "refused"
-        compared.append(_NOTHING if alone or base is None else _compare(row, base, key))
-    found_columns = pd.DataFrame(compared, columns=RATIO_COLUMNS, index=rows.index)
-    return rows.assign(**{name: found_columns[name] for name in RATIO_COLUMNS})
+        compared.append(_NO_RATIO if alone or base is None else _ratio_columns(row, base, key))
+    ratios = pd.DataFrame(compared, columns=RATIO_COLUMNS, index=rows.index)
+    return rows.assign(**{name: ratios[name] for name in RATIO_COLUMNS})
 
 
-_NOTHING: dict[str, Any] = {
+_NO_RATIO: dict[str, Any] = {
     "against": "", "ratio": math.nan, "ratio_low": math.nan, "ratio_high": math.nan, "verdict": ""
 }  # fmt: skip
 
 
 def _key(row: Mapping[Any, Any], placed: bool) -> tuple[object, ...]:
     """Return the values that comparable rows share; None for missing ones."""
-    loop = row["quantity"] == "loop"
-    of_quantity = None if loop else row["size_bytes"]
-    key = (*(row[name] for name in _LIKE), of_quantity, row["offset"] if placed else None)
+    is_loop = row["quantity"] == "loop"
+    size = None if is_loop else row["size_bytes"]
+    key = (*(row[name] for name in _ALIKE), size, row["offset"] if placed else None)
     return tuple(None if value != value else value for value in key)
 
 
-def _compare(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> dict[str, Any]:
-    answer = {**_NOTHING, "against": base["variant"]}
+def _ratio_columns(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> dict[str, Any]:
+    columns = {**_NO_RATIO, "against": base["variant"]}
     if base["status"] == "refused":
-        return {**answer, "verdict": f"no ratio: {base['variant']} was refused"}
+        return {**columns, "verdict": f"no ratio: {base['variant']} was refused"}
     if row["clock"] != base["clock"]:
         clocks = f"{base['clock']} and {row['clock']}"
-        return {**answer, "verdict": f"no ratio: the clocks differ, {clocks}"}
+        return {**columns, "verdict": f"no ratio: the clocks differ, {clocks}"}
     if min(row["cycles"], base["cycles"]) <= 0:
-        return {**answer, "verdict": "no ratio: a slope that is not above 0"}
-    loop = row["quantity"] == "loop"
-    scale = row["size_bytes"] / base["size_bytes"] if loop else 1.0
+        return {**columns, "verdict": "no ratio: a slope that is not above 0"}
+    is_loop = row["quantity"] == "loop"
+    scale = row["size_bytes"] / base["size_bytes"] if is_loop else 1.0
     ratio = scale * base["cycles"] / row["cycles"]
-    each = (draws(r["raw"], r["variant"], key) for r in (base, row))
-    low, high = interval(scale * next(each) / next(each))
+    resampled = (draws(r["raw"], r["variant"], key) for r in (base, row))
+    low, high = interval(scale * next(resampled) / next(resampled))
     low, high = min(low, ratio) * (1 - FLOOR), max(high, ratio) * (1 + FLOOR)
-    least = LOOP_FLOOR if loop else 0.0
+    least = LOOP_FLOOR if is_loop else 0.0
     faster, slower = low > 1 and ratio > 1 + least, high < 1 and ratio < 1 - least
     verdict = FASTER if faster else SLOWER if slower else SAME
-    return {**answer, "ratio": ratio, "ratio_low": low, "ratio_high": high, "verdict": verdict}
+    return {**columns, "ratio": ratio, "ratio_low": low, "ratio_high": high, "verdict": verdict}
 
 
 PROCESSES = 3
@@ -528,19 +544,19 @@ RESULT_COLUMNS = [
 
 
 def result_row(
-    variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
+    variant: Variant, offset: int, result: Result, microarch: str, machine: str, self_test: str
 ) -> dict[str, Any]:
     """Return the columns of a variant's result on a machine; tested is its self-test."""
-    left_out = user_space_note(variant)
+    user_space = user_space_note(variant)
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
         "offset": offset,
         "microarch": microarch,
         "machine": machine,
-        "self_test": tested,
+        "self_test": self_test,
         **result.columns(),
-        "note": "; ".join(note for note in (left_out, result.note) if note),
+        "note": "; ".join(note for note in (user_space, result.note) if note),
     }
 
 
@@ -552,8 +568,8 @@ def self_test_span(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
     by_name: dict[str, list[float]] = {}
     for tests in processes:
         for test in tests:
-            clocked = by_name.setdefault(test["name"], [])
-            clocked += [] if test["cycles"] is None else [test["cycles"]]
+            cycles = by_name.setdefault(test["name"], [])
+            cycles += [] if test["cycles"] is None else [test["cycles"]]
     return ", ".join(f"{name} {_span(cycles)}" for name, cycles in by_name.items())
 
 

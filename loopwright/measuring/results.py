@@ -1,4 +1,4 @@
-"""The verbs results, withdraw and import_results: listing of and import into the store."""
+"""The verbs results, withdraw and import_results: files of results, and what the store holds."""
 
 import hashlib
 import itertools
@@ -38,13 +38,13 @@ def results(kernel: str | None = None) -> pd.DataFrame:
     is that of the measurement; only today's is used. withdrawn is empty, or the reason why the run
     is kept but not used.
     """
-    wanted = {v.id for v in kernels.select(kernel)[1]} if kernel else None
+    ids = {v.id for v in kernels.select(kernel)[1]} if kernel else None
     with closing(Store.open()) as store:
-        gone = store.withdrawn()
+        reasons = store.withdrawn()
         rows = [
-            {**row, "withdrawn": gone.get(run.uid, "")}
+            {**row, "withdrawn": reasons.get(run.uid, "")}
             for run in store.every_run()
-            for row in _listed(store, run, wanted)
+            for row in _rows_of_run(store, run, ids)
         ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -65,22 +65,22 @@ def withdraw(run: str, reason: str = "") -> pd.DataFrame:
     return rows[rows["run"] == matching[0].uid]
 
 
-def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[str, object]]:
+def _rows_of_run(store: Store, run: Run, ids: set[str] | None) -> Iterator[dict[str, object]]:
     try:
         facts, recognised = hosts.of_banner(run.banner)
-        machine = (hosts.machine(facts), recognised.core or "")
+        machine, microarch = hosts.machine(facts), recognised.core or ""
     except ValueError:
-        machine = (_UNREADABLE, "")
+        machine, microarch = _UNREADABLE, ""
     groups: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in store.records(run):
-        if wanted is None or f"{record.kernel}/{record.variant}" in wanted:
+        if ids is None or f"{record.kernel}/{record.variant}" in ids:
             key = record.kernel, record.variant, record.object, record.answer["clock"]
             groups[key].append(record)
     for (kernel, variant, code, clock), records in sorted(groups.items()):
         yield {
             "started": f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "machine": machine[0],
-            "microarch": machine[1],
+            "machine": machine,
+            "microarch": microarch,
             "clock": clock,
             "kernel": kernel,
             "variant": variant,
@@ -97,23 +97,24 @@ def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[st
 
 
 def _age(kernel: str, variant: str, code: str) -> str:
+    """Return whether the measured code is the variant's of today, or why that is unknown."""
     if kernel not in kernels.ids() or variant not in kernels.load(kernel).variants:
         return "not here"
-    where, _, plain = code.rpartition(":")
+    place, _, measured = code.rpartition(":")
     try:
         now = code_hash(kernels.load(kernel).variants[variant])
     except InputError:
         return "cannot be assembled here"
-    age = "today's" if now == plain else "other"
-    return f"{age}, in the kernel" if where else age
+    age = "today's" if now == measured else "other"
+    return f"{age}, in the kernel" if place else age
 
 
 MOST_SAMPLES = 4096
 _MOST_CPUS = 1 << 20
 _HZ = (50_000_000, 20_000_000_000)  # least and largest clock of a core
 _MOST_HZ = 1 << 40  # largest rate of a timer
-_LEFT_OUT = ("taken", "accepted", "slow")
-_TELLING = 8  # distinct samples that identify a reading
+_SAMPLE_COUNTS = ("taken", "accepted", "slow")
+_DISTINCT = 8  # distinct samples that identify a reading
 _QUANTILES = {"p10": 10, "cycles": 50, "p90": 90}
 # Lower bounds, which _MARGIN relaxes: no code takes less, whatever the core.
 _LEAST_CALL = 1.5  # cycles: three taken branches, two a cycle
@@ -122,7 +123,10 @@ _LEAST_BLOCK = 0.125  # cycles: one instruction, eight a cycle
 _MARGIN = 8
 
 
-def process(line: Mapping[str, Any]) -> None:
+# Checks of a file's lines: each raises KeyError, TypeError or ValueError for an invalid one.
+
+
+def check_process(line: Mapping[str, Any]) -> None:
     """Check that a process's statements on its clock are consistent."""
     name, refused = line["clock"], line["refused"]
     if not isinstance(name, str) or not isinstance(refused, str):
@@ -135,7 +139,7 @@ def process(line: Mapping[str, Any]) -> None:
         raise ValueError
 
 
-def clock(line: Mapping[str, Any], of_process: Mapping[str, Any]) -> None:
+def check_clock(line: Mapping[str, Any], of_process: Mapping[str, Any]) -> None:
     """Check that a reading agrees with its process on the clock and the CPU."""
     if any(line[key] != of_process[key] for key in ("clock", "cpu")):
         raise ValueError
@@ -149,7 +153,7 @@ def clock(line: Mapping[str, Any], of_process: Mapping[str, Any]) -> None:
         raise ValueError
 
 
-def call(line: Mapping[str, Any], most: float) -> None:
+def check_call(line: Mapping[str, Any], most: float) -> None:
     """Check the figures of calls against their samples and physical bounds."""
     least = max(_LEAST_CALL, line["count"] / _MOST_RATE) / _MARGIN
     samples = line["samples"]
@@ -157,13 +161,13 @@ def call(line: Mapping[str, Any], most: float) -> None:
         raise ValueError
     ordered = sorted(number(sample, least, most) for sample in samples)
     for key, percent in _QUANTILES.items():
-        given = number(line[key], least, most)
+        figure = number(line[key], least, most)
         # Samples and figures are rounded separately.
-        if abs(_quantile(ordered, percent) - given) > 2e-6 + 1e-6 * given:
+        if abs(_quantile(ordered, percent) - figure) > 2e-6 + 1e-6 * figure:
             raise ValueError
 
 
-def block(line: Mapping[str, Any], most: float) -> None:
+def check_block(line: Mapping[str, Any], most: float) -> None:
     """Check the figures of a block against each other and physical bounds."""
     low, middle, high = (
         number(line[key], _LEAST_BLOCK / _MARGIN, most) for key in ("p10", "cycles", "p90")
@@ -172,9 +176,9 @@ def block(line: Mapping[str, Any], most: float) -> None:
         raise ValueError
 
 
-def left_out(line: Mapping[str, Any], samples: int) -> None:
-    """Check the numbers of taken, accepted and slow samples against the samples present."""
-    taken, accepted, slow = (integer(line, key, 0, MOST_SAMPLES) for key in _LEFT_OUT)
+def check_samples(line: Mapping[str, Any], samples: int) -> None:
+    """Check the numbers of taken, accepted and slow samples against the number of those kept."""
+    taken, accepted, slow = (integer(line, key, 0, MOST_SAMPLES) for key in _SAMPLE_COUNTS)
     if samples + slow != accepted or accepted > taken or not isinstance(line["two_speeds"], str):
         raise ValueError
     low, high = (number(line[key], 0, 1e12) for key in ("slow_from", "slow_to"))
@@ -182,15 +186,15 @@ def left_out(line: Mapping[str, Any], samples: int) -> None:
         raise ValueError
 
 
-def content(line: Mapping[str, Any]) -> str:
+def content_hash(line: Mapping[str, Any]) -> str:
     """Return a hash of the values that two readings share only if one is a copy.
 
     These are the samples in order; the whole line, where they are too few or too similar to
     identify a reading.
     """
     samples = line.get("samples")
-    telling = isinstance(samples, list) and len(set(map(str, samples))) >= _TELLING
-    text = json.dumps(samples if telling else line, sort_keys=True)
+    distinct = isinstance(samples, list) and len(set(map(str, samples))) >= _DISTINCT
+    text = json.dumps(samples if distinct else line, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -213,10 +217,10 @@ def integer(line: Mapping[str, Any], key: str, least: int, most: int) -> int:
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:
     """Return a quantile as the harness interpolates it (harness/common/integers.c)."""
-    low, rest = divmod(percent * (len(ordered) - 1), 100)
+    low, hundredths = divmod(percent * (len(ordered) - 1), 100)
     if low + 1 >= len(ordered):
         return ordered[-1]
-    return ordered[low] + (ordered[low + 1] - ordered[low]) * rest / 100
+    return ordered[low] + (ordered[low + 1] - ordered[low]) * hundredths / 100
 
 
 FORMAT = 1  # file format: harness/kit/results.c
@@ -227,7 +231,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{16}")
 _MOST_BYTES = 1 << 40  # largest size of a call
 _MOST_CYCLES = 1e15  # largest cost of a call
 _END_OF_TIME = 253402300799  # s: the last second of the year 9999
-_FINGERPRINT_SINCE = 6  # first protocol in which processes name their machine
+_FINGERPRINT_SINCE = 6  # the first protocol in which processes name their machine
 _INTEGERS = {  # fields of a reading: least and largest value
     "count": (0, _MOST_BYTES),
     "dst_align": (0, 4095),
@@ -242,7 +246,10 @@ _TEXTS = ("id", "object", "cache", "clock", "refused")
 
 @dataclass
 class Results:
-    """One run of a file, from its whole lines; number counts the runs of the file from 1."""
+    """One run of a file, from its whole lines; number counts the runs of the file from 1.
+
+    seen has the points of processes, and the hashes of readings.
+    """
 
     path: Path
     number: int
@@ -256,13 +263,13 @@ class Results:
     damaged: int = 0
     copies: int = 0  # damaged lines that repeat a reading
     ended: bool = False  # the trailer was read, and no process after it
-    seen: set[object] = field(default_factory=set, repr=False)  # points of processes, and contents
+    seen: set[object] = field(default_factory=set, repr=False)
 
     @property
     def missing(self) -> int:
         """The number of missing readings: of those declared, else of those planned."""
-        wanted = self.planned if self.declared is None else self.declared
-        return max(0, wanted - len(self.records))
+        expected = self.planned if self.declared is None else self.declared
+        return max(0, expected - len(self.records))
 
 
 def read_results(path: Path) -> list[Results]:
@@ -279,7 +286,7 @@ def read_results(path: Path) -> list[Results]:
         raise InputError(f"{path} is not a file of results; give one that the kit's ./run wrote")
     if "calibration" in (_parse_line(lines[0]) or {}):
         raise InputError(f"{path} holds a calibration; give it to import_calibration")
-    whole, rest = lines[:-1] or lines, lines[-1]
+    whole, cut = lines[:-1] or lines, lines[-1]
     parsed = [_parse_line(line) for line in whole]
     heads = [n for n, line in enumerate(parsed) if line and _HEAD in line]
     runs = []
@@ -288,7 +295,7 @@ def read_results(path: Path) -> list[Results]:
         for line in parsed[begin + 2 : end]:
             _add_line(results, line)
         runs.append(results)
-    runs[-1].damaged += bool(rest)
+    runs[-1].damaged += bool(cut)
     return runs
 
 
@@ -338,9 +345,9 @@ def _begin_run(path: Path, number: int, lines: list[dict[str, Any] | None]) -> R
         hosts.of_banner(banner)
         integer(banner, "cpu", -1, 1 << 20)
     except (KeyError, ValueError):
-        where = f", run {number}," if number > 1 else ""
+        place = f", run {number}," if number > 1 else ""
         raise InputError(
-            f"{path}{where} ends before it says what machine it is from, or says what cannot be: "
+            f"{path}{place} ends before it says what machine it is from, or says what cannot be: "
             "nothing in it can be used"
         ) from None
     return Results(path, number, run)
@@ -395,7 +402,7 @@ def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
         if test.get("cycles") is not None:
             number(test["cycles"], 0, math.inf)
     if is_current(results):
-        process(line)
+        check_process(line)
     results.processes[len(results.processes) + 1] = dict(line)
     results.ended = False
 
@@ -412,11 +419,11 @@ def _record(results: Results, line: Mapping[str, Any]) -> Record:
         raise ValueError
     number(line["milliseconds"], 0, 1e12)
     if is_current(results):
-        clock(line, results.processes[process])
+        check_clock(line, results.processes[process])
     if not line["refused"]:
-        call(line, _MOST_CYCLES)
+        check_call(line, _MOST_CYCLES)
         if is_current(results):
-            left_out(line, len(line["samples"]))
+            check_samples(line, len(line["samples"]))
     return Record(process, kernel, variant, line["object"], line)
 
 
@@ -429,7 +436,7 @@ def _is_first(results: Results, record: Record) -> bool:
     """True if no earlier line of the run had the same point or the same samples."""
     keys: set[object] = {record_place(record)}
     if not record.answer["refused"]:
-        keys.add(content(record.answer))
+        keys.add(content_hash(record.answer))
     if keys & results.seen:
         return False
     results.seen |= keys
@@ -506,14 +513,14 @@ def import_results(files: Sequence[Path]) -> pd.DataFrame:
         for results in runs:
             store.agree(results.run)
         for results in runs:
-            added, copied_from, contradicting = _parted(store, results)
+            added, copied_from, contradicting = _records_to_add(store, results)
             new = store.add(results.run, added, results.processes)
             present = len(results.records) - contradicting - new
             rows.append(_row(results, new, present, copied_from, contradicting))
     return pd.DataFrame(rows, columns=IMPORT_COLUMNS)
 
 
-def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], int]:
+def _records_to_add(store: Store, results: Results) -> tuple[list[Record], list[str], int]:
     """Return the records to add, the runs that hold the others, and the number of contradictions.
 
     A reading with the samples of another run is a copy of it.
@@ -522,16 +529,14 @@ def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], in
     consistent = [stored.get(record_place(r), r.answer) == r.answer for r in results.records]
     kept = list(itertools.compress(results.records, consistent))
     measured = [r for r in kept if not r.answer["refused"]]
-    contents = {content(r.answer) for r in measured}
+    contents = {content_hash(r.answer) for r in measured}
     copies = {
         key: uid
         for uid, answer in store.alike(results.run.uid, (r.answer["cycles"] for r in measured))
-        if (key := content(answer)) in contents
+        if (key := content_hash(answer)) in contents
     }
-    fresh = [
-        r for r in kept if r.answer["refused"] or content(r.answer) not in copies
-    ]  # fmt: skip
-    return fresh, sorted(set(copies.values())), consistent.count(False)
+    added = [r for r in kept if r.answer["refused"] or content_hash(r.answer) not in copies]
+    return added, sorted(set(copies.values())), consistent.count(False)
 
 
 def _row(

@@ -29,7 +29,7 @@ from loopwright.machine.hosts import FACT_FILES, Facts, recognise
 SCHEMA = 2
 _APPLICATION = 0x6C777274  # "lwrt": the application id of the SQLite file
 _PATIENCE = 30  # s to wait for another writer
-_OF_POINT = ("dst_align", "src_align", "skew", "offset", "clock")  # columns as in an answer
+_ANSWER_COLUMNS = ("dst_align", "src_align", "skew", "offset", "clock")  # columns as in an answer
 
 _TABLES = f"""
 CREATE TABLE machine (
@@ -79,7 +79,7 @@ CREATE TABLE record (
 CREATE INDEX record_of ON record (kernel, object);
 PRAGMA application_id = {_APPLICATION};
 """
-_SINCE_2 = """
+_TABLES_SINCE_2 = """
 CREATE TABLE withdrawal (
     id INTEGER PRIMARY KEY,
     run INTEGER NOT NULL UNIQUE REFERENCES run, -- kept, and used for nothing
@@ -103,10 +103,10 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         _prepare(connection, path)
     except (OSError, sqlite3.OperationalError) as error:
-        if not _is_shut(error) or not path.is_file():
+        if not _is_unwritable(error) or not path.is_file():
             raise
         connection = _read_only(path)
-        _look_at(connection, path)
+        _identify(connection, path)
     return connection
 
 
@@ -122,7 +122,7 @@ def database_faults(path: Path) -> Iterator[None]:
         raise InputError(f"results store {path} cannot be used ({error}); {fix}") from None
 
 
-def _is_shut(error: Exception) -> bool:
+def _is_unwritable(error: Exception) -> bool:
     """True if an error means that the store, or its folder, is not writable."""
     if isinstance(error, sqlite3.OperationalError):
         codes = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -132,13 +132,13 @@ def _is_shut(error: Exception) -> bool:
 
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a store that is not writable, as it is on disk if its log is inaccessible."""
-    place = quote(str(path.resolve()))
-    for how in ("mode=ro", "mode=ro&immutable=1"):
+    quoted = quote(str(path.resolve()))
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
         try:
-            connection = sqlite3.connect(f"file:{place}?{how}", uri=True, timeout=_PATIENCE)
+            connection = sqlite3.connect(f"file:{quoted}?{mode}", uri=True, timeout=_PATIENCE)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
-            if how.endswith("1") or not _is_shut(error):
+            if mode.endswith("1") or not _is_unwritable(error):
                 raise
             continue
         return connection
@@ -175,8 +175,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
-    """Return the schema version and the number of tables; InputError for another kind of database.
+def _identify(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
+    """Return schema version and number of tables; InputError for a database of something else.
 
     Tables are counted first: another process may create them, and the id, at the same time.
     """
@@ -197,14 +197,14 @@ def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Create the tables of a new store, or those that an earlier version lacks."""
-    if _look_at(connection, path)[0] == SCHEMA:
+    if _identify(connection, path)[0] == SCHEMA:
         return
     with transaction(connection):
-        version, tables = _look_at(connection, path)
+        version, tables = _identify(connection, path)
         if not tables:
             _create(connection, _TABLES, ("machine", "run", "process", "record"))
         if version < SCHEMA:
-            _create(connection, _SINCE_2, ("withdrawal",))
+            _create(connection, _TABLES_SINCE_2, ("withdrawal",))
 
 
 def _create(connection: sqlite3.Connection, statements: str, tables: Iterable[str]) -> None:
@@ -233,7 +233,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """One answer of the harness, with its subject; process counts from 1 in each run."""
+    """One answer of the harness, with variant and code; process counts from 1 in each run.
+
+    object is the code's hash, behind "kernel:" if it ran in the kernel.
+    """
 
     process: int
     kernel: str
@@ -248,7 +251,7 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._database = connection
-        self._last: tuple[Run, int] | None = None  # the run that was kept last, and its id
+        self._last: tuple[Run, int] | None = None  # the run of the last records, and its id
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
@@ -257,9 +260,9 @@ class Store:
         One that is not writable is opened for reading. InputError if it is another file, or of a
         newer loopwright.
         """
-        place = path or default_path()
-        with database_faults(place):
-            return cls(place, connect(place))
+        store_path = path or default_path()
+        with database_faults(store_path):
+            return cls(store_path, connect(store_path))
 
     def close(self) -> None:
         self._database.close()
@@ -272,12 +275,12 @@ class Store:
     ) -> int:
         """Add records of a run, all or none; return the number of new ones.
 
-        processes are the clocks of the run's processes, by number.
+        processes are the answers on clock and self-test of the run's processes, by number.
         """
         with database_faults(self.path), transaction(self._database):
             # A run's records come one by one: its machine is recognised once.
             last, number = self._last or (None, 0)
-            run_id = number if last is run else self._run(run)
+            run_id = number if last is run else self._run_id(run)
             self._database.executemany(
                 "INSERT INTO process (run, number, answer) VALUES (?, ?, ?) "
                 "ON CONFLICT (run, number) DO NOTHING",
@@ -289,16 +292,15 @@ class Store:
 
     def runs(self) -> list[Run]:
         """Return the runs that were not withdrawn, newest first."""
-        gone = self.withdrawn()
-        return [run for run in self.every_run() if run.uid not in gone]
+        withdrawn = self.withdrawn()
+        return [run for run in self.every_run() if run.uid not in withdrawn]
 
     def every_run(self) -> list[Run]:
         """Return all runs, newest first."""
-        with database_faults(self.path):
-            rows = self._database.execute(
-                "SELECT uid, fingerprint, started, protocol, origin, run.banner FROM run "
-                "JOIN machine ON machine.id = run.machine ORDER BY started DESC, run.id DESC"
-            ).fetchall()
+        rows = self._rows(
+            "SELECT uid, fingerprint, started, protocol, origin, run.banner FROM run "
+            "JOIN machine ON machine.id = run.machine ORDER BY started DESC, run.id DESC"
+        )
         return [
             Run(uid, machine, started, protocol, origin, _banner(banner))
             for uid, machine, started, protocol, origin, banner in rows
@@ -306,21 +308,18 @@ class Store:
 
     def agree(self, run: Run) -> None:
         """Raise InputError if the store has other facts of a run or its machine."""
-        with database_faults(self.path):
-            stored = self._database.execute(
-                "SELECT fingerprint, started, protocol FROM run "
-                "JOIN machine ON machine.id = run.machine WHERE uid = ?",
-                (run.uid,),
-            ).fetchone()
-            banner = self._database.execute(
-                "SELECT banner FROM machine WHERE fingerprint = ?", (run.machine,)
-            ).fetchone()
-        if stored not in (None, (run.machine, run.started, run.protocol)):
+        stored = self._rows(
+            "SELECT fingerprint, started, protocol FROM run "
+            "JOIN machine ON machine.id = run.machine WHERE uid = ?",
+            run.uid,
+        )
+        banners = self._rows("SELECT banner FROM machine WHERE fingerprint = ?", run.machine)
+        if stored not in ([], [(run.machine, run.started, run.protocol)]):
             raise InputError(
                 f"run {run.uid[:12]} is in the store already, of another machine, time or "
                 "protocol: its head was changed; import the file as the kit wrote it"
             )
-        stored_banner = _banner(banner[0]) if banner else {}
+        stored_banner = _banner(banners[0][0]) if banners else {}
         identities = (stored_banner.get("identity"), run.banner.get("identity"))
         if all(identities) and identities[0] != identities[1]:
             raise InputError(
@@ -341,29 +340,26 @@ class Store:
 
     def withdrawn(self) -> dict[str, str]:
         """Return the reasons of withdrawn runs, by uid."""
-        with database_faults(self.path):
-            if self._database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
-                return {}  # an earlier loopwright's, which cannot be written
-            rows = self._database.execute(
-                "SELECT uid, reason FROM withdrawal JOIN run ON run.id = withdrawal.run"
-            ).fetchall()
-        return dict(rows)
+        if self._rows("PRAGMA user_version")[0][0] < SCHEMA:
+            return {}  # an earlier loopwright's, which cannot be written
+        query = "SELECT uid, reason FROM withdrawal JOIN run ON run.id = withdrawal.run"
+        return dict(self._rows(query))
 
     def records(self, run: Run, kernel: str | None = None) -> Iterator[Record]:
         """Yield the records of a run (of one kernel), as they were added."""
-        with database_faults(self.path):
-            rows = self._database.execute(
-                "SELECT process, kernel, variant, object, answer FROM record WHERE "
-                "run = (SELECT id FROM run WHERE uid = ?) AND kernel = coalesce(?, kernel) "
-                "ORDER BY id",
-                (run.uid, kernel),
-            ).fetchall()
+        rows = self._rows(
+            "SELECT process, kernel, variant, object, answer FROM record WHERE "
+            "run = (SELECT id FROM run WHERE uid = ?) AND kernel = coalesce(?, kernel) "
+            "ORDER BY id",
+            run.uid,
+            kernel,
+        )
         for process, of_kernel, variant, code, answer in rows:
             yield Record(process, of_kernel, variant, code, json.loads(answer))
 
     def alike(self, uid: str, cycles: Iterable[float]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the answers, with uids, of other runs that have one of these figures."""
-        wanted = set(cycles)
+        figures = set(cycles)
         with database_faults(self.path):
             rows = self._database.execute(
                 "SELECT uid, cycles, answer FROM record JOIN run ON run.id = record.run "
@@ -371,20 +367,24 @@ class Store:
                 (uid,),
             )
             for run_uid, figure, answer in rows:
-                if figure in wanted:
+                if figure in figures:
                     yield run_uid, json.loads(answer)
 
     def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
-        """Return the clock facts of each process of a run, by number."""
-        with database_faults(self.path):
-            rows = self._database.execute(
-                "SELECT number, answer FROM process "
-                "WHERE run = (SELECT id FROM run WHERE uid = ?) ORDER BY number",
-                (run.uid,),
-            ).fetchall()
+        """Return the clock and self-test of each process of a run, by number."""
+        rows = self._rows(
+            "SELECT number, answer FROM process "
+            "WHERE run = (SELECT id FROM run WHERE uid = ?) ORDER BY number",
+            run.uid,
+        )
         return {number: json.loads(answer) for number, answer in rows}
 
-    def _run(self, run: Run) -> int:
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with database_faults(self.path):
+            return self._database.execute(query, values).fetchall()
+
+    def _run_id(self, run: Run) -> int:
+        """Return the id of a run, which is added, with its machine, if it is new."""
         facts = Facts.of(run.banner)
         self._database.execute(
             "INSERT INTO machine (fingerprint, name, isa, microarch, banner) "
@@ -404,32 +404,31 @@ class Store:
             (run.uid, run.started, run.protocol, run.origin, json.dumps(run.banner), run.machine),
         )
         self.agree(run)
-        [found] = self._database.execute("SELECT id FROM run WHERE uid = ?", (run.uid,)).fetchone()
-        return int(found)
+        return int(self._rows("SELECT id FROM run WHERE uid = ?", run.uid)[0][0])
 
     def _insert(self, run_id: int, run: Run, record: Record) -> int:
         answer = record.answer
         text = json.dumps(answer, sort_keys=True)
-        what = (run.uid, record.process, record.kernel, record.variant, record.object, text)
-        digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+        identity = (run.uid, record.process, record.kernel, record.variant, record.object, text)
+        digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
         row = {
             "digest": digest,
             "run": run_id,
             **{name: getattr(record, name) for name in ("process", "kernel", "variant", "object")},
             "quantity": "call",
             "size": answer["count"],
-            **{name: answer[name] for name in _OF_POINT},
+            **{name: answer[name] for name in _ANSWER_COLUMNS},
             "cycles": None if answer["refused"] else answer["cycles"],
             "status": "refused" if answer["refused"] else "ok",
             "reason": answer["refused"],
             "answer": text,
         }
-        done = self._database.execute(
+        cursor = self._database.execute(
             f"INSERT INTO record ({', '.join(row)}) VALUES (:{', :'.join(row)}) "
             "ON CONFLICT (digest) DO NOTHING",
             row,
         )
-        return done.rowcount
+        return cursor.rowcount
 
 
 def default_path() -> Path:
@@ -441,10 +440,10 @@ def default_path() -> Path:
 def _banner(text: str) -> Mapping[str, Any]:
     """Return a machine's description of itself; {} if it is unreadable."""
     try:
-        found = json.loads(text)
+        facts = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 ORIGIN = "measure"
@@ -462,17 +461,17 @@ class Recorder:
         self._process = 0
 
     def known(self, variant: Variant, code: Code, shift: int) -> Iterator[Mapping[str, Any]]:
-        """Yield stored answers for code, shift bytes off a line, from before an interrupt."""
+        """Yield the resumed run's answers for code that begins shift bytes behind a line."""
         if not self._resume:
             return
         for record in self._store.records(self._run, variant.kernel):
             answer = record.answer
-            same = record.variant == variant.name and record.object == code.sha256
-            if same and answer["offset"] == shift and answer["clock"] == self._clock:
+            same_code = record.variant == variant.name and record.object == code.sha256
+            if same_code and answer["offset"] == shift and answer["clock"] == self._clock:
                 yield answer
 
     def self_tests(self) -> list[list[dict[str, Any]]]:
-        """Return the self-tests of the processes before an interrupt."""
+        """Return the self-tests of the resumed run's processes."""
         if not self._resume:
             return []
         return [answer["self_test"] for answer in self._store.processes(self._run).values()]
@@ -496,8 +495,8 @@ class Recorder:
         banner = next(harness.run(toolchain.host_isa(), harness.facts_job("facts", FACT_FILES)))
         if self._resume:
             for run in self._store.runs():
-                like = (run.machine, run.protocol, run.origin)
-                if like == (banner["fingerprint"], banner["protocol"], ORIGIN):
+                origin = (run.machine, run.protocol, run.origin)
+                if origin == (banner["fingerprint"], banner["protocol"], ORIGIN):
                     return run
         return Run(
             uid=secrets.token_hex(16),

@@ -529,10 +529,10 @@ def _readings(
             if named is None:
                 raise ValueError
             reading = BlockReading.of(line)
-            results.clock(line, process)
+            results.check_clock(line, process)
             if not reading.refused:
-                results.block(line, _MOST_CYCLES)
-                results.left_out(line, results.integer(line, "samples", 1, 1 << 16))
+                results.check_block(line, _MOST_CYCLES)
+                results.check_samples(line, results.integer(line, "samples", 1, 1 << 16))
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{path}: line {number} is no answer to a trial, or says what cannot be; bring the "
@@ -548,7 +548,7 @@ def _readings(
 
 def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     try:
-        results.process(line)
+        results.check_process(line)
     except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{path}: line {number} says of a clock what cannot be; bring the file here again"

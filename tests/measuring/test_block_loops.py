@@ -18,40 +18,42 @@ ENDLESS = "488b3f4839fe7402ebf6"  # mov (%rdi),%rdi; cmp %rdi,%rsi; je out; jmp
 FORK = "480fafdb4885ff7404480fafdb83c00139d075ec"
 
 
-def _settled(code, stretches=()):
+def _prepared(code, stretches=()):
     return block_starts.find_start(block_path.of_loop(bytes.fromhex(code), stretches))
 
 
-def unaimed(settled, code):
+def unaimed(prepared, code):
     """Return the code that is run, with displacements of branches as they were."""
-    entry = settled.image.entry
-    found = bytearray(settled.image.code[entry : entry + len(code) // 2])
-    for step in settled.path.steps:
+    entry = prepared.image.entry
+    code_run = bytearray(prepared.image.code[entry : entry + len(code) // 2])
+    for step in prepared.path.steps:
         if step.branches:
             aim = slice(step.end - (1 if len(step.ins) == 2 else 4), step.end)
-            found[aim] = bytes.fromhex(code)[aim]
-    return found.hex()
+            code_run[aim] = bytes.fromhex(code)[aim]
+    return code_run.hex()
 
 
 @pytest.mark.parametrize("code", [WALK, SEARCH, FIELD, "480fafdb48ffc979f7"])
 def test_loops_that_count_by_themselves_keep_every_byte_but_where_exits_go(code):
-    settled = _settled(code)
-    assert not settled.replaced
-    assert unaimed(settled, code) == code
+    prepared = _prepared(code)
+    assert not prepared.replaced
+    assert unaimed(prepared, code) == code
 
 
 def test_a_comparison_is_replaced_by_a_count_of_its_length_and_said_so():
-    settled = _settled(LIST)
-    assert settled.replaced == ("+0x7 test %rax,%rax and +0xa jne are replaced by dec %r15 and jne")
-    entry = settled.image.entry
-    found = settled.image.code[entry : entry + len(LIST) // 2]
+    prepared = _prepared(LIST)
+    assert prepared.replaced == (
+        "+0x7 test %rax,%rax and +0xa jne are replaced by dec %r15 and jne"
+    )
+    entry = prepared.image.entry
+    found = prepared.image.code[entry : entry + len(LIST) // 2]
     assert found.hex() == LIST.replace("4885c0", "49ffcf")
 
 
 def test_an_endless_loop_is_left_by_an_exit():
-    settled = _settled(ENDLESS)
-    assert "+0x6 je are replaced" in settled.replaced
-    assert settled.path.steps[2].other == settled.image.landing
+    prepared = _prepared(ENDLESS)
+    assert "+0x6 je are replaced" in prepared.replaced
+    assert prepared.path.steps[2].off_path == prepared.image.landing
 
 
 @pytest.mark.parametrize("length", range(2, 8))
@@ -79,7 +81,7 @@ def test_a_count_has_the_length_of_what_it_replaces(length):
 )
 def test_what_cannot_run_is_refused_with_the_instruction(code, said):
     with pytest.raises(InputError, match=said):
-        _settled(code)
+        _prepared(code)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_what_cannot_run_is_refused_with_the_instruction(code, said):
 )
 def test_loops_that_no_start_keeps_turning_say_why(code, said):
     with pytest.raises(InputError, match=said):
-        _settled(code)
+        _prepared(code)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +119,12 @@ def test_paths_that_are_none_are_refused(stretches, said):
 def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
     # movzbl -0x7d000000(%rcx,%rcx),%ecx; movzbl (%rax),%ecx; inc %rax; cmp %rdx,%rax; jne
     code = "0fb68c09000000830fb60848ffc04839d075ed"
-    settled = _settled(code)
-    assert settled.path.code.hex() == code.replace("00000083", "00000003")
+    prepared = _prepared(code)
+    assert prepared.path.code.hex() == code.replace("00000083", "00000003")
     # mov 0xffffffff82001000,%rcx; inc %rax; cmp %rdx,%rax; jne
-    assert not _settled("488b0c250010008248ffc04839d075f0").replaced
+    assert not _prepared("488b0c250010008248ffc04839d075f0").replaced
     near = "48ffc0480fb688f8ffffff4839d075f0"  # what counts from a pointer stays: -8(%rax)
-    assert _settled(near).path.code.hex() == near
+    assert _prepared(near).path.code.hex() == near
 
 
 # add $1,%rax; cmpb $0,-1(%rsi,%rax); jne; and movsbq 1(%r14),%rdx; add $1,%r14;
@@ -145,17 +147,17 @@ BEFORE = "4883c7013c2f0fb60775034889fa84c075ee"
     ],
 )  # fmt: skip
 def test_a_loop_that_looks_for_a_value_ends_where_memory_holds_it(code, counter, most, changed):
-    settled = _settled(code)
-    assert not settled.replaced
-    assert (settled.start.counter, settled.most) == (counter, most)
-    words = {at // 8 for at in settled.start.memory.changed}
+    prepared = _prepared(code)
+    assert not prepared.replaced
+    assert (prepared.start.counter, prepared.most) == (counter, most)
+    words = {at // 8 for at in prepared.start.memory.changed}
     assert len(words) == changed
-    assert unaimed(settled, code) == code
+    assert unaimed(prepared, code) == code
     begun = [
-        block_starts.Emulated(
-            settled.path, settled.image, len(settled.path.steps) - 1, settled.start.memory
+        block_starts.EmulatedLoop(
+            prepared.path, prepared.image, len(prepared.path.steps) - 1, prepared.start.memory
         )
-        .run(settled.start, iterations)
+        .run(prepared.start, iterations)
         .iterations
         for iterations in (24, most // 2, most)
     ]
@@ -168,7 +170,7 @@ def test_a_loop_that_looks_for_a_value_ends_where_memory_holds_it(code, counter,
 def test_a_loop_that_stores_does_not_end_by_what_memory_holds():
     # add $1,%rax; mov %dl,(%rdi,%rax); cmpb $0,-1(%rsi,%rax); jne
     with pytest.raises(InputError, match="nothing in it can count"):
-        _settled("4883c001881407807c06ff0075f2")
+        _prepared("4883c001881407807c06ff0075f2")
 
 
 @pytest.mark.parametrize("length", range(2, 8))
@@ -185,9 +187,9 @@ def test_a_comparison_that_counts_has_the_length_of_what_it_replaces(length):
 def test_what_counts_hands_nothing_on_where_the_loop_moves_a_register():
     # movups (%rax),%xmm0; add $16,%rax; pmovmskb %xmm0,%ecx; cmp $7,%ecx; jne: 256 iterations of
     # a page are too few to end by memory, and a chain of dec would take a cycle each
-    settled = _settled("0f10004883c010660fd7c883f90775f0")
-    assert "replaced by cmp %r15,%rax and jne" in settled.replaced
-    assert settled.start.registers(24)["r15"] == settled.start.values["rax"] + 16 * 24
+    prepared = _prepared("0f10004883c010660fd7c883f90775f0")
+    assert "replaced by cmp %r15,%rax and jne" in prepared.replaced
+    assert prepared.start.registers(24)["r15"] == prepared.start.values["rax"] + 16 * 24
 
 
 @X86_ONLY
@@ -198,10 +200,10 @@ def test_an_exit_that_is_taken_ends_the_try_and_is_named():
     from loopwright.measuring import measure_blocks as measure_blocks_module
 
     good = block.of_code("search", bytes.fromhex(SEARCH), 5, "x86_64", "loop")
-    start = good.settled.start
+    start = good.prepared.start
     # The byte that no record has, at the record that all words point to.
-    wrong = start.memory.having(start.memory.word + 9, 1, 4)
-    bad = replace(good, settled=replace(good.settled, start=replace(start, memory=wrong)))
+    wrong = start.memory.with_value(start.memory.word + 9, 1, 4)
+    bad = replace(good, prepared=replace(good.prepared, start=replace(start, memory=wrong)))
     [row] = measure_blocks_module.measure_in_turns("x86_64", [bad], 1)
     if "self-test failed" in row["reason"]:
         pytest.skip(f"nothing can be measured here: {row['reason']}")
@@ -210,7 +212,7 @@ def test_an_exit_that_is_taken_ends_the_try_and_is_named():
 
 def test_memory_behind_gs_is_there():
     # mov %gs:0x10,%rax; inc %rcx; cmp %rdx,%rcx; jne
-    assert not _settled("65488b04251000000048ffc14839d175ef").replaced
+    assert not _prepared("65488b04251000000048ffc14839d175ef").replaced
 
 
 KNOWN = {  # by code and path; cycles are those of chains: 3 a multiplication
@@ -264,7 +266,7 @@ def test_hostile_loops_each_have_an_answer():
         code = body + bytes.fromhex(compare)
         code += b"\x75" + (-len(code) - 2).to_bytes(1, "little", signed=True)
         blocks.append(block.of_code(str(n), code, n % 64, "x86_64", "loop"))
-    assert any(one.settled for one in blocks)
+    assert any(one.prepared for one in blocks)
     rows = measure_blocks_module.measure_in_turns("x86_64", blocks, 1)
     assert [row["id"] for row in rows] == [one.id for one in blocks]
     for row in rows:
@@ -279,12 +281,12 @@ TESTED = "62f17d48fe38c4e27d17c874084883c0404839c275ea"
 
 @X86_ONLY
 def test_a_loop_whose_end_hangs_on_no_vector_counts_by_itself():
-    settled = _settled(VECTORS)
-    assert not settled.replaced
-    assert settled.start.counter in ("rax", "rdx")
+    prepared = _prepared(VECTORS)
+    assert not prepared.replaced
+    assert prepared.start.counter in ("rax", "rdx")
 
 
 @X86_ONLY
 def test_a_branch_that_hangs_on_vectors_unknown_to_the_emulator_is_refused():
     with pytest.raises(InputError, match="lacks an instruction"):
-        _settled(TESTED)
+        _prepared(TESTED)

@@ -50,9 +50,9 @@ def test_blocks_that_read_the_time_alone_are_run(code):
 
 def test_pointers_are_where_the_harness_puts_them():
     machine = (paths.HARNESS / "block_machine.h").read_text()
-    assert f"#define BLOCK_POINTER {block_path.ADDRESS_POINTER:#x}u" in machine
+    assert f"#define BLOCK_POINTER {block_path.FIRST_POINTER:#x}u" in machine
     steps = (paths.HARNESS / "x86_64" / "block.c").read_text()
-    assert f"{{{block_path.STEP:#x}, {block_path.ALIGNED_STEP:#x}}}" in steps
+    assert f"{{{block_path.POINTER_STEP:#x}, {block_path.ALIGNED_POINTER_STEP:#x}}}" in steps
 
 
 @pytest.mark.parametrize(

@@ -275,9 +275,9 @@ def test_a_store_that_another_process_makes_meanwhile_is_ours(tmp_path, late):
     connection.set_trace_callback(
         lambda said: seen.append(said) or len(seen) != late or store.connect(place).close()
     )
-    store._look_at(connection, place)
+    store._identify(connection, place)
     assert len(seen) >= 3
-    assert store._look_at(connection, place)[0] == SCHEMA
+    assert store._identify(connection, place)[0] == SCHEMA
 
 
 @pytest.mark.measures
