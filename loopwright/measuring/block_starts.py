@@ -316,7 +316,7 @@ class Guesses:
             yield from (constant, constant + 1, constant - 1)
             yield from (current ^ constant, current | constant)
         if (comparison := self._comparison(at)) is not None:
-            for name in comparison.read:
+            for name in sorted(comparison.read):
                 if name in seen.registers:
                     yield from (seen.registers[name], seen.registers[name] + 1)
 

@@ -1,5 +1,9 @@
 """Loops cut from binaries: how they are made to end, and what keeps them on their path."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from loopwright import toolchain
@@ -190,6 +194,25 @@ def test_what_counts_hands_nothing_on_where_the_loop_moves_a_register():
     prepared = _prepared("0f10004883c010660fd7c883f90775f0")
     assert "replaced by cmp %r15,%rax and jne" in prepared.replaced
     assert prepared.start.registers(24)["r15"] == prepared.start.values["rax"] + 16 * 24
+
+
+# inc %rsi; cmp 8(%rax,%rdx),%rcx; jne
+GUESSED = """
+from loopwright.measuring import block_path, block_starts
+path = block_path.of_loop(bytes.fromhex("48ffc6483b4c100875f6"))
+seen = block_starts.Observation({}, {"rax": 1, "rcx": 2, "rdx": 3})
+print(*block_starts.Guesses(path)._memory_candidates(2, 0, seen))
+"""
+
+
+def test_guesses_are_the_same_in_every_process():
+    guesses = {
+        subprocess.check_output(
+            [sys.executable, "-c", GUESSED], env={**os.environ, "PYTHONHASHSEED": seed}
+        )
+        for seed in "023"
+    }
+    assert len(guesses) == 1
 
 
 @X86_ONLY
