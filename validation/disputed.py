@@ -103,7 +103,7 @@ def main() -> None:
     os.environ["LOOPWRIGHT_MODELS"] = str(said.folder)
     every = held(said.core, said.table)
     codes = every.loc[~every["agrees"], "code"]
-    timings = Laboratory(Host()).trials([Trial(code, "unrolled") for code in codes])
+    timings = Laboratory(Host()).timings([Trial(code, "unrolled") for code in codes])
     open_ = judged(every, timings)
     about = hosts.describe()
     host = f"{about['machine']} of family {about['family']}, model {about['model']}"

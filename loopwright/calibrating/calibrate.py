@@ -219,7 +219,7 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
     width = learned.width
     counted = "nops" if width.nops else "moves, as nops share dispatch slots"
     yield "instructions a cycle", width.instructions, width.uncertainty, counted
-    for name, window in learned.windows.found.items():
+    for name, window in learned.windows.by_name.items():
         yield name, window.value, (window.high - window.low) / 2, window.note
     for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
         yield (

@@ -181,7 +181,7 @@ def _window_entry(
     learned: CoreModel, name: str, window: str, otherwise: int, why: str = "not measured"
 ) -> _Entry:
     """Return the entry of a window; one whose end was not seen is no smaller than the buffer."""
-    one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
+    one, buffer = (learned.windows.by_name.get(of) for of in (window, BUFFER))
     if one is None:
         return name, otherwise, assumed(why)
     if one.least:
@@ -196,7 +196,7 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     The core may have a limit of uops besides; no microbenchmark exceeds that of instructions.
     Without a fence, nothing tells whether dispatch limits the copies, or fetch or retirement.
     """
-    width, burst = learned.width, learned.windows.found.get(BURST)
+    width, burst = learned.width, learned.windows.by_name.get(BURST)
     counted = "nops" if width.nops else "moves"
     note = measured(f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle")
     most = width.instructions
@@ -230,7 +230,7 @@ def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
 def _constants(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the limit of constants whose addition rename performs, if it does."""
     if learned.constants.limit:
-        yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.said)
+        yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.evidence)
 
 
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
@@ -291,10 +291,10 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
     if vector is not None and vector > 1:
         why = "a chain of a vector store and its load takes no more"
         yield "forward_vector_cycles", Between(vector, 1, vector, why), assumed(why)
-    if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
+    if "memory.commit_bytes" in learned.rules and STORES in learned.windows.by_name:
         yield _window_entry(learned, "store_queue", STORES, 64)
     if accesses.banks:
-        yield "bank_loads", accesses.banks.loads, measured(accesses.banks.said)
+        yield "bank_loads", accesses.banks.loads, measured(accesses.banks.evidence)
         if accesses.banks.bytes:
             note = measured("bytes so far apart are loaded as if in two lines")
             yield "bank_bytes", accesses.banks.bytes, note
@@ -647,7 +647,7 @@ def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
         width.uncertainty,
         f"{'nops' if width.nops else 'moves'} a cycle",
     )
-    for label, window in learned.windows.found.items():
+    for label, window in learned.windows.by_name.items():
         yield "", label, f"{'>= ' * window.least}{window.value}", "", "", window.note
     for name, rate in learned.throughputs.items():
         note = rate.refused or ("" if rate.clean else "with what makes instances independent")
@@ -675,6 +675,5 @@ def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
         note = "kept aside" if probe.aside else ""
         yield "", f"{probe.part}: {probe.name}", "", cycles, uncertainty, note
     for label, access in learned.accesses.figures.items():
-        seen = access.figure
-        value = access.cycles if seen else ""
-        yield "", label, value, seen.cycles, seen.uncertainty, seen.refused
+        value = round(access.cycles) if access else ""
+        yield "", label, value, access.cycles, access.uncertainty, access.refused

@@ -378,7 +378,7 @@ def _in_turn(learned: CoreModel) -> Iterator[Hypothesis]:
     classes = {ports for ports in integer if len(ports) >= _LEAST}
     for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
         own: dict[str, object] = {"ports.rotated": core_files.letters(ports), _LEAD: _LEADS[0]}
-        if window := learned.windows.found.get(SCHEDULER):
+        if window := learned.windows.by_name.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
             own["ports.rotated_entries"] = max(parts) // len(ports)
         limit = Between(len(ports), len(ports), learned.width.instructions, "up to no limit")

@@ -46,7 +46,7 @@ def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -
         *_loops(laboratory, learned, forms),
         *_calls(laboratory, learned, forms),
     ]
-    timings = laboratory.trials([trial for _, trial in trials])
+    timings = laboratory.timings([trial for _, trial in trials])
     found = [
         HeldOut(kind, trial.code, trial.offset, timing.cycles, timing.uncertainty)
         for (kind, trial), timing in zip(trials, timings, strict=True)

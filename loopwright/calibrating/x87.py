@@ -93,7 +93,7 @@ def choose_x87(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 def _time(laboratory: Laboratory, bodies: Sequence[bytes]) -> list[Figure]:
     isa = laboratory.isa
     codes = [closed(isa, body) for body in bodies]
-    timings = laboratory.trials([Trial(code, "loop", x87=True) for code in codes])
+    timings = laboratory.timings([Trial(code, "loop", x87=True) for code in codes])
     return [Figure(one.cycles or 0.0, one.uncertainty, one.refused) for one in timings]
 
 

@@ -8,6 +8,7 @@ from loopwright.code import binding
 from loopwright.code.binding import Outline, outlines
 from loopwright.code.instructions import undecodable
 from loopwright.microbench import arm64_kit
+from loopwright.microbench.arm64_kit import code_of
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Encode, Form, Memory, Operand
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _VECTOR_BITS, _GPR_BITS = 128, 64
 _ADDRESS = {4: BASE, 5: INDEX}  # operand labels by the decoder's numbers
 _STACK = 31
 _SUBTRACT, _BACK = 0xD1000000, "sub x,x,i"
-_PARTS = 2  # uops of a memory access for one register; each further register adds one
+_ACCESS_UOPS = 2  # uops of a memory access for one register; each further register adds one
 # Of loads and stores: bits that tell scaled displacements from those in bytes, and the field of the
 # latter, which assemblers use where the scaled one does not fit.
 _SCALED, _SCALED_AT, _SCALING, _BYTES_AT = 0x3B000000, 0x39000000, 0x01000000, (12, 9)
@@ -30,47 +31,43 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     The decoder's list excludes branches, system instructions and literal loads. Forms whose words a
     second decoder rejects are left out.
     """
-    found, lost = _every()
-    chosen = [form for form in found if features is None or not form.needs - features]
-    return chosen, {name: _why(name) for name in lost}
+    all_forms, left_out = _all_forms()
+    chosen = [form for form in all_forms if features is None or not form.needs - features]
+    return chosen, {name: _reason_left_out(name) for name in left_out}
 
 
-def _why(name: str) -> str:
+def _reason_left_out(name: str) -> str:
     if "[" in name:
         return "its base moves on by a register"
     return "no instruction, or none whose registers can be chosen"
 
 
 @cache
-def _every() -> tuple[Sequence[Form], Sequence[str]]:
-    listed, lost = binding.arm64_forms(lambda word: not undecodable("arm64", _code(word)))
-    codes = [_code(word) for _, word, *_ in listed]
+def _all_forms() -> tuple[Sequence[Form], Sequence[str]]:
+    rows, left_out = binding.arm64_forms(lambda word: not undecodable("arm64", code_of(word)))
+    codes = [code_of(word) for _, word, *_ in rows]
     out = []
-    for one, seen in zip(listed, outlines("arm64", codes), strict=True):
-        name, word, reads, writes, found, access = one
-        operands = [_operand(operand) for operand in found]
+    for row, outline in zip(rows, outlines("arm64", codes), strict=True):
+        name, word, reads, writes, fields, access = row
+        operands = [_operand(operand) for operand in fields]
         if reads or writes:
             operands.append(Operand("f", "flags", 0, reads, writes))
-        if isinstance(seen, Outline):
-            encode = _encoding(word, found, access)
-            memory = _memory(access, found) if access else None
+        if isinstance(outline, Outline):
+            encode = _encoding(word, fields, access)
+            memory = _memory(access, fields) if access else None
             undone = _BACK if access and access[4] else ""
-            kind = (arm64_kit, seen.needs, memory, "", undone)
-            out.append(Form(name, tuple(operands), encode, *kind))
-    return out, lost
+            needs = outline.needs
+            out.append(Form(name, tuple(operands), encode, arm64_kit, needs, memory, undone=undone))
+    return out, left_out
 
 
-def _code(word: int) -> bytes:
-    return word.to_bytes(4, "little")
+def _label(operand: "_Arm64Operand") -> str:
+    return _ADDRESS.get(operand[0], str(operand[0]))
 
 
-def _label(found: "_Arm64Operand") -> str:
-    return _ADDRESS.get(found[0], str(found[0]))
-
-
-def _operand(found: "_Arm64Operand") -> Operand:
-    _, vector, _, _, _, read, written = found
-    label = _label(found)
+def _operand(operand: "_Arm64Operand") -> Operand:
+    _, vector, _, _, _, read, written = operand
+    label = _label(operand)
     kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
     # An updated base keeps its value in the end, so no dependency through it is to be measured.
     return Operand(label, kind, bits, read, written and label != BASE)
@@ -78,9 +75,9 @@ def _operand(found: "_Arm64Operand") -> Operand:
 
 def _memory(access: "_Arm64Access", operands: "Sequence[_Arm64Operand]") -> Memory:
     size, read, written, moves, _, field = access
-    registers = sum(one[4] for one in operands if one[0] not in _ADDRESS)
+    registers = sum(operand[4] for operand in operands if operand[0] not in _ADDRESS)
     reach = _reach(field) if field else range(1)
-    return Memory(8 * size, read, written, reach, moves, registers + _PARTS - 1)
+    return Memory(8 * size, read, written, reach, moves, registers + _ACCESS_UOPS - 1)
 
 
 def _reach(field: "_Arm64Field") -> range:
@@ -92,22 +89,24 @@ def _reach(field: "_Arm64Field") -> range:
 def _encoding(
     word: int, operands: "Sequence[_Arm64Operand]", access: "_Arm64Access | None"
 ) -> Encode:
-    by, field = access[4:] if access else (0, None)
+    step, field = access[4:] if access else (0, None)
 
     def encode(registers: Mapping[str, int]) -> bytes:
         out = _placed(word, field, registers.get(DISPLACEMENT, 0))
-        for one in operands:
-            _, _, fields, most, *_ = one
-            label = _label(one)
+        for operand in operands:
+            _, _, fields, most, *_ = operand
+            label = _label(operand)
             number = registers[label]
             if number > (_STACK if label == BASE else most):
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
-        if not by:
-            return _code(out)
+        if not step:
+            return code_of(out)
         base = registers[BASE]
-        return _code(out) + _code(_SUBTRACT | by << 10 | base << 5 | base)  # the base moves back
+        return code_of(out) + code_of(
+            _SUBTRACT | step << 10 | base << 5 | base
+        )  # the base moves back
 
     return encode
 

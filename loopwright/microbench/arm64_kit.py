@@ -69,7 +69,7 @@ _CARRY_SET = 2  # the condition
 
 
 def nop() -> bytes:
-    return _word(0xD503201F)
+    return SHORT
 
 
 def pad(size: int) -> list[bytes]:
@@ -77,93 +77,97 @@ def pad(size: int) -> list[bytes]:
 
 
 def jump_over(over: int) -> bytes:
-    return (0x14000001 + over // BYTES).to_bytes(4, "little") + b"".join(pad(over))
+    return code_of(0x14000001 + over // BYTES) + b"".join(pad(over))
 
 
 def opposite(branch: Branch) -> bytes:
     # This bit inverts the condition, or cbz.
     turned = 1 if branch.name == "b.cond" else 1 << 24
-    return _word(int.from_bytes(branch.code, "little") ^ turned)
+    return code_of(int.from_bytes(branch.code, "little") ^ turned)
 
 
 def slow_links(register: int) -> list[bytes]:
     root, product = 0x1E61C000, 0x1E600800  # fsqrt and fmul of doubles
     return [
-        _word(root | _three(register, register, 0)),
-        _word(product | _three(register, register, register)),
+        code_of(root | _fields(register, register, 0)),
+        code_of(product | _fields(register, register, register)),
     ]
 
 
 def push_and_pop(source: int, target: int) -> tuple[bytes, bytes]:
     push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
-    return _word(push | source), _word(pop | target)
+    return code_of(push | source), code_of(pop | target)
 
 
 def counting_loop(iterations: int) -> bytes:
-    return _word(0xD280000A | iterations << 5) + COUNT + _word(0xB5FFFFEA)  # movz; cbnz to COUNT
+    movz, cbnz = 0xD280000A | iterations << 5, 0xB5FFFFEA  # cbnz to COUNT
+    return code_of(movz) + COUNT + code_of(cbnz)
 
 
 def adjust_stack(by: int) -> bytes:
-    return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
+    return code_of((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
 
 
 def make_dependent(register: int, on: int) -> list[bytes]:
-    return [_word(0xCA000000 | _three(register, register, on))] * 2
+    return [code_of(0xCA000000 | _fields(register, register, on))] * 2
 
 
 def break_dependency(kind: str, number: int) -> bytes:
     if kind == "flags":
         constant = POOLS["gpr"].constant[0]
-        return _word(0xEA000000 | _three(_ZERO, constant, constant))
+        return code_of(0xEA000000 | _fields(_ZERO, constant, constant))
     if kind == "gpr":
-        return _word(0xAA000000 | _three(number, _ZERO, POOLS["gpr"].constant[0]))
+        return code_of(0xAA000000 | _fields(number, _ZERO, POOLS["gpr"].constant[0]))
     constant = POOLS["vector"].constant[0]
-    return _word(0x4EA01C00 | _three(number, constant, constant))
+    return code_of(0x4EA01C00 | _fields(number, constant, constant))
 
 
 def transfer(source: str, target: str, read: int, write: int) -> bytes:
     constant = {kind: pool.constant[0] for kind, pool in POOLS.items()}
     if (source, target) == ("gpr", "gpr"):  # eor
-        return _word(0xCA000000 | _three(write, read, constant["gpr"]))
+        return code_of(0xCA000000 | _fields(write, read, constant["gpr"]))
     if (source, target) == ("vector", "vector"):  # and, of 16 bytes
-        return _word(0x4E201C00 | _three(write, read, constant["vector"]))
+        return code_of(0x4E201C00 | _fields(write, read, constant["vector"]))
     if (source, target) == ("gpr", "vector"):  # fmov
-        return _word(0x9E670000 | _three(write, read, 0))
+        return code_of(0x9E670000 | _fields(write, read, 0))
     if (source, target) == ("vector", "gpr"):
-        return _word(0x9E660000 | _three(write, read, 0))
+        return code_of(0x9E660000 | _fields(write, read, 0))
     if (source, target) == ("gpr", "flags"):  # tst
-        return _word(0xEA000000 | _three(_ZERO, read, read))
+        return code_of(0xEA000000 | _fields(_ZERO, read, read))
     if (source, target) == ("flags", "gpr"):  # csel
-        return _word(0x9A800000 | _CARRY_SET << 12 | _three(write, write, constant["gpr"]))
+        return code_of(0x9A800000 | _CARRY_SET << 12 | _fields(write, write, constant["gpr"]))
     raise ValueError(f"nothing carries {source} to {target}")
 
 
 def add_with_carry(register: int) -> bytes:
-    return _word(0xBA000000 | _three(register, register, POOLS["gpr"].constant[0]))
+    return code_of(0xBA000000 | _fields(register, register, POOLS["gpr"].constant[0]))
 
 
-def _three(to: int, one: int, other: int) -> int:
-    return to | one << 5 | other << 16
+def _fields(target: int, first: int, second: int) -> int:
+    """Return the fields of a result and two operands in an instruction word."""
+    return target | first << 5 | second << 16
 
 
-def _word(word: int) -> bytes:
+def code_of(word: int) -> bytes:
+    """Return the code of an instruction word."""
     return word.to_bytes(4, "little")
 
 
 def branches_by_bits(random: bool, branches: int) -> bytes:
-    before, state, factor, more = 1, 2, 3, 4
+    previous, state, factor, addend = 1, 2, 3, 4
     constant = POOLS["gpr"].constant[0]
     place = forms.GENERATOR_PLACE // 8 << 10 | constant << 5 | state
-    out = [0xAA0003E0 | state << 16 | before, 0xF9400000 | place]  # mov, ldr
-    for register, value in ((factor, forms.MULTIPLIER), (more, forms.INCREMENT)):
+    out = [0xAA0003E0 | state << 16 | previous, 0xF9400000 | place]  # mov, ldr
+    for register, value in ((factor, forms.MULTIPLIER), (addend, forms.INCREMENT)):
         out += [0xD2800000 | (value & 0xFFFF) << 5 | register]  # movz
         out += [0xF2A00000 | (value >> 16) << 5 | register]  # movk
-    out += [0x9B000000 | _three(state, state, factor) | more << 10, 0xF9000000 | place]  # madd, str
-    of = before if random else constant
+    out += [0x9B000000 | _fields(state, state, factor) | addend << 10]  # madd
+    out += [0xF9000000 | place]  # str
+    tested = previous if random else constant
     for bit in forms.branch_bits(random, branches):
-        out += [0x37000040 | bit >> 5 << 31 | (bit & 31) << 19 | of]  # tbnz, over what follows
+        out += [0x37000040 | bit >> 5 << 31 | (bit & 31) << 19 | tested]  # tbnz, over what follows
         out += [int.from_bytes(nop(), "little")]
-    return b"".join(map(_word, out))
+    return b"".join(map(code_of, out))
 
 
 def string_instruction(name: str, count: int, source: int, destination: int) -> bytes:

@@ -16,7 +16,7 @@ throughput.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, isnan
+from math import ceil, isnan, nan
 
 from loopwright.microbench import dispatch_width, form_instances, window_corner
 from loopwright.microbench.dispatch_width import Width
@@ -27,20 +27,24 @@ from loopwright.microbench.throughput import Throughput
 
 _LEAST = 4  # cycles for which ports are blocked, at least
 _MOST = 19  # the same, at most; beyond it noise is as large as a uop
-_KERNELS = 3  # at most, where one leaves doubt
+_KERNELS = 3  # kernels of a form, at most, where one leaves doubt
 _ERRORS = 2.5  # uncertainties that a whole number has to hold for
 _WORD = 64  # bits of an access that shares a line with others
-_SURE = 0.3  # uops: tolerance of a surplus around a whole number
-_LATE = 0.4  # uops: upper tolerance where ports are bound early
+_WHOLE = 0.3  # uops: tolerance of a surplus around a whole number
+_EARLY = 0.4  # uops: upper tolerance where ports are bound early
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """Ports to block: how many, and the blocking instructions that keep them busy."""
+    """Ports to block, or dispatch: the ports, or slots, and what keeps them busy.
+
+    blockers are the blocking instructions, with the instances of each a cycle. filler is the
+    one-slot instruction that fills dispatch, where there are none.
+    """
 
     size: int
-    blockers: tuple[tuple[Form, int], ...]  # instances of each a cycle
-    filler: bytes = b""  # one-slot instructions that fill dispatch, without blocking instructions
+    blockers: tuple[tuple[Form, int], ...]
+    filler: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ class Surplus:
 
     @property
     def early_binding(self) -> int | None:
-        """Return the uops if early binding may prolong the kernel."""
+        """The whole number of uops, if early binding may prolong the kernel."""
         if self.uops is not None or isnan(self.measured):
             return self.uops
-        return round(self.measured) if 0 <= self.measured % 1 <= _LATE else None
+        return round(self.measured) if 0 <= self.measured % 1 <= _EARLY else None
 
     @property
     def doubtful(self) -> bool:
@@ -67,88 +71,99 @@ class Surplus:
         return fraction + _ERRORS * self.uncertainty > 0.5
 
 
+_UNKNOWN = Surplus(None, nan, 0.0)
+
+
 @cache
 def _blocking(blocking: Blocking, cycles: int) -> list[list[bytes]]:
-    makers = form_instances.Instances(near=True)
-    return [[makers.of(one) for _ in range(n * cycles)] for one, n in blocking.blockers]
+    """Return the instances of each blocking instruction for so many cycles."""
+    instances = form_instances.Instances(near=True)
+    return [[instances.of(form) for _ in range(n * cycles)] for form, n in blocking.blockers]
 
 
 @dataclass(frozen=True)
 class BlockingKernel:
-    """A form among blocking instructions that last so many cycles; slots are its dispatch slots."""
+    """A form among blocking instructions that last so many cycles; slots are its dispatch slots.
+
+    spare are the dispatch slots that the blocking instructions leave free in a cycle. rate is the
+    form's throughput in cycles. There are at most `most` instances of the form.
+    """
 
     form: Form
     blocking: Blocking
     cycles: int
     slots: int = 1
-    spare: int = 0  # dispatch slots that the blocking kernel leaves free in a cycle
-    rate: float = 0.0  # throughput of the form in cycles
-    most: int = form_instances.APART  # instances
+    spare: int = 0
+    rate: float = 0.0
+    most: int = form_instances.MOST_UNDER_TEST
 
-    def alone(self, more: int) -> list[bytes]:
-        """Return the blocking kernel without the form; more cycles make a longer one."""
-        return form_instances.interleaved(*self._parts(more))
+    def alone(self, extra: int) -> list[bytes]:
+        """Return the blocking kernel without the form, longer by so many cycles."""
+        return form_instances.interleaved(*self._parts(extra))
 
-    def kernel(self, more: int) -> list[bytes]:
-        """Return the blocking kernel with the form in it."""
+    def kernel(self, extra: int) -> list[bytes]:
+        """Return the blocking kernel with the form in it, longer by so many cycles."""
         near = not self.blocking.blockers
-        tested = [form_instances.under_test(self.form, n, near=near) for n in range(self.times)]
-        return form_instances.interleaved(tested, *self._parts(more))
+        tested = [form_instances.under_test(self.form, n, near=near) for n in range(self.instances)]
+        return form_instances.interleaved(tested, *self._parts(extra))
 
     @property
-    def times(self) -> int:
-        """Return the instances of the form in the blocking kernel; long kernels have several.
+    def instances(self) -> int:
+        """The instances of the form in the blocking kernel; long kernels have several.
 
         Instances that wait for each other through implied registers stand alone, and so do those
         that dispatch or a busy unit would limit.
         """
         form = self.form
-        plain = all(one.fixed is None for one in form.operands)
+        plain = all(operand.fixed is None for operand in form.operands)
         written = form.memory is not None and form.memory.written
         room = not written or (form.memory is not None and form.memory.bits <= _WORD)
-        most = min(self.most, self.cycles // _span(self.rate))
+        most = min(self.most, self.cycles // _blocked_cycles(self.rate))
         most = min(most, form_instances.NEAR) if written else most
         if self.spare:
             most = min(most, int(self.cycles * self.spare // max(self.slots, 1)))
         return max(1, most) if plain and room else 1
 
-    def _parts(self, more: int) -> list[list[bytes]]:
-        cycles = self.cycles + more
+    def _parts(self, extra: int) -> list[list[bytes]]:
+        cycles = self.cycles + extra
         if not self.blocking.blockers:
             return [[self.blocking.filler] * (self.blocking.size * cycles)]
         return _blocking(self.blocking, cycles)
 
-    def added(self, more: int, figure: Figure, alone: Figure) -> Figure:
+    def added(self, extra: int, figure: Figure, alone: Figure) -> Figure:
         """Return the cycles that the form adds; the loop's branch is in both figures."""
         if not figure or not alone:
             return figure if not figure else alone
-        cycles = self.cycles + more
+        cycles = self.cycles + extra
         # A kernel too long for a loop is timed without one.
-        within = copies(self.kernel(more))
-        share = copies(self.alone(more)) / within if within else 1.0
-        beyond = cycles + (alone.cycles - cycles) * share
+        fitting = copies(self.kernel(extra))
+        share = copies(self.alone(extra)) / fitting if fitting else 1.0
+        blocked = cycles + (alone.cycles - cycles) * share
         error = (figure.uncertainty**2 + (share * alone.uncertainty) ** 2) ** 0.5
-        return Figure(figure.cycles - beyond, error)
+        return Figure(figure.cycles - blocked, error)
 
     def surplus(self, figures: Sequence[Figure]) -> Surplus:
         """Return the surplus of all figures of the cycles that the form adds."""
-        known = [one for one in figures if one]
-        if not known:
-            return Surplus(None, float("nan"), 0.0)
-        size = self.blocking.size / self.times
-        uops = size * sum(one.cycles for one in known) / len(known)
-        error = size * sum(one.uncertainty**2 for one in known) ** 0.5 / len(known)
+        answered = [figure for figure in figures if figure]
+        if not answered:
+            return _UNKNOWN
+        size = self.blocking.size / self.instances
+        uops = size * sum(figure.cycles for figure in answered) / len(answered)
+        error = size * sum(figure.uncertainty**2 for figure in answered) ** 0.5 / len(answered)
         whole = round(uops)
-        return Surplus(whole if abs(uops - whole) <= _SURE and whole >= 0 else None, uops, error)
+        return Surplus(whole if abs(uops - whole) <= _WHOLE and whole >= 0 else None, uops, error)
 
 
 def span(cycles: float) -> int | None:
-    """Return the cycles for which to block ports, for an instruction that takes so many itself."""
-    wanted = _span(cycles)
-    return wanted if wanted <= _MOST else None
+    """Return the cycles for which to block ports, for an instruction that takes so many itself.
+
+    None if it takes too many.
+    """
+    blocked = _blocked_cycles(cycles)
+    return blocked if blocked <= _MOST else None
 
 
-def _span(cycles: float) -> int:
+def _blocked_cycles(cycles: float) -> int:
     return max(_LEAST, ceil(1.2 * cycles) + 1)
 
 
@@ -161,31 +176,34 @@ def spans(
     """Return the cycles for which to block ports for each form, or a refusal."""
     out: dict[str, int | str] = {}
     for form in forms:
-        chain_cycles = _waits(form, latencies[form.name])
-        if chain_cycles is not None and (found := span(max(rates[form.name].cycles, chain_cycles))):
-            out[form.name] = found
-    rest = [form for form in forms if form.name not in out]
-    answers = laboratory.time([[form_instances.under_test(form)] for form in rest])
-    for form, wait in zip(rest, answers, strict=True):
-        blocked_cycles = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
-        out[form.name] = blocked_cycles or wait.refused or "too slow to count its uops"
+        chain_cycles = _wait_cycles(form, latencies[form.name])
+        if chain_cycles is None:
+            continue
+        if cycles := span(max(rates[form.name].cycles, chain_cycles)):
+            out[form.name] = cycles
+    unknown = [form for form in forms if form.name not in out]
+    chains = laboratory.time([[form_instances.under_test(form)] for form in unknown])
+    for form, figure in zip(unknown, chains, strict=True):
+        cycles = span(max(rates[form.name].cycles, figure.cycles)) if figure else None
+        out[form.name] = cycles or figure.refused or "too slow to count its uops"
     return out
 
 
-def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
+def _wait_cycles(form: Form, latencies: Sequence[Latency]) -> float | None:
     """Return the cycles that an instance waits for the previous one, at most; None if unknown."""
     if form.memory and form.memory.read and form.memory.written:
         return None
     both = {operand.label for operand in form.operands if operand.read and operand.written}
-    carried = [one for one in latencies if {one.source, one.target} <= both]
-    if any(one.refused for one in carried) or len({one.source for one in carried}) < len(both):
+    carried = [latency for latency in latencies if {latency.source, latency.target} <= both]
+    sources = {latency.source for latency in carried}
+    if any(latency.refused for latency in carried) or len(sources) < len(both):
         return None
-    return max((one.measured for one in carried), default=0.0)
+    return max((latency.measured for latency in carried), default=0.0)
 
 
-def measure(laboratory: Laboratory, asked: Sequence[BlockingKernel]) -> list[Surplus]:
+def measure(laboratory: Laboratory, kernels: Sequence[BlockingKernel]) -> list[Surplus]:
     """Return the surplus of each form on the ports of its blocking kernel."""
-    return _sure(laboratory, asked, "loop")
+    return _surpluses(laboratory, kernels, "loop")
 
 
 def within(
@@ -196,8 +214,8 @@ def within(
     The blocking kernel has to leave enough dispatch slots free for the form.
     """
     spare = width - blocking.size
-    wanted = max(cycles, ceil(slots / spare) + 1) if spare else _MOST + 1
-    return BlockingKernel(form, blocking, wanted, slots, spare, rate) if wanted <= _MOST else None
+    blocked = max(cycles, ceil(slots / spare) + 1) if spare else _MOST + 1
+    return BlockingKernel(form, blocking, blocked, slots, spare, rate) if blocked <= _MOST else None
 
 
 def longest(form: Form, blocking: Blocking) -> BlockingKernel:
@@ -218,38 +236,37 @@ def dispatch_slots(
 ) -> dict[str, Surplus]:
     """Return the surplus of each form over one-slot instructions that fill dispatch: its slots."""
     blocking = Blocking(width.instructions, (), width.counted)
-    lasting = spans(laboratory, forms, rates, latencies)
-    asked = [
+    cycles_by_form = spans(laboratory, forms, rates, latencies)
+    kernels = [
         BlockingKernel(form, blocking, cycles, rate=rates[form.name].cycles)
         for form in forms
-        if isinstance(cycles := lasting[form.name], int)
+        if isinstance(cycles := cycles_by_form[form.name], int)
     ]
-    found = _sure(laboratory, asked, width.notion)
-    unknown = Surplus(None, float("nan"), 0.0)
-    shown = {one.form.name: surplus for one, surplus in zip(asked, found, strict=True)}
-    return {form.name: shown.get(form.name, unknown) for form in forms}
+    surpluses = _surpluses(laboratory, kernels, width.notion)
+    unknown = {form.name: _UNKNOWN for form in forms}
+    return unknown | {k.form.name: one for k, one in zip(kernels, surpluses, strict=True)}
 
 
-def _sure(laboratory: Laboratory, asked: Sequence[BlockingKernel], notion: str) -> list[Surplus]:
-    """Return surpluses; those between whole numbers rest on more kernels."""
-    figures: list[list[Figure]] = [[] for _ in asked]
-    unsure = list(range(len(asked)))
-    for more in range(_KERNELS):
-        open_kernels = [asked[n] for n in unsure]
-        within = laboratory.time([one.kernel(more) for one in open_kernels], notion)
-        alone = laboratory.time([one.alone(more) for one in open_kernels], notion)
-        for n, *answer in zip(unsure, within, alone, strict=True):
-            figures[n].append(asked[n].added(more, *answer))
-        unsure = [n for n in unsure if asked[n].surplus(figures[n]).doubtful]
-    return [one.surplus(open_kernels) for one, open_kernels in zip(asked, figures, strict=True)]
+def _surpluses(
+    laboratory: Laboratory, kernels: Sequence[BlockingKernel], notion: str
+) -> list[Surplus]:
+    """Return the surplus of each kernel's form; doubtful ones rest on longer kernels as well."""
+    figures: list[list[Figure]] = [[] for _ in kernels]
+    unsure = list(range(len(kernels)))
+    for extra in range(_KERNELS):
+        chosen = [kernels[n] for n in unsure]
+        blocked = laboratory.time([kernel.kernel(extra) for kernel in chosen], notion)
+        alone = laboratory.time([kernel.alone(extra) for kernel in chosen], notion)
+        for n, *answer in zip(unsure, blocked, alone, strict=True):
+            figures[n].append(kernels[n].added(extra, *answer))
+        unsure = [n for n in unsure if kernels[n].surplus(figures[n]).doubtful]
+    return [kernel.surplus(of_kernel) for kernel, of_kernel in zip(kernels, figures, strict=True)]
 
 
 _UNMASKED_SAMPLE = 24  # forms measured again although blocking kernels show a number
 _WRONG_BLOCKERS = 0.1  # share of them above which blocking kernels are wrong
 _TOLD_BY_BURSTS = 0.5  # share of the forms, at least, where bursts replace blocking kernels
-_DISPATCHED_NEAR = (
-    0.05  # relative: tolerance of the cycles in which the slots of a form are dispatched
-)
+_DISPATCHED_NEAR = 0.05  # relative tolerance of the cycles in which a form's slots are dispatched
 _BUSY = 1.1  # cycles of a vector form that leaves its unit to the chain, at most
 
 
@@ -271,27 +288,25 @@ def unmasked(
     if chain is None or steps is None:
         return dict(slots)
 
-    def ask(asked: Sequence[Form]) -> dict[str, int]:
-        tested = {
-            form.name: form_instances.under_test(form) for form in asked if not _busy(form, rates)
-        }
-        found = dispatch_width.burst_slots(laboratory, chain, idle, steps, tested)
+    def by_bursts(chosen: Sequence[Form]) -> dict[str, int]:
+        tested = {f.name: form_instances.under_test(f) for f in chosen if not _busy(f, rates)}
+        shown = dispatch_width.burst_slots(laboratory, chain, idle, steps, tested)
         if steps.width > width.instructions:
-            return found
+            return shown
         # Blocking kernels that dispatch limits leave no room for more slots than they show.
-        most = {name: slots[name].measured + _SURE for name in found}
-        return {name: uops for name, uops in found.items() if uops <= most[name]}
+        most = {name: slots[name].measured + _WHOLE for name in shown}
+        return {name: uops for name, uops in shown.items() if uops <= most[name]}
 
-    found = ask(sample)
-    known = [name for name in found if slots[name].uops is not None]
-    differing = [name for name in known if found[name] != slots[name].uops]
-    all_wrong = len(differing) > max(_WRONG_BLOCKERS * len(known), 1)
-    found |= ask(measurable if all_wrong else doubtful)
-    unknown = measurable if all_wrong and len(found) > _TOLD_BY_BURSTS * len(measurable) else []
-    out = {**slots, **{form.name: Surplus(None, float("nan"), 0.0) for form in unknown}}
+    shown = by_bursts(sample)
+    compared = [name for name in shown if slots[name].uops is not None]
+    differing = [name for name in compared if shown[name] != slots[name].uops]
+    all_wrong = len(differing) > max(_WRONG_BLOCKERS * len(compared), 1)
+    shown |= by_bursts(measurable if all_wrong else doubtful)
+    unknown = measurable if all_wrong and len(shown) > _TOLD_BY_BURSTS * len(measurable) else []
+    out = {**slots, **{form.name: _UNKNOWN for form in unknown}}
     for form in measurable if unknown else doubtful:
-        if form.name in found:
-            uops = found[form.name]
+        if form.name in shown:
+            uops = shown[form.name]
             out[form.name] = Surplus(uops, float(uops), 0.0)
     return out
 
@@ -301,10 +316,10 @@ def possible_slots(
 ) -> dict[str, Surplus]:
     """Return slots, capped at those dispatched in the cycles of the form's throughput."""
     out = dict(slots)
-    for name, one in slots.items():
+    for name, surplus in slots.items():
         most = int(rates[name].cycles * (1 + _DISPATCHED_NEAR) * width.instructions)
-        if one.uops is not None and 0 < most < one.uops:
-            out[name] = replace(one, uops=most, measured=float(most))
+        if surplus.uops is not None and 0 < most < surplus.uops:
+            out[name] = replace(surplus, uops=most, measured=float(most))
     return out
 
 
@@ -315,10 +330,10 @@ def agreed_slots(
 
     Port classes rest on them, as dispatch alone limits what blocking kernels show.
     """
-    sure = {name: one for name, one in slots.items() if blocked[name].uops == one.uops}
-    if len(sure) < _TOLD_BY_BURSTS * len(slots):
+    agreed = {name: one for name, one in slots.items() if blocked[name].uops == one.uops}
+    if len(agreed) < _TOLD_BY_BURSTS * len(slots):
         return slots
-    return {name: sure.get(name, Surplus(None, float("nan"), 0.0)) for name in slots}
+    return {name: agreed.get(name, _UNKNOWN) for name in slots}
 
 
 def _busy(form: Form, rates: Mapping[str, Throughput]) -> bool:

@@ -14,19 +14,19 @@ from loopwright.microbench.forms import BASE, INDEX, Form, Kit, Operand
 from loopwright.microbench.laboratory import Laboratory
 
 _UPDATED = 16  # copies of a read-modify-write, before it changes an address again
-# cycles, at most, of a dependency-breaking instruction or a carrier by itself
-_ONE, _CROSSING = 0.5, 1.0
-_FEW = 0.34  # the same of a carrier within a register kind
+# cycles, at most, of instructions by themselves: one that breaks a dependency, carriers within a
+# register kind and between two, and the carriers that make a chain longer
+_BREAKING, _CARRIER, _CROSSING_CARRIER, _PROLONGING_CARRIER = 0.5, 0.5, 1.0, 0.34
 _MOST_OPERANDS = 8
-TURNS = 6  # copies of a form whose result is its own operand
+COPIES = 6  # copies of a form whose result is its own operand
 _MOVES = ("mov", "vmov", "fmov")
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Kernels in which the form waits for its own result, and in which it does not.
+    """Kernels in which the form waits for its own result, and in which it does not: waiting, free.
 
-    others are the cycles, at most, of all other instructions of the latter per copy of the form;
+    other_cycles are those, at most, of all other instructions of the latter per copy of the form;
     copies is the number of copies of the form.
     """
 
@@ -35,7 +35,7 @@ class Chain:
     target: Operand
     waiting: list[bytes]
     free: list[bytes]
-    others: float
+    other_cycles: float
     copies: int = 1
 
     @property
@@ -47,7 +47,7 @@ class Chain:
     @property
     def repeated(self) -> bool:
         """True if it consists of copies of the form alone, each waiting for the last."""
-        return self.direct and self.copies == TURNS
+        return self.direct and self.copies == COPIES
 
     @property
     def updates(self) -> bool:
@@ -67,7 +67,7 @@ class Chain:
 
     @property
     def notion(self) -> str:
-        """Return the kernel's prediction kind: a loop's branch would disturb a chain of flags."""
+        """The kernel's prediction kind: a loop's branch would disturb a chain of flags."""
         return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
 
     @property
@@ -83,13 +83,13 @@ def pairs(form: Form) -> list[tuple[Operand, Operand]]:
     """
     if len(form.operands) > _MOST_OPERANDS:
         return []
-    every = [(s, t) for s in form.operands if s.read for t in form.operands if t.written]
+    candidates = [(s, t) for s in form.operands if s.read for t in form.operands if t.written]
     if form.memory is None:
-        return every
-    every = [(s, t) for s, t in every if s.label != INDEX]
+        return candidates
+    candidates = [(s, t) for s, t in candidates if s.label != INDEX]
     if form.memory.written:
-        return [(s, t) for s, t in every if s.label != BASE]
-    return [(s, t) for s, t in every if s.label == BASE or not form.twin]
+        return [(s, t) for s, t in candidates if s.label != BASE]
+    return [(s, t) for s, t in candidates if s.label == BASE or not form.twin]
 
 
 def results(form: Form) -> list[Operand]:
@@ -99,13 +99,13 @@ def results(form: Form) -> list[Operand]:
     """
     if form.memory or form.mnemonic.startswith(_MOVES) or not any(o.read for o in form.chosen):
         return []
-    written = [one for one in form.chosen if one.written]
+    written = [operand for operand in form.chosen if operand.written]
     return [] if len(written) != 1 or written[0].read else written
 
 
 def rewritten(form: Form) -> list[bytes]:
     """Return copies of a form that write one register, and read others that nothing writes."""
-    return [form.encode(form_instances.registers_for(form, {}))] * TURNS
+    return [form.encode(form_instances.registers_for(form, {}))] * COPIES
 
 
 def chain(form: Form, source: Operand, target: Operand) -> Chain:
@@ -116,41 +116,42 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
     if target.kind != "flags" and target.fixed is None and target is not source:
         given[target.label] = form.kit.POOLS[target.kind].back[1]
     numbers = form_instances.registers_for(form, given)
-
-    def number(operand: Operand) -> int:
-        return operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
-
-    first, last = number(source), number(target)
-    others = [
+    read, written = (form_instances.register_of(o, numbers) for o in (source, target))
+    in_place = [
         o
         for o in form.operands
-        if o.read and o.written and (o.kind, number(o)) != (source.kind, first)
+        if o.read and o.written
+        if (o.kind, form_instances.register_of(o, numbers)) != (source.kind, read)
     ]
     if form.memory and form.memory.written:
-        return _through_updates(form, source, target, numbers, others)
+        return _through_updates(form, source, target, numbers, in_place)
     if _ringed(form, source, target):
-        return _ring(form, source, target, numbers)
+        return _ring_kernels(form, source, target, numbers)
     direct = _direct(form, source, target)
     if direct:  # one register is both
-        numbers = form_instances.registers_for(form, {source.label: first, target.label: first})
-    body = [*form_instances.break_dependencies(form.kit, others, numbers), form.encode(numbers)]
+        numbers = form_instances.registers_for(form, {source.label: read, target.label: read})
+    body = [*form_instances.break_dependencies(form.kit, in_place, numbers), form.encode(numbers)]
     cut = [*form_instances.break_dependencies(form.kit, [source], numbers), *body]
     if source is target or direct or source.kind == target.kind == "flags":
         if source.kind != "flags" and source.fixed is None:
-            cut = _free(form, body[:-1])
-            more = _ONE * (len(body) - 1)
-            return Chain(form, source, target, [b"".join(body)] * TURNS, cut, more, TURNS)
-        return Chain(form, source, target, body, cut, _ONE * (len(cut) - 1))
+            cut = _independent(form, body[:-1])
+            waiting, others = [b"".join(body)] * COPIES, _BREAKING * (len(body) - 1)
+            return Chain(form, source, target, waiting, cut, others, COPIES)
+        return Chain(form, source, target, body, cut, _BREAKING * (len(cut) - 1))
     if form.memory and source.label == BASE:
-        back = _make_dependent(form.kit, target.kind, last, first)
+        carriers = _make_dependent(form.kit, target.kind, written, read)
     else:
-        back = transfer(form.kit, target.kind, source.kind, last, first)
-    each = _ONE if source.kind == target.kind else _CROSSING
-    more = _ONE * (len(cut) - 1) + each * len(back)
+        carriers = transfer(form.kit, target.kind, source.kind, written, read)
+    others = _BREAKING * (len(cut) - 1) + _carrier_bound(source, target) * len(carriers)
     # A loop's branch writes flags, so copies meet where the value is in a register.
     if source.kind == "flags":
-        return Chain(form, source, target, [*back, *body], [*back, *cut], more)
-    return Chain(form, source, target, [*body, *back], [*cut, *back], more)
+        return Chain(form, source, target, [*carriers, *body], [*carriers, *cut], others)
+    return Chain(form, source, target, [*body, *carriers], [*cut, *carriers], others)
+
+
+def _carrier_bound(source: Operand, target: Operand) -> float:
+    """Return the cycles, at most, of a carrier between two operands by itself."""
+    return _CARRIER if source.kind == target.kind else _CROSSING_CARRIER
 
 
 def _direct(form: Form, source: Operand, target: Operand) -> bool:
@@ -158,9 +159,9 @@ def _direct(form: Form, source: Operand, target: Operand) -> bool:
 
     Some additions have a cycle less between each other than from a carrier.
     """
-    read = [one for one in form.chosen if one.kind == "vector" and one.read]
-    kinds = source.kind == target.kind == "vector"
-    return kinds and source is not target and not target.read and len(read) > 1
+    read = [operand for operand in form.chosen if operand.kind == "vector" and operand.read]
+    vectors = source.kind == target.kind == "vector"
+    return vectors and source is not target and not target.read and len(read) > 1
 
 
 def _ringed(form: Form, source: Operand, target: Operand) -> bool:
@@ -170,28 +171,30 @@ def _ringed(form: Form, source: Operand, target: Operand) -> bool:
     whole register may be eliminated, and form no chain.
     """
     plain = form.memory is None and (target.read or not form.mnemonic.startswith(_MOVES))
-    kinds = source.kind == target.kind == "vector"
+    vectors = source.kind == target.kind == "vector"
     chosen = source in form.chosen and target in form.chosen and source is not target
-    return plain and kinds and chosen and not _direct(form, source, target)
+    return plain and vectors and chosen and not _direct(form, source, target)
 
 
-def _ring(form: Form, source: Operand, target: Operand, numbers: Mapping[str, int]) -> Chain:
-    """Return the kernels of such a pair of operands."""
-    others = [o for o in form.chosen if o.read and o.written and o is not source]
-    first, last = numbers[source.label], numbers[target.label]
+def _ring_kernels(
+    form: Form, source: Operand, target: Operand, numbers: Mapping[str, int]
+) -> Chain:
+    """Return the kernels of two copies that are each the other's operand."""
+    in_place = [o for o in form.chosen if o.read and o.written and o is not source]
+    read, written = numbers[source.label], numbers[target.label]
     waiting = [
-        b"".join([*form_instances.break_dependencies(form.kit, others, one), form.encode(one)])
-        for one in (numbers, {**numbers, source.label: last, target.label: first})
+        b"".join([*form_instances.break_dependencies(form.kit, in_place, one), form.encode(one)])
+        for one in (numbers, {**numbers, source.label: written, target.label: read})
     ]
-    anew = form_instances.break_dependencies(form.kit, [*others, source], numbers)
-    more = _ONE * len(anew)
-    return Chain(form, source, target, waiting * (TURNS // 2), _free(form, anew), more, TURNS)
+    breaking = form_instances.break_dependencies(form.kit, [*in_place, source], numbers)
+    free, others = _independent(form, breaking), _BREAKING * len(breaking)
+    return Chain(form, source, target, waiting * (COPIES // 2), free, others, COPIES)
 
 
-def _free(form: Form, before: Sequence[bytes]) -> list[bytes]:
-    """Return as many independent copies as are in a chain."""
+def _independent(form: Form, before: Sequence[bytes]) -> list[bytes]:
+    """Return as many independent copies as are in a chain, each behind other instructions."""
     instances = form_instances.Instances()
-    return [b"".join([*before, instances.of(form)]) for _ in range(TURNS)]
+    return [b"".join([*before, instances.of(form)]) for _ in range(COPIES)]
 
 
 def _through_updates(
@@ -199,31 +202,25 @@ def _through_updates(
     source: Operand,
     target: Operand,
     numbers: Mapping[str, int],
-    others: Sequence[Operand],
+    in_place: Sequence[Operand],
 ) -> Chain:
     """Return the kernels of register operands of a read-modify-write, with an address per copy.
 
     A copy with the address of the previous one would wait for its store.
     """
     kit = form.kit
-    read, written = (
-        one.fixed if one.fixed is not None else numbers.get(one.label, 0)
-        for one in (source, target)
-    )
+    read, written = (form_instances.register_of(o, numbers) for o in (source, target))
     same = source is target or source.kind == target.kind == "flags"
-    back = [] if same else transfer(kit, target.kind, source.kind, written, read)
-    anew, cut = (
-        form_instances.break_dependencies(kit, others, numbers),
-        form_instances.break_dependencies(kit, [source], numbers),
-    )
-    tested = [
+    carriers = [] if same else transfer(kit, target.kind, source.kind, written, read)
+    breaking = form_instances.break_dependencies(kit, in_place, numbers)
+    cut = [*form_instances.break_dependencies(kit, [source], numbers), *breaking]
+    updates = [
         form.encode({**numbers, **form_instances.address_of(form, n)}) for n in range(_UPDATED)
     ]
-    waiting = [one for code in tested for one in (*back, *anew, code)]
-    free = [one for code in tested for one in (*back, *cut, *anew, code)]
-    each = _ONE if source.kind == target.kind else _CROSSING
-    more = _ONE * len([*cut, *anew]) + each * len(back)
-    return Chain(form, source, target, waiting, free, more, _UPDATED)
+    waiting = [code for update in updates for code in (*carriers, *breaking, update)]
+    free = [code for update in updates for code in (*carriers, *cut, update)]
+    others = _BREAKING * len(cut) + _carrier_bound(source, target) * len(carriers)
+    return Chain(form, source, target, waiting, free, others, _UPDATED)
 
 
 def transfer(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
@@ -240,32 +237,32 @@ def transfer(kit: Kit, source: str, target: str, read: int, write: int) -> list[
 
 
 def _make_dependent(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
-    """Return instructions that make an address's base depend on a value."""
+    """Return instructions that make an address's base depend on a value of a register kind."""
     if source == "gpr":
         return kit.make_dependent(base, read)
     middle = kit.POOLS["gpr"].own[-1]
     return [*transfer(kit, source, "gpr", read, middle), *kit.make_dependent(base, middle)]
 
 
-def prolonged(chain_: Chain, times: int) -> Chain:
-    """Return a chain with so many carriers in each link."""
-    register_kind, kit = chain_.source.kind, chain_.form.kit
-    first, other = kit.POOLS[register_kind].back
-    register = first if chain_.source.fixed is None else chain_.source.fixed
-    there = kit.transfer(register_kind, register_kind, register, other)
-    again = kit.transfer(register_kind, register_kind, other, register)
-    carried = [(there, again)[(n + chain_.swaps) % 2] for n in range(times)]
-    links = chain_.waiting if chain_.updates else chain_.waiting[:1]
-    waiting = [code for link in links for code in (link, *carried)]
-    others = chain_.others + _FEW * times
-    return Chain(chain_.form, chain_.source, chain_.target, waiting, [], others, len(links))
+def prolonged(chain: Chain, times: int) -> Chain:
+    """Return a chain with so many carriers in each link, and no kernel without it."""
+    kind, kit = chain.source.kind, chain.form.kit
+    first, other = kit.POOLS[kind].back
+    register = first if chain.source.fixed is None else chain.source.fixed
+    there = kit.transfer(kind, kind, register, other)
+    back = kit.transfer(kind, kind, other, register)
+    carriers = [(there, back)[(n + chain.swaps) % 2] for n in range(times)]
+    links = chain.waiting if chain.updates else chain.waiting[:1]
+    waiting = [code for link in links for code in (link, *carriers)]
+    others = chain.other_cycles + _PROLONGING_CARRIER * times
+    return Chain(chain.form, chain.source, chain.target, waiting, [], others, len(links))
 
 
 def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     """Return the latency of carriers by register kinds, in cycles."""
     kit = laboratory.kit
     gpr, vector = kit.POOLS["gpr"].back, kit.POOLS["vector"].back
-    there, here = gpr[0], vector[0]
+    general = gpr[0]
     round_trips = {
         "gpr": [kit.transfer("gpr", "gpr", *gpr), kit.transfer("gpr", "gpr", *gpr[::-1])],
         "vector": [
@@ -273,15 +270,15 @@ def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
             kit.transfer("vector", "vector", *vector[::-1]),
         ],
         "cross": [
-            kit.transfer("gpr", "vector", there, here),
-            kit.transfer("vector", "gpr", here, there),
+            kit.transfer("gpr", "vector", general, vector[0]),
+            kit.transfer("vector", "gpr", vector[0], general),
         ],
         "flags": [
-            *transfer(kit, "gpr", "flags", there, 0),
-            *transfer(kit, "flags", "gpr", 0, there),
+            *transfer(kit, "gpr", "flags", general, 0),
+            *transfer(kit, "flags", "gpr", 0, general),
         ],
-        "sums": [kit.add_with_carry(there)],
-        "summed": [kit.add_with_carry(there), *transfer(kit, "flags", "gpr", 0, there)],
+        "sums": [kit.add_with_carry(general)],
+        "summed": [kit.add_with_carry(general), *transfer(kit, "flags", "gpr", 0, general)],
         "hold": [kit.transfer("gpr", "gpr", *gpr), *kit.make_dependent(gpr[0], gpr[1])],
     }
     figures = dict(zip(round_trips, laboratory.time(list(round_trips.values())), strict=True))
@@ -312,8 +309,8 @@ def measure_carriers(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     }
 
 
-def carrier_cycles(one: Chain, carrying: Mapping[tuple[str, str], float]) -> float:
+def carrier_cycles(chain: Chain, carriers: Mapping[tuple[str, str], float]) -> float:
     """Return the cycles of the carriers of a chain."""
-    if one.of_address:
-        return carrying[one.target.kind, BASE]
-    return 0.0 if one.direct else carrying[one.target.kind, one.source.kind]
+    if chain.of_address:
+        return carriers[chain.target.kind, BASE]
+    return 0.0 if chain.direct else carriers[chain.target.kind, chain.source.kind]

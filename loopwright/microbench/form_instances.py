@@ -10,40 +10,38 @@ from loopwright.microbench.forms import Form, Kit, Memory, Operand
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE, _WORD = 64, 8  # bytes
 _LONG = 8  # bytes: the front end may limit longer instructions
-APART = 3  # instances of the form under test
+MOST_UNDER_TEST = 3  # instances of the form under test, with different registers
 SLOWEST_DELIVERY = 1.0  # cycles in which any core delivers a long instruction
 _PLACES = 16  # addresses that neighbouring instances use in turn
 NEAR = 2  # of them that share a store commit with those of the form under test
 _CHUNK = 32  # bytes that some cores commit in a cycle; others commit a line
-# bytes from what is read to what is written, and to the form under test
-_WRITTEN, _APART = 2048, 1024
+# bytes from what instances read to what they write, and to what the form under test accesses
+_WRITTEN_AT, _TESTED_AT = 2048, 1024
 
 
 def under_test(form: Form, number: int = 0, *, near: bool = False) -> bytes:
     """Return an instance with the registers of the form under test, or a further such one.
 
-    There are up to APART of them, with different registers, and two addresses of a line. near uses
-    displacements of a byte, as some op caches have less room for longer ones.
+    There are up to MOST_UNDER_TEST, with different registers, and two addresses of a line. near
+    uses displacements of a byte, as some op caches have less room for longer ones.
     """
-    given: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for operand in form.chosen:
         if operand.written and number:
-            registers_under_test = form.kit.POOLS[operand.kind].own
-            given[operand.label] = registers_under_test[
-                (number + len(given)) % len(registers_under_test)
-            ]
-    address = address_of(form, number, _APART)
+            pool = form.kit.POOLS[operand.kind].own
+            numbers[operand.label] = pool[(number + len(numbers)) % len(pool)]
+    address = address_of(form, number, _TESTED_AT)
     reachable = form.memory and not _short(form.memory)
     if near and reachable:
         address = {"disp": number * _CHUNK}
     elif form.memory and form.memory.written and reachable:
         size = max(form.memory.bits // 8, _WORD)
-        address = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
-    return form.encode({**registers_for(form, given), **address})
+        address = {"disp": _WRITTEN_AT + max(_CHUNK - (number % NEAR + 1) * size, 0)}
+    return form.encode({**registers_for(form, numbers), **address})
 
 
 def address_of(form: Form, number: int, start: int = 0) -> dict[str, int]:
-    """Return an address: reads go to another line and bank each time.
+    """Return the address of an instance: reads go to another line and bank each time.
 
     Writes lie side by side, as some cores commit two stores of a line in a cycle, and apart from
     what instances read.
@@ -55,13 +53,14 @@ def address_of(form: Form, number: int, start: int = 0) -> dict[str, int]:
     step = size if memory.written else (_LINE + size) // size * size
     if _short(memory):
         return _beside(form, memory, number + (_PLACES // 2 if start else 0), step)
-    start += _WRITTEN if memory.written else 0
+    start += _WRITTEN_AT if memory.written else 0
     return {"disp": start + number % _PLACES * step}
 
 
 def _short(memory: Memory) -> bool:
-    """True if the form cannot encode all displacements that are wanted."""
-    return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _WORD
+    """True if a form cannot encode all displacements of instances."""
+    needed = _WRITTEN_AT + _TESTED_AT + _PLACES * _WORD
+    return memory.reach is not None and memory.reach[-1] < needed
 
 
 def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int]:
@@ -76,19 +75,24 @@ def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int
     return {"a": pool.constant[1], "x": pool.constant[2], **address} if memory.written else address
 
 
-def registers_for(form: Form, given: Mapping[str, int]) -> dict[str, int]:
-    """Return a register for each operand: the given ones, and others for the rest."""
-    given = dict(given)
-    taken = {kind: set(given.values()) for kind in form.kit.POOLS}
+def register_of(operand: Operand, numbers: Mapping[str, int]) -> int:
+    """Return the register of an operand, fixed or by its label; 0 for flags."""
+    return operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
+
+
+def registers_for(form: Form, numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return the register numbers by operand label: the given ones, and others for the rest."""
+    numbers = dict(numbers)
+    taken = {kind: set(numbers.values()) for kind in form.kit.POOLS}
     for operand in form.chosen:
-        if operand.label in given:
+        if operand.label in numbers:
             continue
         pool = form.kit.POOLS[operand.kind]
         choice = pool.own if operand.written else pool.constant
         number = next((n for n in choice if n not in taken[operand.kind]), choice[-1])
-        given[operand.label] = number
+        numbers[operand.label] = number
         taken[operand.kind].add(number)
-    return given
+    return numbers
 
 
 def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
@@ -112,16 +116,16 @@ class Instances:
 
     def of(self, form: Form) -> bytes:
         """Return the next instance."""
-        given = {}
+        numbers = {}
         for operand in form.chosen:
             if operand.written:
                 pool = registers_of(form, operand.kind, alone=self._alone)
                 pool = pool[self._part :: self._parts]
-                given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
+                numbers[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
         number = self._parts * next(self._next["memory"]) + self._part
         near = self._near and form.memory and form.memory.written
-        where = address_of(form, number % NEAR if near else number)
-        return form.encode({**registers_for(form, given), **where})
+        address = address_of(form, number % NEAR if near else number)
+        return form.encode({**registers_for(form, numbers), **address})
 
 
 def is_long(form: Form) -> bool:
@@ -131,7 +135,7 @@ def is_long(form: Form) -> bool:
 
 @dataclass(frozen=True)
 class DeliveryFloor:
-    """Least cycles of a form alone: by length for memory forms, by dispatch slots for all.
+    """Least cycles of a form alone: by bytes for memory forms, by dispatch slots for all.
 
     A form that is no longer, or takes no more slots, is delivered as fast.
     """
@@ -140,16 +144,16 @@ class DeliveryFloor:
     slots: Mapping[int, float]
 
     def delivery(self, form: Form, slots: int) -> float:
-        """Return the cycles that delivery of a form may take, as it is long or of several uops."""
-        observed = []
+        """Return the cycles that the front end may take for a form; 0 if short and of one slot."""
+        seen = []
         if slots > 1:
-            observed = [one for slots_taken, one in self.slots.items() if slots_taken >= slots]
+            seen = [cycles for slots_taken, cycles in self.slots.items() if slots_taken >= slots]
         elif not is_long(form):
             return 0.0
         elif form.memory:
             size = len(under_test(form))
-            observed = [one for length, one in self.by_length.items() if length >= size]
-        return min([*observed, SLOWEST_DELIVERY])
+            seen = [cycles for length, cycles in self.by_length.items() if length >= size]
+        return min([*seen, SLOWEST_DELIVERY])
 
 
 def implied_dependencies(form: Form) -> tuple[Operand, ...]:
@@ -162,21 +166,21 @@ def break_dependencies(
     kit: Kit, operands: Sequence[Operand], numbers: Mapping[str, int]
 ) -> list[bytes]:
     """Return instructions that break the dependency of operands on earlier results."""
-    found = {}
+    breaking = {}  # by register: several operands may be parts of one
     for operand in operands:
-        number = operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
-        found[operand.kind, number] = kit.break_dependency(operand.kind, number)
-    return list(found.values())
+        number = register_of(operand, numbers)
+        breaking[operand.kind, number] = kit.break_dependency(operand.kind, number)
+    return list(breaking.values())
 
 
 def interleaved(*parts: Sequence[bytes]) -> list[bytes]:
     """Return the parts as one kernel, each spread evenly over it."""
     positioned = [
-        ((index + 0.5) / len(part), number, one)
+        ((index + 0.5) / len(part), number, code)
         for number, part in enumerate(parts)
-        for index, one in enumerate(part)
+        for index, code in enumerate(part)
     ]
-    return [one for _, _, one in sorted(positioned, key=lambda p: p[:2])]
+    return [code for _, _, code in sorted(positioned, key=lambda item: item[:2])]
 
 
 def aligned_in_windows(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:

@@ -98,7 +98,9 @@ class Kit(Protocol):
     SHORT: bytes  # the shortest nop
     MOVE: bytes  # a short move of a general-purpose register
 
-    def nop(self) -> bytes: ...
+    def nop(self) -> bytes:
+        """Return the nop that microbenchmarks copy."""
+        ...
 
     def pad(self, size: int) -> list[bytes]:
         """Return as few nops as fill so many bytes."""

@@ -43,7 +43,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class FrontEndTimings:
-    """Front-end microbenchmarks with their measurements.
+    """Front-end microbenchmarks with their timings.
 
     long_nops says whether nops with an operand are decoded like plain ones.
     """
@@ -53,7 +53,7 @@ class FrontEndTimings:
     long_nops: bool
 
     def rows(self) -> Iterator[tuple[Probe, float, float]]:
-        """Yield the kernels that have a figure, with cycles and uncertainty."""
+        """Yield the probes that have a figure, with cycles and uncertainty."""
         for probe, timing in zip(self.probes, self.timings, strict=True):
             if timing.cycles is not None:
                 yield probe, timing.cycles, timing.uncertainty
@@ -81,13 +81,12 @@ _SHORT_LOOPS = 160  # of few nops, in which the cost of a taken branch and of a 
 
 
 def loop_probes(
-    isa: str, kit: Kit, nop: Nop, several: Sequence[bytes], move: bytes = b""
+    isa: str, kit: Kit, nop: Nop, two_uop: Sequence[bytes], move: bytes = b""
 ) -> Iterator[Probe]:
-    """Yield the loops; several are instances of a two-uop form, if one is known.
+    """Yield the loops; on AArch64, whose instructions have one length, all are of nops.
 
-    move is an instruction of one slot, if nops share the slots of others.
-
-    On AArch64, whose instructions have one length, all are loops of nops.
+    two_uop are instances of a two-uop form, if one is known. move is an instruction of one slot, if
+    nops share the slots of others.
     """
     for count in _COUNTS:
         yield _loop(f"a loop of {count} nops", [nop(4)] * count, isa=isa)
@@ -102,8 +101,8 @@ def loop_probes(
         yield _loop(f"a loop of {count} moves at code offset {offset}", [move] * count, offset)
     yield from _dense(nop)
     yield from _wide(nop)
-    if several:
-        yield from _loop_mixed(nop, several)
+    if two_uop:
+        yield from _loop_mixed(nop, two_uop)
     draw = random.Random(_LOOP_SEED)
     for number in range(_RANDOM_LOOPS):
         sizes = [draw.randint(1, (4, 6, 9)[number % 3]) for _ in range(draw.randint(2, 30))]
@@ -165,22 +164,22 @@ def _filled(nop: Nop, size: int, count: int) -> list[bytes]:
     return [nop(size // count + (n < size % count)) for n in range(count)]
 
 
-def _loop_mixed(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+def _loop_mixed(nop: Nop, two_uop: Sequence[bytes]) -> Iterator[Probe]:
     """Yield loops with a region of nops and two-uop instructions in random order."""
     draw = random.Random(_LOOP_SEED + 1)
     for size, uops in ((32, (15, 16, 17, 18)), (64, (33, 34, 35, 36))):
         sparse = _filled(nop, 32, 4)
         for count in uops:
-            for twice in range(1, 5):
-                small = count - 2 * twice
-                left = size - sum(len(one) for one in several[:twice])
-                if left < small:
+            for pairs in range(1, 5):
+                nops = count - 2 * pairs
+                room = size - sum(len(code) for code in two_uop[:pairs])
+                if room < nops:
                     break
-                mixed = [*_filled(nop, left, small), *several[:twice]]
+                mixed = [*_filled(nop, room, nops), *two_uop[:pairs]]
                 draw.shuffle(mixed)
-                order = "".join("2" if one in several else "1" for one in mixed)
+                order = "".join("2" if code in two_uop else "1" for code in mixed)
                 name = f"a loop of {size} bytes of instructions of {order} uops behind 32 of 4 nops"
-                yield _loop(name, [*sparse * (size // 32), *mixed, *sparse], aside=twice == 3)
+                yield _loop(name, [*sparse * (size // 32), *mixed, *sparse], aside=pairs == 3)
 
 
 def _wide(nop: Nop) -> Iterator[Probe]:
@@ -188,8 +187,8 @@ def _wide(nop: Nop) -> Iterator[Probe]:
     for count in (1, 2, 3, 4):
         for beside in (1, 3, 6):
             name = f"a loop of {count} constants of 64 bits and {beside} nops"
-            rest = [nop(3)] * beside
-            yield _loop(name, [*_WIDE_CONSTANTS[:count], *rest], aside=beside == 3)
+            nops = [nop(3)] * beside
+            yield _loop(name, [*_WIDE_CONSTANTS[:count], *nops], aside=beside == 3)
     # A loop buffer may hold all of these, so that the op cache does not show.
     for count, beside in product((1, 2, 4), (0, 1, 3)):
         once = [*_WIDE_CONSTANTS[:count], *[nop(3)] * beside]
@@ -234,6 +233,7 @@ def _straight(name: str, code: Sequence[bytes], *, aside: bool = False) -> Probe
 
 
 def _lengths(nop: Nop) -> Iterator[Probe]:
+    """Yield nops of random lengths."""
     draw = random.Random(_STRAIGHT_SEED)
     for number in range(_RANDOM_CODE):
         most = (4, 6, 8, 11)[number % 4]
@@ -247,12 +247,13 @@ def _constants(nop: Nop) -> Iterator[Probe]:
     draw = random.Random(_STRAIGHT_SEED + 1)
     for number in range(_RANDOM_CODE // 2):
         code = [draw.choice((nop(1), nop(1), *_CONSTANTS)) for _ in range(draw.randint(7, 13))]
-        order = "".join("m" if one in _CONSTANTS else "n" for one in code)
+        order = "".join("m" if ins in _CONSTANTS else "n" for ins in code)
         name = f"moves of 32-bit constants and nops of 1 byte, {order}"
         yield _straight(name, code, aside=number % 4 == 3)
 
 
 def _prefixes(nop: Nop) -> Iterator[Probe]:
+    """Yield instructions with a length-changing prefix among nops."""
     for count in (1, 2, 3, 4):
         for beside in (0, 3, 7, 12):
             code = [*_PREFIXED[:count], *[nop(4)] * beside]
@@ -261,12 +262,13 @@ def _prefixes(nop: Nop) -> Iterator[Probe]:
 
 
 def _branches(nop: Nop) -> Iterator[Probe]:
+    """Yield branches that are not taken, alone or behind an instruction that may fuse with them."""
     for beside in range(_FUSIBLE + 1):
-        rest = [nop(4)] * beside
-        yield _straight(f"a branch not taken and {beside} nops", [_NOT_TAKEN, *rest] * 4)
-        yield _straight(f"test, a branch and {beside} nops", [_TEST, _NOT_TAKEN, *rest] * 4)
-        yield _straight(f"2 tests and {beside} nops", [_TEST, _TEST, *rest] * 4)
-        yield _straight(f"{beside} nops and a test", [*rest, _TEST] * 4, aside=beside == 3)
+        nops = [nop(4)] * beside
+        yield _straight(f"a branch not taken and {beside} nops", [_NOT_TAKEN, *nops] * 4)
+        yield _straight(f"test, a branch and {beside} nops", [_TEST, _NOT_TAKEN, *nops] * 4)
+        yield _straight(f"2 tests and {beside} nops", [_TEST, _TEST, *nops] * 4)
+        yield _straight(f"{beside} nops and a test", [*nops, _TEST] * 4, aside=beside == 3)
 
 
 _PLAIN = 9  # bytes of the longest nop with a single prefix
@@ -282,16 +284,16 @@ def measure_front_end(
     nop = partial(_nop, kit, prefixed)
     probes = list(straight_probes(kit, nop, multi_uop))
     move = b"" if width.nops else width.counted
-    probes += loop_probes(laboratory.isa, kit, nop, _two(multi_uop), move)
-    timings = laboratory.trials([probe.trial for probe in probes])
+    probes += loop_probes(laboratory.isa, kit, nop, _two_uop_instances(multi_uop), move)
+    timings = laboratory.timings([probe.trial for probe in probes])
     return FrontEndTimings(probes, timings, not prefixed)
 
 
-def _two(multi_uop: Sequence[tuple[Form, int]]) -> list[bytes]:
+def _two_uop_instances(multi_uop: Sequence[tuple[Form, int]]) -> list[bytes]:
     """Return instances of a two-uop form, none if there is none."""
     instances = form_instances.Instances()
-    two = next((form for form, uops in multi_uop if uops == 2), None)
-    return [instances.of(two) for _ in range(4)] if two else []
+    form = next((form for form, uops in multi_uop if uops == 2), None)
+    return [instances.of(form) for _ in range(4)] if form else []
 
 
 def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:

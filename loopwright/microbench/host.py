@@ -40,12 +40,12 @@ def timing_of(readings: Sequence[BlockReading]) -> Timing:
     A refusal is transient where the code is not its cause. Code that is unsteady again and again
     has no figure.
     """
-    successful = [one for one in readings if not one.refused]
+    successful = [reading for reading in readings if not reading.refused]
     if successful:
-        found = measure_blocks.result(successful[-1:], 1)
-        return Timing(found["cycles"], found["uncertainty"])
+        row = measure_blocks.result(successful[-1:], 1)
+        return Timing(row["cycles"], row["uncertainty"])
     last = readings[-1]
-    unsteady = sum(one.unsteady for one in readings)
+    unsteady = sum(reading.unsteady for reading in readings)
     if last.unsteady and unsteady >= _UNSTEADY:
         return Timing(None, refused=f"{last.refused}; so in {unsteady} tries")
     return Timing(None, refused=last.refused, transient=last.disturbed)
@@ -54,10 +54,11 @@ def timing_of(readings: Sequence[BlockReading]) -> Timing:
 _TRIES = 4  # tries of a disturbed trial
 _PORTION = 16  # most trials that a worker takes at a time
 _TRIALS = 400  # of a harness process, which begins with a self-test
-_LOUD = 20  # waits for a quiet core in vain after which the self-test is repeated
+_MOST_LOUD = 20  # waits for a quiet core in vain after which the self-test is repeated
 _PATIENCE = 180  # s without an answer, before the run ends
 _WORKERS = 2  # processes at a time, each on its own cores
-_PAUSE, _LONGEST = 0.2, 5.0  # s, before another self-test, twice as long after each that fails
+# s before another self-test: the first pause, doubled after each that fails, and the longest
+_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 def _cores() -> list[set[int]]:
@@ -71,8 +72,8 @@ def _cores() -> list[set[int]]:
     return list(cores.values())
 
 
-class _Asked(NamedTuple):
-    """A trial with its number and the tries so far."""
+class _Attempt(NamedTuple):
+    """A trial to read, with its number and the tries before."""
 
     number: int
     tries: int
@@ -85,35 +86,35 @@ class _Queue:
     def __init__(self, trials: Sequence[Trial], unsteady: dict[str, list[BlockReading]]) -> None:
         """Take trials, and the unsteady readings of earlier queues by the key of their trial."""
         self._unsteady = unsteady
-        self._left = deque(_Asked(number, 0, trial) for number, trial in enumerate(trials))
+        self._waiting = deque(_Attempt(number, 0, trial) for number, trial in enumerate(trials))
         self._open = len(trials)  # trials without a final timing
         self._answered = time.monotonic()  # when the last answer came, or the queue began
         self._error: BaseException | None = None
         self._changed = threading.Condition()
-        self._found: dict[int, Timing] = {}
+        self._timings: dict[int, Timing] = {}
 
-    def take(self) -> list[_Asked]:
+    def take(self) -> list[_Attempt]:
         """Return a portion of trials; none if all timings are final."""
         with self._changed:
-            self._changed.wait_for(lambda: self._left or self.done)
+            self._changed.wait_for(lambda: self._waiting or self.done)
             if self.done:
                 return []
-            count = max(min(_PORTION, len(self._left) // (2 * _WORKERS)), 1)
-            return [self._left.popleft() for _ in range(count)]
+            count = max(min(_PORTION, len(self._waiting) // (2 * _WORKERS)), 1)
+            return [self._waiting.popleft() for _ in range(count)]
 
-    def give(self, taken: Sequence[_Asked], read: Sequence[BlockReading]) -> None:
-        """Take the readings of a portion."""
+    def give(self, taken: Sequence[_Attempt], readings: Sequence[BlockReading]) -> None:
+        """Take the readings of a portion: final timings, or further attempts."""
         with self._changed:
-            for asked, reading in zip(taken, read, strict=True):
-                unsteady = self._unsteady[asked.trial.key]
-                found = timing_of([*unsteady, reading])
-                self._found[asked.number] = found
+            for attempt, reading in zip(taken, readings, strict=True):
+                unsteady = self._unsteady[attempt.trial.key]
+                timing = timing_of([*unsteady, reading])
+                self._timings[attempt.number] = timing
                 if reading.unsteady:
                     unsteady.append(reading)
                 if not reading.disturbed:
                     self._answered = time.monotonic()
-                if found.transient and asked.tries + 1 < _TRIES:
-                    self._left.append(asked._replace(tries=asked.tries + 1))
+                if timing.transient and attempt.tries + 1 < _TRIES:
+                    self._waiting.append(attempt._replace(tries=attempt.tries + 1))
                 else:
                     self._open -= 1
             self._changed.notify_all()
@@ -150,7 +151,7 @@ class _Queue:
             self._changed.wait_for(lambda: self.done)
         if self._error:
             raise self._error
-        return [self._found[number] for number in range(len(self._found))]
+        return [self._timings[number] for number in range(len(self._timings))]
 
 
 class _Worker:
@@ -162,8 +163,8 @@ class _Worker:
 
     def __init__(self, isa: str, cpus: Collection[int]) -> None:
         self._isa = isa
-        self._kept: harness.Kept | None = None
-        self._given = 0  # trials of the process
+        self._harness: harness.Kept | None = None
+        self._taken = 0  # trials of the process
         self._loud = 0  # waits for a quiet core in vain
         self._pause, self._until = _PAUSE, 0.0
         # A process inherits the CPUs of the thread that starts it.
@@ -176,8 +177,8 @@ class _Worker:
     def _serve(self, queue: _Queue) -> None:
         try:
             while not queue.done:
-                sound = self._kept and self._given < _TRIALS and self._loud < _LOUD
-                if (sound or self._begin(queue)) and self._await_quiet(queue):
+                usable = self._harness and self._taken < _TRIALS and self._loud < _MOST_LOUD
+                if (usable or self._begin(queue)) and self._await_quiet(queue):
                     taken = queue.take()
                     queue.give(taken, self._read(taken))
         except BaseException as error:
@@ -190,43 +191,43 @@ class _Worker:
         if time.monotonic() < self._until:
             queue.pause(self._until - time.monotonic())
             return False
-        self._kept = harness.Kept(self._isa)
-        (clock,) = self._kept.answers([harness.clock_job("clock")])
+        self._harness = harness.Kept(self._isa)
+        (clock,) = self._harness.answers([harness.clock_job("clock")])
         if not clock["refused"]:
             self._pause = _PAUSE
             return True
         self.end()
         queue.report_loud(clock["refused"])
         self._until = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return False
 
     def _await_quiet(self, queue: _Queue) -> bool:
         """Wait for a quiet core; False if none came for half a second."""
-        assert self._kept
-        (found,) = self._kept.answers([harness.quiet_job("quiet")])
-        if found["quiet"]:
+        assert self._harness
+        (answer,) = self._harness.answers([harness.quiet_job("quiet")])
+        if answer["quiet"]:
             self._loud = 0
         else:
             self._loud += 1
             queue.report_loud("something shares the core")
-        return bool(found["quiet"])
+        return bool(answer["quiet"])
 
-    def _read(self, taken: Sequence[_Asked]) -> list[BlockReading]:
+    def _read(self, taken: Sequence[_Attempt]) -> list[BlockReading]:
         """Read trials once; another try uses other numbers of copies or iterations."""
-        assert self._kept
-        self._given += len(taken)
+        assert self._harness
+        self._taken += len(taken)
         jobs = []
         for number, tries, trial in taken:
             name = str(number)
             jobs.append(block.job(self._isa, name, trial_block(self._isa, name, trial), tries))
-        return [BlockReading.of(record) for record in self._kept.answers(jobs)]
+        return [BlockReading.of(record) for record in self._harness.answers(jobs)]
 
     def end(self) -> None:
         """End the process, so that the next one tests itself."""
-        if self._kept:
-            self._kept.close()
-        self._kept, self._given, self._loud = None, 0, 0
+        if self._harness:
+            self._harness.close()
+        self._harness, self._taken, self._loud = None, 0, 0
 
 
 class Host(Oracle):
@@ -242,8 +243,8 @@ class Host(Oracle):
             hosts.recognition_table(hosts.here()),
         )
         cores = _cores()
-        parts = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
-        self._workers = [_Worker(self.isa, cpus) for cpus in parts]
+        shares = [set[int]().union(*cores[n::_WORKERS]) for n in range(min(_WORKERS, len(cores)))]
+        self._workers = [_Worker(self.isa, cpus) for cpus in shares]
         self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:

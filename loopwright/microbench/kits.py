@@ -21,16 +21,16 @@ def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[s
     return x86_forms.forms(features) if isa == "x86_64" else arm64_forms.forms(features)
 
 
-_TABLE = paths.HOME / "models" / "form_usage.csv"  # of x86-64, by models/derive/form_usage.py
+_USAGE = paths.HOME / "models" / "form_usage.csv"  # of x86-64, by models/derive/form_usage.py
 
 
 @cache
 def per_million() -> Mapping[str, float]:
-    """Return instructions per million by form; forms below 1 per million are missing."""
-    return {row["form"]: float(row["per_million"]) for row in files.csv_rows(_TABLE)}
+    """Return the form's instructions per million of libraries; rarer forms than 1 are missing."""
+    return {row["form"]: float(row["per_million"]) for row in files.csv_rows(_USAGE)}
 
 
 def usage_weights(forms: Sequence[Form], least: float) -> list[float]:
-    """Return instructions per million of each form; least for forms that libraries use less."""
+    """Return each form's instructions per million of libraries, or least where it is more."""
     usage = per_million()
     return [max(usage.get(form.name, 0.0), least) for form in forms]

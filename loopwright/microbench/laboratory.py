@@ -1,5 +1,6 @@
-"""Laboratory: kernels timed on a machine as cycles of a copy, without the loop around it."""
+"""Laboratory: kernels timed on a machine, as cycles of a copy in a loop or in straight code."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from loopwright.microbench.oracle import COUNTER, Oracle, Run, Timing, Trial
 
 MOST_BYTES = 960  # of a loop's body, as the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
-_LOOKS = 3  # measurements of the most important kernels
+_LOOKS = 3  # measurements of a kernel whose least figure is taken
 _TRIES = 8  # tries of what is refused for a temporary reason
 _WINDOW = 32  # bytes: the closing branch of a longer loop is aligned behind such a boundary
 
@@ -29,10 +30,10 @@ class Figure:
 class Laboratory:
     """Timing of kernels on a machine.
 
-    A kernel is a list of instructions as bytes, which is repeated. Its cycles are those of a copy
-    in a long loop with a share of the closing branch ("loop"); the slope between a loop of half the
-    copies and the long one, which excludes the branch ("slope"); or those of copies without any
-    branch ("unrolled").
+    A kernel is a list of instructions as bytes, which is repeated. The notion tells which cycles of
+    a copy are meant: those in a long loop, with a share of the closing branch ("loop"); the slope
+    between a loop of half the copies and the long one, which excludes the branch ("slope"); or
+    those of copies without any branch ("unrolled").
     """
 
     def __init__(self, machine: Oracle) -> None:
@@ -45,8 +46,8 @@ class Laboratory:
         self, kernels: Sequence[Sequence[bytes]], notion: str = "loop", look: int = 0
     ) -> list[Figure]:
         """Return a figure for each kernel, in order; another look measures it anew."""
-        wanted = [(notion, look, tuple(kernel)) for kernel in kernels]
-        missing = list(dict.fromkeys(k for k in wanted if k not in self._figures))
+        keys = [(notion, look, tuple(kernel)) for kernel in kernels]
+        missing = list(dict.fromkeys(k for k in keys if k not in self._figures))
         plans = [
             _Plan((Trial(b"".join(kernel), "unrolled", look=look),), 1)
             if notion == "unrolled"
@@ -54,15 +55,15 @@ class Laboratory:
             for _, _, kernel in missing
         ]
         trials = [trial for plan in plans if not isinstance(plan, str) for trial in plan.trials]
-        timings = dict(zip((t.key for t in trials), self.trials(trials), strict=True))
+        timings = dict(zip((t.key for t in trials), self.timings(trials), strict=True))
         for kernel, plan in zip(missing, plans, strict=True):
             self._figures[kernel] = (
-                Figure(float("nan"), 0.0, plan) if isinstance(plan, str) else _slope(plan, timings)
+                Figure(math.nan, 0.0, plan) if isinstance(plan, str) else _slope(plan, timings)
             )
-        return [self._figures[kernel] for kernel in wanted]
+        return [self._figures[kernel] for kernel in keys]
 
     def time_least(self, kernels: Sequence[Sequence[bytes]]) -> list[Figure]:
-        """Return the least of three measurements of each kernel in a loop, in order.
+        """Return the least of several measurements of each kernel in a loop, in order.
 
         Other load makes a kernel slower, and so may early binding, differently each time; nothing
         makes it faster. A kernel that most looks refuse is refused.
@@ -70,9 +71,9 @@ class Laboratory:
         looks = [self.time(kernels, look=look) for look in range(_LOOKS)]
         out = []
         for figures in zip(*looks, strict=True):
-            answered = [one for one in figures if one]
-            refusal = next((one for one in figures if not one), figures[0])
-            least = min(answered, key=lambda one: one.cycles, default=refusal)
+            answered = [figure for figure in figures if figure]
+            refusal = next((figure for figure in figures if not figure), figures[0])
+            least = min(answered, key=lambda figure: figure.cycles, default=refusal)
             out.append(least if 2 * len(answered) > _LOOKS else refusal)
         return out
 
@@ -83,8 +84,8 @@ class Laboratory:
 
     def iterations(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
         """Return the cycles of an iteration of each loop; runs describe their iterations."""
-        every = zip(bodies, runs or [None] * len(bodies), strict=True)
-        return self.figures([_loop(self.isa, body, run) for body, run in every])
+        described = zip(bodies, runs or [None] * len(bodies), strict=True)
+        return self.figures([_loop(self.isa, body, run) for body, run in described])
 
     def tested_iterations(self, bodies: Sequence[bytes]) -> list[Figure]:
         """Return the cycles of an iteration of loops that count first and test the count last."""
@@ -92,28 +93,28 @@ class Laboratory:
 
     def figures(self, trials: Sequence[Trial]) -> list[Figure]:
         """Return a figure for each trial as it is, in order."""
-        found = self.trials(trials)
+        timings = self.timings(trials)
         return [
-            Figure(float("nan"), 0.0, one.refused)
-            if one.cycles is None
-            else Figure(one.cycles, one.uncertainty)
-            for one in found
+            Figure(math.nan, 0.0, timing.refused)
+            if timing.cycles is None
+            else Figure(timing.cycles, timing.uncertainty)
+            for timing in timings
         ]
 
-    def trials(self, trials: Sequence[Trial]) -> list[Timing]:
+    def timings(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial as it is, in order.
 
         Those refused for a temporary reason are repeated.
         """
-        found = self.machine.measure(trials)
+        timings = self.machine.measure(trials)
         for _ in range(_TRIES - 1):
-            again = [n for n, timing in enumerate(found) if timing.transient]
-            if not again:
+            disturbed = [n for n, timing in enumerate(timings) if timing.transient]
+            if not disturbed:
                 break
-            answers = self.machine.measure([trials[n] for n in again])
-            for n, timing in zip(again, answers, strict=True):
-                found[n] = timing
-        return found
+            answers = self.machine.measure([trials[n] for n in disturbed])
+            for n, timing in zip(disturbed, answers, strict=True):
+                timings[n] = timing
+        return timings
 
 
 def copies(kernel: Sequence[bytes]) -> int:
@@ -137,8 +138,8 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
     most_copies = copies(kernel)
     if most_copies < (2 if notion == "slope" else 1):
         fitting = "two copies" if most_copies else "a copy"
-        many = f"{len(body)} bytes are too long for {fitting} in a loop"
-        return many if body else "an empty kernel takes no time"
+        refusal = f"{len(body)} bytes are too long for {fitting} in a loop"
+        return refusal if body else "an empty kernel takes no time"
     long = _loop(isa, body * most_copies, look=look)
     if notion == "loop":
         return _Plan((long,), most_copies)
@@ -156,6 +157,7 @@ def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial
 
 
 def _tested(isa: str, body: bytes) -> Trial:
+    """Return a loop that counts first and tests the count last."""
     before = len(block.count_down(isa, COUNTER[isa])) + len(body)
     code = block.tested(isa, COUNTER[isa], body)
     return Trial(code, "loop", _offset(code, before))
@@ -167,10 +169,11 @@ def _offset(code: bytes, before: int) -> int:
 
 
 def _slope(plan: _Plan, timings: dict[str, Timing]) -> Figure:
-    found = [timings[trial.key] for trial in plan.trials]
-    cycles = [one.cycles for one in found if one.cycles is not None]
-    if len(cycles) < len(found):
-        return Figure(float("nan"), 0.0, next(one.refused for one in found if one.refused))
-    error = sum(one.uncertainty**2 for one in found) ** 0.5
+    """Return the cycles of a copy that the timings of a plan's trials show."""
+    answers = [timings[trial.key] for trial in plan.trials]
+    cycles = [timing.cycles for timing in answers if timing.cycles is not None]
+    if len(cycles) < len(answers):
+        return Figure(math.nan, 0.0, next(timing.refused for timing in answers if timing.refused))
+    error = sum(timing.uncertainty**2 for timing in answers) ** 0.5
     short = cycles[0] if len(cycles) > 1 else 0.0
     return Figure((cycles[-1] - short) / plan.copies, error / plan.copies)

@@ -31,11 +31,11 @@ from loopwright.microbench.forms import BASE, Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 
 _WHOLE = 0.12  # cycles: tolerance of a latency around a whole number
-_UP = 0.45  # cycles below a whole number that copies of the form alone may show
+_BELOW = 0.45  # cycles below a whole number that copies of the form alone may show
 _APART = 0.95  # share of a chain's cycles, at most, of its kernel without the chain
 _CLEAR = 0.7  # share of a latency below which the form's throughput leaves the chain binding
 _PROLONGED = 6.0  # throughput in cycles up to which longer chains are tried
-_LEAST = 0.5  # cycles of a form that computes flags, at least
+_LEAST_OF_FLAGS = 0.5  # cycles of a form that computes flags, at least
 _FLAGS_LATER = 8  # cycles by which flags may be later than every other result
 # cycles of each of repeated changes of a word, at least, if they wait for each other
 _LEAST_UPDATE = 0.8
@@ -67,7 +67,7 @@ class Latency:
 
     @property
     def note(self) -> str:
-        """Return the remark on the figure."""
+        """The remark on the figure."""
         if self.bound and math.isnan(self.measured):
             return "assumption: as similar forms, as no chain told"
         whole = self.bound and abs(self.measured - round(self.measured)) <= _WHOLE
@@ -97,123 +97,124 @@ def measure(
     carrying = chains.measure_carriers(laboratory)
     times = partial(_times, laboratory, alone, carrying)
     out: dict[str, list[Latency]] = {form.name: [] for form in forms}
-    every = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
+    all_chains = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
     for notion in ("loop", "unrolled"):
-        chosen = [one for one in every if one.notion == notion]
-        for one, found in zip(chosen, times(chosen, notion), strict=True):
-            out[one.form.name].append(found)
-    _retime(times, every, out, "loop", _looped)
-    _retime(times, every, out, "unrolled", _straight)
-    _replace_by_longer_chains(laboratory, every, out, alone, carrying)
+        chosen = [chain for chain in all_chains if chain.notion == notion]
+        for chain, latency in zip(chosen, times(chosen, notion), strict=True):
+            out[chain.form.name].append(latency)
+    _retime(times, all_chains, out, "loop", _wants_loop)
+    _retime(times, all_chains, out, "unrolled", _wants_straight)
+    _replace_by_longer_chains(laboratory, all_chains, out, alone, carrying)
     updates = _update_latencies(laboratory, forms, out.get(laboratory.kit.LOAD, []))
     for name, rewritten in _false_dependencies(laboratory, forms, alone).items():
         out[name] += rewritten
     for form in forms:
-        known = [*out[form.name], *updates.get(form.name, [])]
-        known = _with_twin(form, known, out.get(form.twin, []))
-        out[form.name] = _plain(_bounding_slow_flags(known))
+        of_form = [*out[form.name], *updates.get(form.name, [])]
+        of_form = _with_twin(form, of_form, out.get(form.twin, []))
+        out[form.name] = _without_flag_bounds(_bounding_slow_flags(of_form))
     return out
 
 
 def _times(
     laboratory: Laboratory,
     alone: Mapping[str, float],
-    carrying: Mapping[tuple[str, str], float],
-    chained: Sequence[Chain],
+    carriers: Mapping[tuple[str, str], float],
+    timed: Sequence[Chain],
     notion: str,
 ) -> list[Latency]:
-    """Return the latency that each chain shows, with its copies repeated in one way."""
-    waiting = laboratory.time([one.waiting for one in chained], notion)
-    backs = [chains.carrier_cycles(one, carrying) for one in chained]
-    open_ = [
+    """Return the latency that each chain shows, timed as loops or as straight code."""
+    waiting = laboratory.time([chain.waiting for chain in timed], notion)
+    carried = [chains.carrier_cycles(chain, carriers) for chain in timed]
+    unsure = [
         n
-        for n, (one, figure) in enumerate(zip(chained, waiting, strict=True))
+        for n, (chain, figure) in enumerate(zip(timed, waiting, strict=True))
         if figure
-        and not (notion == "loop" and _surely(one, figure, alone[one.form.name], backs[n]))
+        if notion != "loop" or not _surely_binds(chain, figure, alone[chain.form.name], carried[n])
     ]
-    free = dict(zip(open_, laboratory.time([chained[n].free for n in open_], notion), strict=True))
+    free = dict(zip(unsure, laboratory.time([timed[n].free for n in unsure], notion), strict=True))
     return [
-        _latency(one, figure, free.get(n), back)
-        for n, (one, figure, back) in enumerate(zip(chained, waiting, backs, strict=True))
+        _latency(chain, figure, free.get(n), carried[n])
+        for n, (chain, figure) in enumerate(zip(timed, waiting, strict=True))
     ]
 
 
-def _looped(one: Chain, known: Latency) -> bool:
+def _wants_loop(chain: Chain, latency: Latency) -> bool:
     """True if a loop may tell more of a chain of flags.
 
     The decoders may limit straight code. A loop's branch keeps the carry flag, and where it writes
     the flag of the chain, that is one link of many.
     """
-    return one.notion == "unrolled" and known.bound
+    return chain.notion == "unrolled" and latency.bound
 
 
-def _straight(one: Chain, known: Latency) -> bool:
+def _wants_straight(chain: Chain, latency: Latency) -> bool:
     """True if straight code may tell more of a chain without a stable speed in a loop.
 
     Zen 3 has such chains where vectors cross their halves: 3.2 to 3.5 cycles from iteration to
     iteration.
     """
-    return one.repeated and bool(known.refused)
+    return chain.repeated and bool(latency.refused)
 
 
 def _retime(
     times: Callable[[Sequence[Chain], str], Sequence[Latency]],
-    every: Sequence[Chain],
+    all_chains: Sequence[Chain],
     latencies: Mapping[str, list[Latency]],
     notion: str,
-    wanted: Callable[[Chain, Latency], bool],
+    may_gain: Callable[[Chain, Latency], bool],
 ) -> None:
-    """Replace doubtful latencies by those that another way of repetition shows."""
-    known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
-    olds = [known[one.form.name, one.source.label, one.target.label] for one in every]
-    doubtful = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
-    for (one, old), found in zip(
-        doubtful, times([one for one, _ in doubtful], notion), strict=True
-    ):
-        if found.plain or (old.refused and not found.refused):
-            mine = latencies[one.form.name]
-            mine[mine.index(old)] = found
+    """Replace latencies that may gain by those that another way of repetition shows."""
+    known = {(n, x.source, x.target): x for n, of_form in latencies.items() for x in of_form}
+    doubtful = []
+    for chain in all_chains:
+        latency = known[chain.form.name, chain.source.label, chain.target.label]
+        if may_gain(chain, latency):
+            doubtful.append((chain, latency))
+    retimed = times([chain for chain, _ in doubtful], notion)
+    for (chain, latency), other in zip(doubtful, retimed, strict=True):
+        if other.plain or (latency.refused and not other.refused):
+            of_form = latencies[chain.form.name]
+            of_form[of_form.index(latency)] = other
 
 
 def _replace_by_longer_chains(
     laboratory: Laboratory,
-    every: Sequence[Chain],
+    all_chains: Sequence[Chain],
     latencies: Mapping[str, list[Latency]],
     alone: Mapping[str, float],
-    carrying: Mapping[tuple[str, str], float],
+    carriers: Mapping[tuple[str, str], float],
 ) -> None:
     """Replace bounds, and latencies close to one, by those that longer chains show.
 
     Their additional carriers use few ports, so that the chain binds where the form's own would not.
     """
-    chains_by_operands = {
-        (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
-    }
+    chain_of = {(x.form.name, x.source.label, x.target.label): x for x in all_chains if x.prolongs}
     longer: list[tuple[int, str, Chain, float, float]] = []
-    for name, known in latencies.items():
-        for n, one in enumerate(known):
-            short = chains_by_operands.get((name, one.source, one.target))
-            if short is None or one.refused or not alone[name] <= _PROLONGED:
+    for name, of_form in latencies.items():
+        for n, latency in enumerate(of_form):
+            chain = chain_of.get((name, latency.source, latency.target))
+            if chain is None or latency.refused or not alone[name] <= _PROLONGED:
                 continue
-            each = carrying[short.source.kind, short.source.kind]
-            near = short.source is short.target and alone[name] >= _CLEAR * one.measured
-            if each != each or not (one.bound or near):
+            carrier = carriers[chain.source.kind, chain.source.kind]
+            near = chain.source is chain.target and alone[name] >= _CLEAR * latency.measured
+            if carrier != carrier or not (latency.bound or near):
                 continue
-            times = 2 * math.ceil((alone[name] + 1 + short.others) / each) + short.swaps
-            longer.append((n, name, chains.prolonged(short, times), times * each, alone[name]))
-    figures = laboratory.time([two.waiting for _, _, two, _, _ in longer])
-    for (n, name, two, back, free), figure in zip(longer, figures, strict=True):
+            times = 2 * math.ceil((alone[name] + 1 + chain.other_cycles) / carrier) + chain.swaps
+            prolonged = chains.prolonged(chain, times)
+            longer.append((n, name, prolonged, times * carrier, alone[name]))
+    figures = laboratory.time([chain.waiting for _, _, chain, _, _ in longer])
+    for (n, name, chain, carried, free), figure in zip(longer, figures, strict=True):
         if not figure:
             continue
-        mine, one = latencies[name], latencies[name][n]
-        plain = two.source is two.target
-        if _binds(two, figure, free + two.others):
-            found = _latency(two, figure, None, back)
+        of_form, latency = latencies[name], latencies[name][n]
+        plain = chain.source is chain.target
+        if _binds(chain, figure, free + chain.other_cycles):
+            other = _latency(chain, figure, None, carried)
             # What carries vectors may wait longer for the form than the form itself does.
-            found = found if plain else replace(found, bound=True)
-            mine[n] = found if plain or found.measured < one.measured else one
-        elif plain and figure.cycles / two.copies < back - _LEAST:
-            mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
+            other = other if plain else replace(other, bound=True)
+            of_form[n] = other if plain or other.measured < latency.measured else latency
+        elif plain and figure.cycles / chain.copies < carried - _LEAST_OF_FLAGS:
+            of_form[n] = replace(latency, cycles=0, measured=0.0, bound=False)
 
 
 def _false_dependencies(
@@ -223,11 +224,11 @@ def _false_dependencies(
 
     Such false dependencies are those of popcnt on Intel cores before Ice Lake, for example.
     """
-    asked = [(form, result) for form in forms for result in chains.results(form)]
-    figures = laboratory.time([chains.rewritten(form) for form, _ in asked])
+    pairs = [(form, result) for form in forms for result in chains.results(form)]
+    figures = laboratory.time([chains.rewritten(form) for form, _ in pairs])
     out: dict[str, list[Latency]] = {}
-    for (form, result), figure in zip(asked, figures, strict=True):
-        cycles, error = figure.cycles / chains.TURNS, figure.uncertainty / chains.TURNS
+    for (form, result), figure in zip(pairs, figures, strict=True):
+        cycles, error = figure.cycles / chains.COPIES, figure.uncertainty / chains.COPIES
         waits = bool(figure) and alone[form.name] <= _APART * cycles - _WHOLE
         if waits and abs(cycles - round(cycles)) <= max(_WHOLE, 3 * error):
             label = result.label
@@ -245,31 +246,31 @@ def _update_latencies(
     addition with the closer cycles is the reference. Changes of less than a cycle each do not wait
     for each other: their latency is 0.
     """
-    load = next((one for one in loads if one.plain), None)
-    named = {form.name: form for form in forms}
+    load = next((latency for latency in loads if latency.plain), None)
+    by_name = {form.name: form for form in forms}
     updates = [form for form in forms if form.memory and form.memory.read and form.memory.written]
     adds = laboratory.kit.ADDITIONS
     names = {f.name: [a.format(f.memory.bits) for a in adds] for f in updates if f.memory}
-    additions = {n: [named[one] for one in names[n] if one in named] for n in names}
-    asked = list(dict.fromkeys([*updates, *itertools.chain.from_iterable(additions.values())]))
-    answers = laboratory.time([[form_instances.under_test(form)] for form in asked])
-    figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
+    additions = {n: [by_name[one] for one in names[n] if one in by_name] for n in names}
+    timed = list(dict.fromkeys([*updates, *itertools.chain.from_iterable(additions.values())]))
+    times = laboratory.time([[form_instances.under_test(form)] for form in timed])
+    figures = {form.name: figure for form, figure in zip(timed, times, strict=True)}
     out = {}
     for form in updates:
         figure = figures[form.name]
-        apart = {
+        differences = {
             one: abs(figures[one.name].cycles - figure.cycles)
             for one in sorted(additions[form.name], key=lambda one: one is not form)
             if figure and figures[one.name]
         }
-        if load and apart:
-            other = min(apart, key=lambda one: apart[one])
-            added = figures[other.name]
+        if load and differences:
+            reference = min(differences, key=lambda one: differences[one])
+            added = figures[reference.name]
             waits = figure.cycles >= _LEAST_UPDATE
             cycles = load.measured + 1 + figure.cycles - added.cycles if waits else 0.0
             error = (load.uncertainty**2 + figure.uncertainty**2 + added.uncertainty**2) ** 0.5
             bound = abs(cycles - round(cycles)) > max(_WHOLE, 3 * error)
-            note = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
+            note = "" if form is reference else f"{laboratory.kit.LOAD} and {reference.name}"
             out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", note)]
     return out
 
@@ -288,7 +289,7 @@ def _bounding_slow_flags(latencies: Sequence[Latency]) -> list[Latency]:
     ]
 
 
-def _plain(latencies: Sequence[Latency]) -> list[Latency]:
+def _without_flag_bounds(latencies: Sequence[Latency]) -> list[Latency]:
     """Return latencies without bounds to flags, where those to other results are known.
 
     A bound would count for all results of a multi-uop instruction. From flags, a bound below the
@@ -311,55 +312,58 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
     ]
 
 
-def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
+def _with_twin(form: Form, own: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
     """Return latencies of a memory form, with its twin's where a chain showed none."""
     read = {o.label for o in form.operands if o.read or o.written}
     written = {STORED, *(o.label for o in form.operands if o.written)}
-    plain = {(one.source, one.target) for one in known if one.plain}
-    bounds = {(one.source, one.target): one.measured for one in known if one.bound}
-    more = {
+    plain = {(one.source, one.target) for one in own if one.plain}
+    bounds = {(one.source, one.target): one.measured for one in own if one.bound}
+    of_twin = {
         (one.source, one.target): replace(one, twin=form.twin)
         for one in map(partial(_stored, form), twin)
         if one.source in read and one.target in written
         if (one.source, one.target) not in plain and not one.refused
         if one.plain or one.measured <= bounds.get((one.source, one.target), math.inf)
     }
-    return [one for one in known if (one.source, one.target) not in more] + list(more.values())
+    kept = [one for one in own if (one.source, one.target) not in of_twin]
+    return [*kept, *of_twin.values()]
 
 
-def _stored(form: Form, one: Latency) -> Latency:
+def _stored(form: Form, latency: Latency) -> Latency:
     """Return a latency of a twin, retargeted to stored data if no register result waits."""
     changes = form.memory is not None and form.memory.read and form.memory.written
-    kept = any(one.target == operand.label for operand in form.operands)
-    return replace(one, target=STORED) if changes and not kept and not one.cycles else one
+    has_target = any(latency.target == operand.label for operand in form.operands)
+    stored = changes and not has_target and not latency.cycles
+    return replace(latency, target=STORED) if stored else latency
 
 
-def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
+def _surely_binds(chain: Chain, figure: Figure, alone: float, carried: float) -> bool:
     """True if a chain surely binds: everything else takes less, its carriers included."""
-    adds = figure.cycles / one.copies - back > 1 - _WHOLE
-    return adds and _binds(one, figure, alone + one.others)
+    adds = figure.cycles / chain.copies - carried > 1 - _WHOLE
+    return adds and _binds(chain, figure, alone + chain.other_cycles)
 
 
-def _binds(one: Chain, figure: Figure, free: float) -> bool:
-    """True if a chain takes clearly longer than its kernel without the chain."""
-    return free <= _APART * figure.cycles / one.copies - _WHOLE
+def _binds(chain: Chain, figure: Figure, cycles: float) -> bool:
+    """True if a chain takes clearly longer a copy than so many cycles without the chain."""
+    return cycles <= _APART * figure.cycles / chain.copies - _WHOLE
 
 
-def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> Latency:
-    cycles, error = figure.cycles / one.copies, figure.uncertainty / one.copies
-    measured = cycles - back
-    names = (one.source.label, one.target.label)
-    if one.target.kind == "flags" != one.source.kind and figure and measured < _LEAST:
+def _latency(chain: Chain, figure: Figure, free: Figure | None, carried: float) -> Latency:
+    """Return the latency that a chain shows; free is None where the chain surely binds."""
+    cycles, error = figure.cycles / chain.copies, figure.uncertainty / chain.copies
+    measured = cycles - carried
+    labels = (chain.source.label, chain.target.label)
+    if chain.target.kind == "flags" != chain.source.kind and figure and measured < _LEAST_OF_FLAGS:
         why = "it does not write the flag that carries its result back"
-        return Latency(*names, 0, float("nan"), 0.0, refused=why)
+        return Latency(*labels, 0, float("nan"), 0.0, refused=why)
     if not figure or measured != measured:
         why = figure.refused or "what carries its result back is not known"
-        return Latency(*names, 0, float("nan"), 0.0, refused=why)
+        return Latency(*labels, 0, float("nan"), 0.0, refused=why)
     whole = abs(measured - round(measured)) <= max(_WHOLE, 3 * error)
-    slower = free is None or (bool(free) and _binds(one, figure, free.cycles / one.copies))
+    slower = free is None or (bool(free) and _binds(chain, figure, free.cycles / chain.copies))
     bound = not whole or not slower
-    value = round(measured) if whole else int(measured + _UP * (slower and not back))
-    return Latency(*names, max(value, 0), measured, error, bound)
+    value = round(measured) if whole else int(measured + _BELOW * (slower and not carried))
+    return Latency(*labels, max(value, 0), measured, error, bound)
 
 
 _POWERS = range(7, 16)  # powers of two around which constants are tried
@@ -372,10 +376,10 @@ NO_CONSTANT = 0
 
 @dataclass(frozen=True)
 class Constants:
-    """The largest constant that rename adds, NO_CONSTANT without any, and the evidence."""
+    """The largest constant that rename adds, NO_CONSTANT if it adds none, and the evidence."""
 
     limit: int
-    said: str
+    evidence: str
 
 
 def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
@@ -383,26 +387,26 @@ def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
     if form is None:
         return Constants(NO_CONSTANT, "")
     register = form.kit.POOLS["gpr"].back[0]
-    asked = [
+    kernels = [
         [form.encode({"0": register, "i": sign * n}) for sign in (1, -1)] * (_ADDITIONS // 2)
         for n in _TRIED_CONSTANTS
     ]
-    answers = zip(_TRIED_CONSTANTS, laboratory.time(asked), strict=True)
-    known = {n: figure.cycles / _ADDITIONS for n, figure in answers if figure}
+    timed = zip(_TRIED_CONSTANTS, laboratory.time(kernels), strict=True)
+    cycles = {n: figure.cycles / _ADDITIONS for n, figure in timed if figure}  # by constant
     slow = min(
-        (n for n, cycles in known.items() if cycles >= _RENAMED_ADDITION), default=_MORE_THAN_TRIED
+        (n for n, each in cycles.items() if each >= _RENAMED_ADDITION), default=_MORE_THAN_TRIED
     )
-    limit = max((n for n in known if n < slow), default=NO_CONSTANT)
+    limit = max((n for n in cycles if n < slow), default=NO_CONSTANT)
     if not limit:
         return Constants(NO_CONSTANT, "")
-    note = f"{known[1]:.2f} cycles for each addition of 1"
-    return Constants(limit, note + (f", {known[slow]:.2f} of {slow}" if slow in known else ""))
+    note = f"{cycles[1]:.2f} cycles for each addition of 1"
+    return Constants(limit, note + (f", {cycles[slow]:.2f} of {slow}" if slow in cycles else ""))
 
 
 def computed_latencies(
     latencies: Mapping[str, Sequence[Latency]], constants: Constants, names: Sequence[str]
 ) -> dict[str, Sequence[Latency]]:
-    """Return latencies with those of these additions in an execution unit."""
+    """Return latencies with those of the named additions as in an execution unit, a cycle."""
     out = dict(latencies)
     if constants.limit:
         for name in names:
@@ -437,14 +441,14 @@ def zero_idioms(
 ) -> dict[str, Idiom]:
     """Return the zero idioms, and eliminated moves that wait where operands are one register."""
     free = {form.name for form in forms if is_free(latencies[form.name])}
-    possible = [
+    candidates = [
         form
         for form in filter(_is_of_one_kind, forms)
         if form.name in free or (_is_idiom(form) and _least_latency(latencies[form.name]))
     ]
-    figures = laboratory.time([[_of_one_register(form)] for form in possible])
+    figures = laboratory.time([[_of_one_register(form)] for form in candidates])
     out = {}
-    for form, figure in zip(possible, figures, strict=True):
+    for form, figure in zip(candidates, figures, strict=True):
         least = _least_latency(latencies[form.name])
         if figure and figure.cycles < _WAITS_FOR_ITSELF * least:
             out[form.name] = Idiom(figure, figure.cycles > _AS_FAST_AS_DISPATCH / width)
@@ -458,12 +462,12 @@ def is_free(latencies: Sequence[Latency]) -> bool:
 
     Where rename eliminates some of the moves alone, a chain takes a part of a cycle for each.
     """
-    known = [
+    to_result = [
         one
         for one in latencies
         if one.target == "0" and (one.plain or (not one.refused and one.measured > _WHOLE))
     ]
-    return len(known) == 1 and known[0].cycles == 0 and known[0].source.isdigit()
+    return len(to_result) == 1 and to_result[0].cycles == 0 and to_result[0].source.isdigit()
 
 
 def _is_of_one_kind(form: Form) -> bool:

@@ -42,7 +42,7 @@ class Banks:
 
     loads: int
     bytes: int | None
-    said: str
+    evidence: str
 
 
 def bank_kernels(load: Form, narrow: Form | None) -> dict[str, list[bytes]]:
@@ -61,7 +61,7 @@ def bank_kernels(load: Form, narrow: Form | None) -> dict[str, list[bytes]]:
 
 
 def banks_of(figures: Mapping[str, Figure]) -> Banks | None:
-    """Return the bank conflicts that figures of these kernels show, None without any."""
+    """Return the bank conflicts that figures of bank_kernels show, None without any."""
     same, apart = figures.get(_ONE_PLACE), figures.get(_LINE_EACH)
     if not same or not apart or same.cycles <= _BANK_CONFLICT * apart.cycles:
         return None
@@ -85,20 +85,20 @@ def _bank_name(together: int, step: int) -> str:
     return f"loads of a byte, one of {together + 1} {step} bytes on"
 
 
-def loads(form: Form, places: Sequence[int]) -> list[bytes]:
-    """Return loads of these addresses to different registers."""
-    (result,) = (one for one in form.chosen if one.written)
+def loads(form: Form, displacements: Sequence[int]) -> list[bytes]:
+    """Return loads at these displacements, to different registers."""
+    (result,) = (operand for operand in form.chosen if operand.written)
     pool = form_instances.registers_of(form, result.kind, alone=True)
     return [
-        form.encode({**form_instances.registers_for(form, {result.label: register}), "disp": place})
-        for register, place in zip(pool, places, strict=False)
+        form.encode({**form_instances.registers_for(form, {result.label: register}), "disp": disp})
+        for register, disp in zip(pool, displacements, strict=False)
     ]
 
 
-def _value(form: Form) -> Operand:
+def _value_operand(form: Form) -> Operand:
     """Return the register of a memory form that is no part of the address."""
-    (found,) = (o for o in form.chosen if o.label not in ("a", "x"))
-    return found
+    (operand,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    return operand
 
 
 def forward_pair(
@@ -107,9 +107,12 @@ def forward_pair(
     at: Mapping[str, int] | None = None,
     of: Mapping[str, int] | None = None,
 ) -> list[bytes]:
-    """Return a store and a load through one register, with one address but for `of`."""
+    """Return a store and a load through one register, at one address.
+
+    at has the labels of the address, but for the base where that is usual; of changes the load's.
+    """
     base = store.kit.POOLS["gpr"].constant[0]
-    stored = _value(store)
+    stored = _value_operand(store)
     (result,) = (o for o in load.chosen if o.written)
     register = store.kit.POOLS[stored.kind].back[0]
     place = {"a": base, **(at or {})}
@@ -119,17 +122,17 @@ def forward_pair(
     ]
 
 
-def stores(form: Form, places: Sequence[int]) -> list[bytes]:
-    """Return stores to these addresses, of a register that nothing writes."""
+def stores(form: Form, displacements: Sequence[int]) -> list[bytes]:
+    """Return stores at these displacements, of a register that nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant[:2]
-    given = {_value(form).label: constant, "a": base}
-    return [form.encode({**given, "disp": place}) for place in places]
+    registers = {_value_operand(form).label: constant, "a": base}
+    return [form.encode({**registers, "disp": disp}) for disp in displacements]
 
 
 def memory_update(form: Form, at: Mapping[str, int]) -> bytes:
     """Return a read-modify-write with a register that nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant
-    return form.encode({_value(form).label: constant, "a": base, **at})
+    return form.encode({_value_operand(form).label: constant, "a": base, **at})
 
 
 def pointer_chase(load: Form) -> bytes:
@@ -148,35 +151,18 @@ _PAIRS = 40  # of loops timed for other figures: no core predicts so many
 
 
 @dataclass(frozen=True)
-class Access:
-    """A figure of memory: cycles, or a refusal."""
-
-    name: str
-    figure: Figure
-
-    @property
-    def cycles(self) -> int:
-        """Return the cycles, rounded."""
-        return round(self.figure.cycles)
-
-    @property
-    def is_renamed(self) -> bool:
-        """True if a value comes back sooner than through the cache."""
-        return self.figure.cycles < _RENAMED
-
-
-@dataclass(frozen=True)
 class Accesses:
-    """Latencies of loads by register kind; figures of pointer chases and forwarding; banks.
+    """Latencies of loads, by the parameter that they set; figures by name; bank conflicts.
 
-    by is the suffix of figures that show renaming: empty for any base, or BY_STACK. reach has the
-    largest displacement of loads that are renamed, and the least that is not; None if unknown.
-    predicted has the number of pairs in a loop whose stores are predicted, and one that is too
-    many; None if none is.
+    The figures are those of pointer chases, forwarding, and the kernels that show banks. by is the
+    suffix of figures that show renaming: empty for any base, or BY_STACK. reach has the largest
+    displacement of loads that are renamed, and the least that is not; None if unknown. predicted
+    has the number of pairs in a loop whose stores are predicted, and one that is too many; None if
+    none is.
     """
 
     loads: Mapping[str, int]
-    figures: Mapping[str, Access]
+    figures: Mapping[str, Figure]
     banks: Banks | None
     by: str = ""
     reach: tuple[int, int] | None = None
@@ -184,18 +170,18 @@ class Accesses:
 
     def known(self, name: str) -> int | None:
         """Return the rounded cycles of a figure, None if it is missing or refused."""
-        one = self.figures.get(name)
-        return one.cycles if one and one.figure else None
+        figure = self.figures.get(name)
+        return round(figure.cycles) if figure else None
 
     def through(self, name: str) -> int | None:
         """Return the rounded cycles of a figure through the cache, None if renamed or missing."""
-        one = self.figures.get(name)
-        return one.cycles if one and one.figure and not one.is_renamed else None
+        figure = self.figures.get(name)
+        return round(figure.cycles) if figure and figure.cycles >= _RENAMED else None
 
     def renamed(self, name: str) -> bool | None:
-        """True if a figure shows a renamed value; None if unknown."""
-        one = self.figures.get(name + self.by)
-        return one.is_renamed if one and one.figure else None
+        """True if a value comes back sooner than through the cache; None if unknown."""
+        figure = self.figures.get(name + self.by)
+        return figure.cycles < _RENAMED if figure else None
 
 
 def measure(
@@ -206,101 +192,96 @@ def measure(
     """Measure loads and forwarding; without forms that access memory nothing is known."""
     kit = laboratory.kit
     load, store = forms.get(kit.LOAD), forms.get(kit.STORE)
-    asked: dict[str, list[bytes]] = {}
+    kernels: dict[str, list[bytes]] = {}
     if load:
-        asked["pointer chase"] = [pointer_chase(load)]
-        asked |= bank_kernels(load, forms.get(kit.FORWARDS["8 bits"][1]))
-    asked |= _forwarded(kit, forms, kit.POOLS["gpr"].constant[0])
-    found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
+        kernels["pointer chase"] = [pointer_chase(load)]
+        kernels |= bank_kernels(load, forms.get(kit.FORWARDS["8 bits"][1]))
+    kernels |= _forwarded(kit, forms, kit.POOLS["gpr"].constant[0])
+    figures = dict(zip(kernels, laboratory.time(list(kernels.values())), strict=True))
     cycles = {kind: of_address(latencies.get(name, ())) for kind, name in kit.LOADS.items()}
     loads = {kind: one for kind, one in cycles.items() if one}
-    known = Accesses(loads, _named(found), banks_of(found))
+    accesses = Accesses(loads, figures, banks_of(figures))
     if not load or not store:
-        return known
-    if known.renamed("forwarded") is False:
-        known = _with_stack_renaming(laboratory, known, forms)
-    if known.renamed(forwarded_at(STEPS[-1])) and known.renamed(forwarded_at(FAR)) is False:
-        base = kit.STACK if known.by else kit.POOLS["gpr"].constant[0]
-        return replace(known, reach=_reach(laboratory, store, load, base))
-    return known
-
-
-def _named(figures: Mapping[str, Figure]) -> dict[str, Access]:
-    return {name: Access(name, figure) for name, figure in figures.items()}
+        return accesses
+    if accesses.renamed("forwarded") is False:
+        accesses = _with_stack_renaming(laboratory, accesses, forms)
+    if accesses.renamed(forwarded_at(STEPS[-1])) and accesses.renamed(forwarded_at(FAR)) is False:
+        base = kit.STACK if accesses.by else kit.POOLS["gpr"].constant[0]
+        return replace(accesses, reach=_reach(laboratory, store, load, base))
+    return accesses
 
 
 def _forwarded(kit: Kit, forms: Mapping[str, Form], base: int) -> dict[str, list[bytes]]:
     """Return kernels of a store and a load with this base, by description."""
     load, store = forms.get(kit.LOAD), forms.get(kit.STORE)
-    place = {"a": base}
-    asked: dict[str, list[bytes]] = {}
+    plain = {"a": base}
+    kernels: dict[str, list[bytes]] = {}
     if load and store:
-        asked["forwarded"] = forward_pair(store, load, place)
+        kernels["forwarded"] = forward_pair(store, load, plain)
         for disp in (*STEPS, FAR):
-            asked[forwarded_at(disp)] = forward_pair(store, load, {**place, "disp": disp})
-    index = {**place, "x": kit.POOLS["gpr"].constant[1]}
+            kernels[forwarded_at(disp)] = forward_pair(store, load, {**plain, "disp": disp})
+    indexed = {**plain, "x": kit.POOLS["gpr"].constant[1]}
     for label, (store_name, load_name) in kit.FORWARDS.items():
         if store_name in forms and load_name in forms:
-            address = index if label == "indexed" else place
-            asked[f"forwarded, {label}"] = forward_pair(
-                forms[store_name], forms[load_name], address
-            )
+            address = indexed if label == "indexed" else plain
+            pair = forward_pair(forms[store_name], forms[load_name], address)
+            kernels[f"forwarded, {label}"] = pair
     for label, name in kit.UPDATES.items():
         if name in forms:
-            asked[f"updated, {label}"] = [memory_update(forms[name], place)]
-    return asked
+            kernels[f"updated, {label}"] = [memory_update(forms[name], plain)]
+    return kernels
 
 
 def _with_stack_renaming(
-    laboratory: Laboratory, known: Accesses, forms: Mapping[str, Form]
+    laboratory: Laboratory, accesses: Accesses, forms: Mapping[str, Form]
 ) -> Accesses:
     """Add the figures of a core that does not rename accesses of any base."""
     kit = laboratory.kit
-    asked = _forwarded(kit, forms, kit.STACK)
-    (figure,) = laboratory.time([asked["forwarded"]])
+    kernels = _forwarded(kit, forms, kit.STACK)
+    (figure,) = laboratory.time([kernels["forwarded"]])
     if figure and figure.cycles < _RENAMED:
-        found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
-        by = {name + BY_STACK: figure for name, figure in found.items()}
-        known = replace(known, figures={**known.figures, **_named(by)}, by=BY_STACK)
-    one = forward_pair(forms[kit.STORE], forms[kit.LOAD])
-    return replace(known, predicted=_predicted(laboratory, one))
+        figures = dict(zip(kernels, laboratory.time(list(kernels.values())), strict=True))
+        by_stack = {name + BY_STACK: figure for name, figure in figures.items()}
+        accesses = replace(accesses, figures={**accesses.figures, **by_stack}, by=BY_STACK)
+    pair = forward_pair(forms[kit.STORE], forms[kit.LOAD])
+    return replace(accesses, predicted=_predicted(laboratory, pair))
 
 
 def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int] | None:
     """Bisect the number of pairs in a loop between predicted ones, at least one, and too many."""
 
-    def sooner(count: int) -> bool | None:
+    def renamed(count: int) -> bool | None:
         figure = laboratory.iteration(b"".join(pair) * count)
         return figure.cycles < _RENAMED * count if figure else None
 
-    if not sooner(1):
+    if not renamed(1):
         return None
     few, many = 1, _PAIRS
     while many - few > 1:
         middle = (few + many) // 2
         # A number of pairs without a stable speed takes the figure of its neighbours.
         counts = sorted(range(few + 1, many), key=lambda n: abs(n - middle))[:_NEIGHBOURS]
-        told = next(((n, one) for n in counts if (one := sooner(n)) is not None), None)
-        if told is None:
+        answered = next(((n, one) for n in counts if (one := renamed(n)) is not None), None)
+        if answered is None:
             break
-        few, many = (told[0], many) if told[1] else (few, told[0])
+        few, many = (answered[0], many) if answered[1] else (few, answered[0])
     return few, many
 
 
 def _reach(laboratory: Laboratory, store: Form, load: Form, base: int) -> tuple[int, int]:
     """Bisect the displacements between a renamed one and one that is not."""
-    step = sees = STEPS[-1]
-    unseen = FAR
-    while unseen - sees > step:
-        middle = (sees + unseen) // (2 * step) * step
+    step = renamed = STEPS[-1]
+    not_renamed = FAR
+    while not_renamed - renamed > step:
+        middle = (renamed + not_renamed) // (2 * step) * step
         (figure,) = laboratory.time([forward_pair(store, load, {"a": base, "disp": middle})])
         if not figure:
             break
         if figure.cycles < _RENAMED:
-            sees = middle
+            renamed = middle
         else:
-            unseen = middle
-    return sees, unseen
+            not_renamed = middle
+    return renamed, not_renamed
 
 
 def forwarded_at(disp: int) -> str:
@@ -316,17 +297,17 @@ _SURE = 3.0  # standard deviations
 
 @dataclass(frozen=True)
 class Aliased:
-    """Cycles of a store and a load, 4 KiB further and a line beyond that."""
+    """Cycles of a store and a load: 4 KiB further (same), and a line beyond that (other)."""
 
     same: Figure
     other: Figure
 
     @property
     def cost(self) -> float:
-        """Return the cost of aliasing in cycles; 0 where it is not significant."""
-        more = self.same.cycles - self.other.cycles
+        """The cost of aliasing in cycles; 0 where it is not significant."""
+        cost = self.same.cycles - self.other.cycles
         error = (self.same.uncertainty**2 + self.other.uncertainty**2) ** 0.5
-        return more if more > max(_LEAST_ALIASING, _SURE * error) else 0.0
+        return cost if cost > max(_LEAST_ALIASING, _SURE * error) else 0.0
 
 
 def measure_aliasing(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[str, Aliased]:
@@ -334,14 +315,14 @@ def measure_aliasing(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[
     load, store = (forms.get(name) for name in (laboratory.kit.LOAD, laboratory.kit.STORE))
     if load is None or store is None:
         return {}
-    asked = [
+    kernels = [
         kernel
         for place in (_PAGE, _PAGE + _LINE)
         for kernel in _aliasing_kernels(store, load, place)
     ]
-    chain, free, chained, freed = laboratory.time(asked)
-    found = {CHAIN: Aliased(chain, chained), FREE: Aliased(free, freed)}
-    return {label: one for label, one in found.items() if one.same and one.other}
+    chain, free, other_chain, other_free = laboratory.time(kernels)
+    aliased = {CHAIN: Aliased(chain, other_chain), FREE: Aliased(free, other_free)}
+    return {label: one for label, one in aliased.items() if one.same and one.other}
 
 
 def _aliasing_kernels(store: Form, load: Form, place: int) -> Sequence[list[bytes]]:

@@ -121,7 +121,7 @@ class Oracle(Machine, ABC):
         """Return a timing for each trial, in order."""
 
 
-_KEPT = 200  # trials, seconds on hardware, after which answers are written
+_BATCH = 200  # trials, seconds on hardware, after which answers are written
 FORMAT = 2  # of the file; it counts changes of the format
 
 
@@ -134,14 +134,15 @@ class Recorded(Oracle):
         path: Path,
         progress: Callable[[int, float, int], None] | None = None,
     ) -> None:
-        """Read the file's answers; InputError if another machine's, or another run writes them.
+        """Read the file's answers.
 
-        progress is called with the number of trials the machine has answered since, and of the last
-        batch the seconds and the number of disturbed trials.
+        InputError if they are another machine's, or another run writes them. progress is called
+        after each batch: with the number of trials that the machine has answered so far, the
+        seconds of the batch, and its number of disturbed trials.
         """
         super().__init__(*machine.identity)
         self._machine = machine
-        self._known: dict[str, Timing] = {}
+        self._timings: dict[str, Timing] = {}
         self._progress = progress
         self.asked = 0
         with files.writing(path):
@@ -149,48 +150,47 @@ class Recorded(Oracle):
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"another run writes {path}; let it end, or take another folder"
-            ) from None
+            advice = "let it end, or take another folder"
+            raise InputError(f"another run writes {path}; {advice}") from None
         if path.stat().st_size:
             content = read_answers(path)
-            self._known = content.known
+            self._timings = content.timings
             if content.head["fingerprint"] != self.fingerprint:
                 raise InputError(
                     f"{path} holds answers of {content.head['fingerprint']}, and this is "
                     f"{self.fingerprint}; take another folder or remove it"
                 )
-            self._file.truncate(content.whole)
+            self._file.truncate(content.valid_bytes)
         else:
             with files.writing(path):
                 self._line(**head(machine))
                 self._file.flush()
-        self.kept = len(self._known)  # answers of an earlier run
+        self.kept = len(self._timings)  # answers of an earlier run
         self._path = path
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial; the machine measures those without an answer."""
-        missing = list({t.key: t for t in trials if t.key not in self._known}.values())
+        missing = list({t.key: t for t in trials if t.key not in self._timings}.values())
         before = self.asked
-        for start in range(0, len(missing), _KEPT):
-            part = missing[start : start + _KEPT]
+        for start in range(0, len(missing), _BATCH):
+            part = missing[start : start + _BATCH]
             began = time.monotonic()
             timings = self._machine.measure(part)
             seconds = time.monotonic() - began
             self._keep(part, timings)
             self.asked = before + start + len(part)
             if self._progress:
-                self._progress(self.asked, seconds, sum(one.transient for one in timings))
-        out = [self._known[t.key] for t in trials]
+                self._progress(self.asked, seconds, sum(timing.transient for timing in timings))
+        out = [self._timings[t.key] for t in trials]
         for trial in missing:
-            if self._known[trial.key].transient:
-                del self._known[trial.key]
+            if self._timings[trial.key].transient:
+                del self._timings[trial.key]
         return out
 
     def _keep(self, trials: Sequence[Trial], timings: Sequence[Timing]) -> None:
         with files.writing(self._path):
             for trial, timing in zip(trials, timings, strict=True):
-                self._known[trial.key] = timing
+                self._timings[trial.key] = timing
                 if not timing.transient:
                     self._line(**answer(trial.key, timing))
             self._file.flush()
@@ -198,11 +198,11 @@ class Recorded(Oracle):
     def close(self) -> None:
         """Mark the file as complete."""
         with files.writing(self._path):
-            self._line(end=len(self._known))
+            self._line(end=len(self._timings))
             self._file.close()
 
-    def _line(self, **said: Any) -> None:
-        self._file.write(json.dumps(said) + "\n")
+    def _line(self, **fields: Any) -> None:
+        self._file.write(json.dumps(fields) + "\n")
 
 
 def head(machine: Machine) -> dict[str, Any]:
@@ -229,14 +229,15 @@ def answer(key: str, timing: Timing) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a file of answers: head, answers, and the number of valid bytes.
+    """Content of a file of answers: its head, the timings by the key of their trial, its size.
 
-    complete says that the run that wrote it finished.
+    valid_bytes are those of head and answers, without the mark of the end, or a last line that was
+    cut short. complete says that the run that wrote the file finished.
     """
 
     head: dict[str, Any]
-    known: dict[str, Timing]
-    whole: int
+    timings: dict[str, Timing]
+    valid_bytes: int
     complete: bool
 
 
@@ -245,45 +246,49 @@ def read_answers(path: Path) -> Content:
 
     InputError if the file has other content, or mixes two machines.
     """
-    known: dict[str, Timing] = {}
+    timings: dict[str, Timing] = {}
     head: dict[str, Any] = {}
-    whole, end = 0, None
+    valid_bytes, end = 0, None
     lines = files.content(path).splitlines(keepends=True)
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines, 1):
+        invalid = InputError(f"{path}: line {number} is not an answer of a machine")
         try:
             record = json.loads(line)
         except ValueError:
-            if number and number == len(lines) - 1:
+            if 1 < number == len(lines):
                 break
-            raise InputError(f"{path}: line {number + 1} is not an answer of a machine") from None
+            raise invalid from None
         if not isinstance(record, dict) or end is not None:
-            raise InputError(f"{path}: line {number + 1} is not an answer of a machine")
+            raise invalid
         if "end" in record:
             end = record["end"]
             continue
         if "fingerprint" in record:
             if head and record != head:
-                raise InputError(f"{path} mixes two machines: line {number + 1} begins another")
+                raise InputError(f"{path} mixes two machines: line {number} begins another")
             head = record
             if head.get("format") != FORMAT:
                 raise InputError(f"{path} has another format than this version writes: {FORMAT}")
         elif "trial" in record and head:
-            known[record["trial"]] = Timing(
-                record["cycles"], record["uncertainty"], record["refused"]
-            )
+            figures = (record["cycles"], record["uncertainty"], record["refused"])
+            timings[record["trial"]] = Timing(*figures)
         else:
-            raise InputError(f"{path}: line {number + 1} is not an answer of a machine")
-        whole += len(line)
+            raise invalid
+        valid_bytes += len(line)
     if not head:
         raise InputError(f"{path} does not say whose answers it holds")
-    return Content(head, known, whole, end == len(known))
+    return Content(head, timings, valid_bytes, end == len(timings))
 
 
-_UNKNOWN = Timing(None, refused="the file has no answer for it")
+_IDENTITY = ("isa", "machine", "fingerprint", "features", "host")  # fields of a file's head
+_NO_ANSWER = Timing(None, refused="the file has no answer for it")
 
 
 class Replay(Oracle):
-    """Answers of another machine; trials without an answer are refused and kept in missing."""
+    """Answers of another machine: its timings by the key of their trial.
+
+    Trials without an answer are refused; missing has their keys.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read a file that a run wrote; InputError if that run did not finish."""
@@ -292,21 +297,15 @@ class Replay(Oracle):
             raise InputError(
                 f"{path} was cut short; let `calibrate` end on the machine that it comes from"
             )
-        head = content.head
-        super().__init__(
-            head["isa"],
-            head["machine"],
-            head["fingerprint"],
-            frozenset(head["features"]),
-            head["host"],
-        )
-        self.known = content.known
+        isa, name, fingerprint, features, host = (content.head[key] for key in _IDENTITY)
+        super().__init__(isa, name, fingerprint, frozenset(features), host)
+        self.timings = content.timings
         self.missing: set[str] = set()
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return the answer of each trial from the file."""
-        self.missing |= {trial.key for trial in trials} - self.known.keys()
-        return [self.known.get(trial.key, _UNKNOWN) for trial in trials]
+        self.missing |= {trial.key for trial in trials} - self.timings.keys()
+        return [self.timings.get(trial.key, _NO_ANSWER) for trial in trials]
 
 
 _NOWHERE = -1  # address of an instruction without an access
@@ -314,8 +313,8 @@ _NOWHERE = -1  # address of an instruction without an access
 _FORGETS = {"mispredict.history": "1"}
 
 
-class Iterations:
-    """Simulator of loops as calls, whose steps are the executed instructions."""
+class IterationSimulator:
+    """Simulator of loops as calls, each of whose steps is an executed instruction."""
 
     def __init__(self, isa: str, toml: str, table: str, settings: Mapping[str, str]) -> None:
         """Take the texts of a core, and parameters that replace its own."""
@@ -331,20 +330,18 @@ class Iterations:
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
         """Return the cycles of an iteration of each loop, or a refusal."""
-        found: dict[int, Timing] = {}
-        for looping in (False, True):
-            numbers = [
-                n for n, (_, run) in enumerate(trials) if (run.inner_iterations > 1) == looping
-            ]
-            if numbers:
-                core = self._predicting if looping else self._forgetful
-                timings = self._timings(core, [trials[n] for n in numbers])
-                found |= dict(zip(numbers, timings, strict=True))
-        return [found[n] for n in range(len(trials))]
+        timings: dict[int, Timing] = {}
+        for inner in (False, True):
+            chosen = [n for n, (_, run) in enumerate(trials) if (run.inner_iterations > 1) == inner]
+            if chosen:
+                core = self._predicting if inner else self._forgetful
+                answered = self._timings(core, [trials[n] for n in chosen])
+                timings |= dict(zip(chosen, answered, strict=True))
+        return [timings[n] for n in range(len(trials))]
 
     def _timings(self, core: "Core", trials: Sequence[tuple[Trial, Run]]) -> Iterator[Timing]:
-        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
-        for (_, run), row in zip(trials, core.calls(asked), strict=True):
+        calls = [(t.code, t.offset, _steps(self._isa, t.code, run)) for t, run in trials]
+        for (_, run), row in zip(trials, core.calls(calls), strict=True):
             cycles = row.get("mispredicted")
             if isinstance(cycles, float):
                 yield Timing(cycles / len(run.ways))
@@ -355,40 +352,40 @@ class Iterations:
 # Many candidate cores simulate the same loops, one after the other.
 @lru_cache(maxsize=512)
 def _steps(isa: str, code: bytes, run: Run) -> bytes:
-    """Return the steps of all iterations."""
+    """Return the steps of all iterations of a loop, as the simulator of calls takes them."""
     return b"".join(_walk(isa, code, run))
 
 
 def _walk(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
     """Yield the steps of all iterations."""
-    body = {one.address: one for one in instructions.decode(isa, code)}
+    by_address = {ins.address: ins for ins in instructions.decode(isa, code)}
     for ways in run.ways:
-        left = iter(ways)
-        turns = run.inner_iterations
-        back: list[int] = []  # return addresses
+        ways_left = iter(ways)
+        inner_left = run.inner_iterations
+        return_addresses: list[int] = []
         at = 0
-        while at in body:
-            one = body[at]
-            load = run.load if one.read_bytes else _NOWHERE
-            store = run.store if one.written_bytes else _NOWHERE
-            yield struct.pack("<IIqq", at, run.repeats if one.string else 1, load, store)
-            if one.flow is Flow.CALL:
-                back.append(one.end)
-            if one.flow is Flow.RETURN and back:
-                at = back.pop()
-            elif one.target is not None and _goes(one, left):
-                at = one.target
-            elif one.target and one.target < one.end and turns > 1:
-                turns, at = turns - 1, one.target
+        while at in by_address:
+            ins = by_address[at]
+            load = run.load if ins.read_bytes else _NOWHERE
+            store = run.store if ins.written_bytes else _NOWHERE
+            yield struct.pack("<IIqq", at, run.repeats if ins.string else 1, load, store)
+            if ins.flow is Flow.CALL:
+                return_addresses.append(ins.end)
+            if ins.flow is Flow.RETURN and return_addresses:
+                at = return_addresses.pop()
+            elif ins.target is not None and _jumps(ins, ways_left):
+                at = ins.target
+            elif ins.target and ins.target < ins.end and inner_left > 1:
+                inner_left, at = inner_left - 1, ins.target
             else:
-                at = one.end
+                at = ins.end
 
 
-def _goes(one: Instruction, left: Iterator[bool]) -> bool:
-    """True if an instruction branches to its target; left has the ways of branches."""
-    if one.flow is Flow.BRANCH:
-        return one.target is not None and one.target >= one.end and next(left, False)
-    return one.flow in (Flow.CALL, Flow.JUMP)
+def _jumps(ins: Instruction, ways_left: Iterator[bool]) -> bool:
+    """True if an instruction goes on to its target; ways_left has the ways of further branches."""
+    if ins.flow is Flow.BRANCH:
+        return ins.target is not None and ins.target >= ins.end and next(ways_left, False)
+    return ins.flow in (Flow.CALL, Flow.JUMP)
 
 
 NOISE = 0.003  # relative, one standard deviation, as between two runs of the harness
@@ -412,7 +409,7 @@ class Simulated(Oracle):
         seed: int = 1,
     ) -> None:
         """Take a core of models/ and parameters that replace its own, by dotted name."""
-        known = microarchs.load(core)
+        microarch = microarchs.load(core)
         self._noise, self._seed = noise, seed
         self._tries: Counter[str] = Counter()
         settings = {name: str(value) for name, value in (overrides or {}).items()}
@@ -424,7 +421,7 @@ class Simulated(Oracle):
         try:
             toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
             self._core = binding.Core(toml, table, settings)
-            self._iterations = Iterations(known.isa, toml, table, settings)
+            self._iterations = IterationSimulator(microarch.isa, toml, table, settings)
         except FileNotFoundError:
             raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
         except ValueError as error:
@@ -432,7 +429,7 @@ class Simulated(Oracle):
         text = repr((binding.version(), toml, table, sorted(settings.items()), noise, seed))
         name = f"simulated:{core}"
         fingerprint = f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        super().__init__(known.isa, name, fingerprint, known.features, {})
+        super().__init__(microarch.isa, name, fingerprint, microarch.features, {})
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial; a trial without figures is refused for good."""
@@ -454,24 +451,24 @@ class Simulated(Oracle):
 
 
 def answers(
-    core: "Core", trials: Sequence[Trial], iterations: Iterations | None = None
+    core: "Core", trials: Sequence[Trial], iterations: IterationSimulator | None = None
 ) -> list[Timing]:
     """Return the cycles of each trial on a simulated core, or a refusal.
 
     iterations simulates the same core, for trials that describe their iterations.
     """
     out = [Timing(None)] * len(trials)
-    runs = {n: (t, t.run) for n, t in enumerate(trials) if iterations and t.run}
+    described = {n: (t, t.run) for n, t in enumerate(trials) if iterations and t.run}
     for notion, chosen in by_notion(trials):
-        plain = [n for n in chosen if n not in runs]
-        asked = [(trials[n].code, trials[n].offset) for n in plain]
-        rows = core.predict(asked, notion=notion, bottleneck=False)
+        plain = [n for n in chosen if n not in described]
+        blocks = [(trials[n].code, trials[n].offset) for n in plain]
+        rows = core.predict(blocks, notion=notion, bottleneck=False)
         for n, row in zip(plain, rows, strict=True):
             cycles = row["cycles"]
-            known = isinstance(cycles, float)
-            out[n] = Timing(cycles) if known else Timing(None, refused=str(row["error"]))
-    if iterations and runs:
-        for n, timing in zip(runs, iterations.measure(list(runs.values())), strict=True):
+            answered = isinstance(cycles, float)
+            out[n] = Timing(cycles) if answered else Timing(None, refused=str(row["error"]))
+    if iterations and described:
+        for n, timing in zip(described, iterations.measure(list(described.values())), strict=True):
             out[n] = timing
     return out
 
@@ -488,9 +485,9 @@ class CandidateCore(Oracle):
     ) -> None:
         """Take the texts of a core learned on a machine, and parameters that replace its own."""
         super().__init__(*machine.identity)
-        given = dict(settings or {})
-        self._core = binding.Core(toml, table, given)
-        self._iterations = Iterations(self.isa, toml, table, given)
+        overrides = dict(settings or {})
+        self._core = binding.Core(toml, table, overrides)
+        self._iterations = IterationSimulator(self.isa, toml, table, overrides)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         return answers(self._core, trials, self._iterations)

@@ -16,9 +16,9 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
 
-_MOST = 12  # instances
-_WRITING = 16  # instances that write memory, before an address is written again
-_LEFT_OUT = (1, 3)  # instances to leave out, to find chains that meet
+_MOST_INSTANCES = 12
+_WRITING_INSTANCES = 16  # instances that write memory, before an address is written again
+_FEWER = (1, 3)  # instances to leave out, to find chains that meet
 _SAME = 0.02  # relative difference of two kernels that ports alone limit, at most
 
 
@@ -26,7 +26,7 @@ _SAME = 0.02  # relative difference of two kernels that ports alone limit, at mo
 class Throughput:
     """Cycles an instance; clean says that the kernel has nothing but the form.
 
-    meets says that chains of instances compete for ports, so that more could start.
+    meets says that chains of instances compete for ports, so that more instances could start.
     """
 
     cycles: float
@@ -44,13 +44,13 @@ def measure(
     Where all instances have no stable speed, fewer may: chains of them then compete for ports.
     """
     figures = laboratory.time([kernel(form) for form in forms], notion)
-    out = {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
-    for left in _LEFT_OUT:
-        again = [form for form in forms if out[form.name].refused and count(form) > left]
-        figures = laboratory.time([kernel(form)[left:] for form in again], notion)
-        for form, figure in zip(again, figures, strict=True):
+    out = {f.name: _throughput(f, figure) for f, figure in zip(forms, figures, strict=True)}
+    for fewer in _FEWER:
+        refused = [form for form in forms if out[form.name].refused and count(form) > fewer]
+        figures = laboratory.time([kernel(form)[fewer:] for form in refused], notion)
+        for form, figure in zip(refused, figures, strict=True):
             if figure:
-                out[form.name] = replace(_of(form, figure, left), meets=True)
+                out[form.name] = replace(_throughput(form, figure, fewer), meets=True)
     return out
 
 
@@ -58,7 +58,8 @@ def with_fewer_instances(laboratory: Laboratory, forms: Sequence[Form]) -> dict[
     """Return the throughput of each form in a kernel with one instance fewer."""
     measurable = [form for form in forms if count(form) > 1]
     figures = laboratory.time([kernel(form)[1:] for form in measurable])
-    return {f.name: _of(f, figure, 1) for f, figure in zip(measurable, figures, strict=True)}
+    timed = zip(measurable, figures, strict=True)
+    return {form.name: _throughput(form, figure, 1) for form, figure in timed}
 
 
 def mark_meeting_chains(
@@ -73,13 +74,13 @@ def mark_meeting_chains(
     Chains arise where a form reads the register that it writes. The fastest kernel counts.
     """
     chained = [f for f in forms if _chained(f, rates[f.name], latencies[f.name], width)]
-    kernels = [(form, left) for form in chained for left in _LEFT_OUT]
-    figures = laboratory.time([kernel(form)[left:] for form, left in kernels])
+    kernels = [(form, fewer) for form in chained for fewer in _FEWER]
+    figures = laboratory.time([kernel(form)[fewer:] for form, fewer in kernels])
     out = dict(rates)
-    for (form, left), figure in zip(kernels, figures, strict=True):
-        known, other = out[form.name], _of(form, figure, left)
-        if figure and abs(known.cycles - other.cycles) > _SAME * known.cycles:
-            out[form.name] = replace(min(known, other, key=lambda o: o.cycles), meets=True)
+    for (form, fewer), figure in zip(kernels, figures, strict=True):
+        rate, other = out[form.name], _throughput(form, figure, fewer)
+        if figure and abs(rate.cycles - other.cycles) > _SAME * rate.cycles:
+            out[form.name] = replace(min(rate, other, key=lambda t: t.cycles), meets=True)
     return out
 
 
@@ -88,11 +89,11 @@ def _chained(form: Form, rate: Throughput, latencies: Sequence[Latency], width: 
 
     Instances so few that each waits for the previous one tell nothing.
     """
-    left = count(form) - max(_LEFT_OUT)
-    if rate.refused or not rate.clean or form.memory or left <= 0:
+    fewest = count(form) - max(_FEWER)
+    if rate.refused or not rate.clean or form.memory or fewest <= 0:
         return False
-    in_place = any(one.read and one.written for one in form.chosen)
-    dependency_bound = max(1 / width, dependency_cycles(form, latencies) * count(form) / left)
+    in_place = any(operand.read and operand.written for operand in form.chosen)
+    dependency_bound = max(1 / width, dependency_cycles(form, latencies) * count(form) / fewest)
     return in_place and dependency_bound * (1 + _SAME) < rate.cycles < 1 - _SAME
 
 
@@ -113,25 +114,21 @@ def kernel(form: Form) -> list[bytes]:
 def count(form: Form) -> int:
     """Return the instances in a kernel: as many as write different registers or addresses."""
     if form.memory and form.memory.written:
-        return _WRITING
+        return _WRITING_INSTANCES
     written = Counter(o.kind for o in form.chosen if o.written)
-    return min(
-        (
-            len(form_instances.registers_of(form, kind, alone=True)) // n
-            for kind, n in written.items()
-        ),
-        default=_MOST,
-    )
+    registers = {kind: form_instances.registers_of(form, kind, alone=True) for kind in written}
+    return min((len(registers[kind]) // n for kind, n in written.items()), default=_MOST_INSTANCES)
 
 
 def dependency_cycles(form: Form, latencies: Sequence[Latency]) -> float:
     """Return the cycles of an instance if each waits for the previous writer of its register."""
     both = {o.label for o in form.chosen if o.read and o.written}
-    most = max((one.cycles for one in latencies if {one.source, one.target} <= both), default=0)
+    most = max((x.cycles for x in latencies if {x.source, x.target} <= both), default=0)
     return most / count(form)
 
 
-def _of(form: Form, figure: Figure, fewer: int = 0) -> Throughput:
+def _throughput(form: Form, figure: Figure, fewer: int = 0) -> Throughput:
+    """Return the throughput that a kernel with so many instances fewer shows."""
     clean = not form_instances.implied_dependencies(form)
-    times = count(form) - fewer
-    return Throughput(figure.cycles / times, figure.uncertainty / times, clean, figure.refused)
+    n = count(form) - fewer
+    return Throughput(figure.cycles / n, figure.uncertainty / n, clean, figure.refused)

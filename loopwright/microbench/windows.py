@@ -14,7 +14,7 @@ least that large.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import linear_regression, pstdev
+from statistics import linear_regression, median_high, pstdev
 
 from loopwright.microbench import dispatch_width, form_instances, window_corner
 from loopwright.microbench.dispatch_width import Steps, Width
@@ -61,12 +61,9 @@ RETIRED, BURST = "retired a cycle", "dispatched a cycle"
 _SURE = 3.0  # standard deviations
 _UNIFIED = 3  # entries by which several measurements of one scheduler may differ
 _MOST_ENDS, _PAIRS = 2, 3  # slots of the end of a loop; copies of that end among fillers
-_TOLD = 2  # entries by which a rule of rename has to explain corners better
-_ASTRAY = 1  # entries by which corners may differ from the rule of whole groups
-_PLAIN, _DRAIN = (
-    2.0,
-    4.0,
-)  # times as long as loads, or stores, that are written behind it, a chain lasts
+_CLEARLY = 2  # entries, at least, by which a rule of rename explains corners better
+_OFF_GROUPS = 1  # entries by which corners may differ from the rule of whole groups
+_PLAIN, _DRAIN = 2.0, 4.0  # times as long as loads, or stores, which drain later, a chain lasts
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Windows:
     It is None if unknown.
     """
 
-    found: Mapping[str, Window]
+    by_name: Mapping[str, Window]
     whole_groups: bool | None = None
 
 
@@ -102,32 +99,33 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
     chain = window_corner.chain(laboratory)
     if chain is None:
         return Windows({})
-    shaded = Shadow(laboratory, chain, _MOST_ENDS)
+    shadow = Shadow(laboratory, chain, _MOST_ENDS)
     kit = laboratory.kit
     idle = dispatch_width.idle(kit, width)
-    found = _burst(dispatch_width.measure_burst(laboratory, chain, idle))
-    plain = Filler([idle])
-    (corner,) = shaded.corners([plain])
-    few, most = _ends(shaded, kit, plain, corner)
-    buffer = _window(corner, (shaded.slots(0) - _MOST_ENDS + few, most - few), "that do nothing")
+    windows = _burst(dispatch_width.measure_burst(laboratory, chain, idle))
+    nops = Filler([idle])
+    (corner,) = shadow.corners([nops])
+    least_ends, most_ends = _ends(shadow, kit, nops, corner)
+    around = shadow.slots(0) - _MOST_ENDS + least_ends
+    buffer = _window(corner, (around, most_ends - least_ends), "that do nothing")
     if buffer is None:
-        return Windows(found)
-    shaded = Shadow(laboratory, chain, few)
-    found[BUFFER] = buffer
+        return Windows(windows)
+    shadow = Shadow(laboratory, chain, least_ends)
+    windows[BUFFER] = buffer
     rate = measure_retirement(laboratory, chain, idle, width.instructions, buffer.low)
     if rate:
-        found[RETIRED] = _rate(*rate)
-    group = max(width.instructions, found[BURST].value if BURST in found else 0)
-    entries, whole = _scheduler(shaded, kit, group, buffer)
-    if entries:
-        found[SCHEDULER] = entries
-    others = _others(kit, forms)
-    corners = shaded.corners([filler for _, filler in others.values()])
-    for (name, (what, _)), corner in zip(others.items(), corners, strict=True):
-        one = _bound(shaded, corner, buffer, 0) or _window(corner, (-1, 0), what)
-        if one:
-            found[name] = one
-    return Windows(found, whole)
+        windows[RETIRED] = _retirement(*rate)
+    group = max(width.instructions, windows[BURST].value if BURST in windows else 0)
+    scheduler, whole_groups = _scheduler(shadow, kit, group, buffer)
+    if scheduler:
+        windows[SCHEDULER] = scheduler
+    others = _other_fillers(kit, forms)
+    corners = shadow.corners([filler for _, filler in others.values()])
+    for (name, (description, _)), corner in zip(others.items(), corners, strict=True):
+        window = _bound(shadow, corner, buffer, 0) or _window(corner, (-1, 0), description)
+        if window:
+            windows[name] = window
+    return Windows(windows, whole_groups)
 
 
 def _burst(steps: Steps | None) -> dict[str, Window]:
@@ -140,7 +138,7 @@ def _burst(steps: Steps | None) -> dict[str, Window]:
     return {BURST: Window(width, width, width, note)}
 
 
-def _rate(rate: float, error: float) -> Window:
+def _retirement(rate: float, error: float) -> Window:
     """Return the retirement width in whole numbers."""
     low, high = (round(rate + far * error) for far in (-_SURE, _SURE))
     note = f"{low} to {high}, " if low < high else ""
@@ -148,41 +146,44 @@ def _rate(rate: float, error: float) -> Window:
     return Window(round(rate), low, high, summary)
 
 
-def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
-    """Return the least and the most slots of a loop's count and branch.
+def _ends(shadow: Shadow, kit: Kit, nops: Filler, corner: Corner) -> tuple[int, int]:
+    """Return the least and the most slots of a loop's count and branch; corner is that of nops.
 
     Pairs of the same instructions among the fillers, not taken, leave room for more fillers where
     they fuse.
     """
     closing = next(branch for branch in kit.BRANCHES if branch.kind == "z")
-    if known.at is None:
+    if corner.at is None:
         return 1, _MOST_ENDS
-    (pairs,) = shaded.near([replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS)], known)
+    (pairs,) = shadow.near([replace(nops, lead=[kit.COUNT, closing.code] * _PAIRS)], corner)
     if pairs.at is None:
         return 1, _MOST_ENDS
-    return (1, 1) if pairs.at - known.at > _PAIRS / 2 else (_MOST_ENDS, _MOST_ENDS)
+    return (1, 1) if pairs.at - corner.at > _PAIRS / 2 else (_MOST_ENDS, _MOST_ENDS)
 
 
-def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
+def _window(corner: Corner, surplus: tuple[int, int], description: str) -> Window | None:
     """Return the window that a corner shows; None without an answer.
 
-    The window is larger than the corner by the first part of more, and possibly by the second.
+    The window is larger than the corner by the first part of surplus, and possibly by the second.
     """
-    sure, doubt = more
+    sure, doubt = surplus
     if corner.at is None:
         if not corner.unseen:
             return None
         least = corner.most + sure
-        note = f"at least: {corner.most} instructions {what}, as many as a loop takes, fit"
+        note = f"at least: {corner.most} instructions {description}, as many as a loop takes, fit"
         return Window(least, least, least, note, least=True)
     low, high = corner.low + sure, corner.high + sure + doubt
     note = f"{low} to {high}, " if low < high else ""
-    return Window(corner.at + sure, low, high, f"{note}{corner.at} instructions {what}")
+    return Window(corner.at + sure, low, high, f"{note}{corner.at} instructions {description}")
 
 
-def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window | None:
-    """Return the lower bound of a window that is full no sooner than the reorder buffer."""
-    if corner.at is None or shaded.slots(corner.high) + pad < buffer.low:
+def _bound(shadow: Shadow, corner: Corner, buffer: Window, nops: int) -> Window | None:
+    """Return the lower bound of a window that is full no sooner than the reorder buffer.
+
+    nops are those, at most, that round up the slots of an iteration.
+    """
+    if corner.at is None or shadow.slots(corner.high) + nops < buffer.low:
         return None
     least = corner.low - 1
     note = f"at least: {corner.at} instructions fill the reorder buffer first"
@@ -190,74 +191,73 @@ def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window |
 
 
 def _scheduler(
-    shaded: Shadow, kit: Kit, width: int, buffer: Window
+    shadow: Shadow, kit: Kit, width: int, buffer: Window
 ) -> tuple[Window | None, bool | None]:
     """Return the entries of the scheduler, and whether rename waits for room for a whole group."""
-    kinds = {name: replace(one, whole=width) for name, one in window_corner.waiting(kit).items()}
-    corners = dict(zip(kinds, shaded.corners(list(kinds.values())), strict=True))
+    fillers = {name: replace(f, whole=width) for name, f in window_corner.waiting(kit).items()}
+    corners = dict(zip(fillers, shadow.corners(list(fillers.values())), strict=True))
     seen = {name: one.at for name, one in corners.items() if one.at is not None}
-    bounds = {name: _bound(shaded, one, buffer, width) for name, one in corners.items()}
+    bounds = {name: _bound(shadow, one, buffer, width) for name, one in corners.items()}
     bounds |= {n: _window(one, (0, 0), "that wait") for n, one in corners.items() if one.at is None}
     name = next(iter(corners))
     if name not in seen or bounds[name]:
         return max(filter(None, bounds.values()), key=lambda one: one.low, default=None), None
     note = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
-    most = max(seen, key=lambda kind: seen[kind])
-    if seen[most] > seen[name] + _UNIFIED:
-        one = _window(corners[most], (0, 0), f"that wait, of several schedulers: {note}")
-        return (replace(one, kinds=seen) if one else None), None
-    before = [replace(kinds[name], first=first) for first in range(1, width)]
-    behind = dict(enumerate([corners[name], *shaded.near(before, corners[name])]))
-    return _entries(
-        {n: one for n, one in behind.items() if one.at is not None}, width, note, shaded.sharp
-    )
+    largest = max(seen, key=lambda kind: seen[kind])
+    if seen[largest] > seen[name] + _UNIFIED:
+        window = _window(corners[largest], (0, 0), f"that wait, of several schedulers: {note}")
+        return (replace(window, kinds=seen) if window else None), None
+    moved = [replace(fillers[name], first=first) for first in range(1, width)]
+    by_first = dict(enumerate([corners[name], *shadow.near(moved, corners[name])]))
+    by_first = {first: corner for first, corner in by_first.items() if corner.at is not None}
+    return _entries(by_first, width, note, shadow.sharp)
 
 
 def _entries(
-    corners: Mapping[int, Corner], width: int, said: str, sharp: bool
+    corners: Mapping[int, Corner], width: int, described: str, sharp: bool
 ) -> tuple[Window, bool | None]:
-    """Return the scheduler's entries from corners by the number of fillers before the chain.
+    """Return the scheduler's entries, and whether rename waits for room for a whole group.
+
+    corners are those by the number of fillers before the chain, described in words.
 
     On a core that waits for room for a whole group, the group has to fit behind the fillers renamed
     before, and the corners follow these. On others they do not, except that the loop's branch may
     delay a chain that follows it; that says little where the chain is not sharp.
     """
-    at = {first: one.at or 0 for first, one in corners.items()}
-    apart = [n for first, n in at.items() if first or len(at) == 1]
-    groups = [n + width - 1 - (f if f < width - 1 else 0) for f, n in at.items()]
-    less = _spread(apart) - _spread(groups)
-    whole = None if abs(less) < _TOLD or (less < 0 and not sharp) else less > 0
-    if _spread(groups if whole else apart) > (_ASTRAY if whole else 0):
+    fitting = {first: corner.at or 0 for first, corner in corners.items()}
+    single = [n for first, n in fitting.items() if first or len(fitting) == 1]
+    grouped = [n + width - 1 - (f if f < width - 1 else 0) for f, n in fitting.items()]
+    gain = _spread(single) - _spread(grouped)
+    whole = None if abs(gain) < _CLEARLY or (gain < 0 and not sharp) else gain > 0
+    if _spread(grouped if whole else single) > (_OFF_GROUPS if whole else 0):
         # Neither rule explains them, for example where the front end is slower than rename.
         whole = None
-    sizes = {True: groups, False: apart, None: [*apart, *groups]}[whole]
+    sizes = {True: grouped, False: single, None: [*single, *grouped]}[whole]
     low, high = min(sizes), max(sizes)
     note = f"{low} to {high}, " if low < high else ""
-    value = _middle(groups if less > 0 else apart)
-    return Window(value, low, high, f"{note}of what waits: {said}"), whole
-
-
-def _middle(values: Sequence[int]) -> int:
-    return sorted(values)[len(values) // 2]
+    value = median_high(grouped if gain > 0 else single)
+    return Window(value, low, high, f"{note}of what waits: {described}"), whole
 
 
 def _spread(values: Sequence[int]) -> int:
-    return sum(abs(n - _middle(values)) for n in values)
+    """Return the sum of the deviations from the median."""
+    middle = median_high(values)
+    return sum(abs(n - middle) for n in values)
 
 
-def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
+def _other_fillers(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
     """Return the fillers of other windows by window name, with a description."""
-    out = {}
-    for name, what, wanted, more in (
+    fillers = {}
+    for name, description, form_name, factor in (
         (STORES, "that store", kit.STORE, _DRAIN),
         ("load queue", "that load", kit.LOAD, _PLAIN),
     ):
-        if wanted in forms:
-            form = forms[wanted]
+        if form_name in forms:
+            form = forms[form_name]
             code = form.encode({**form_instances.registers_for(form, {}), "disp": 0})
-            out[name] = what, Filler([code], more=more)
+            fillers[name] = description, Filler([code], factor=factor)
     for kind, name in (("gpr", "general registers"), ("vector", "vector registers")):
         pool = kit.POOLS[kind]
         codes = [kit.transfer(kind, kind, pool.constant[0], to) for to in pool.own]
-        out[name] = "that write one", Filler(codes)
-    return out
+        fillers[name] = "that write one", Filler(codes)
+    return fillers

@@ -48,7 +48,7 @@ _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_
 CODE_BASE = -2  # number of a base that is the instruction pointer
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant
-_ADDRESS = 14  # base register where none is given
+_BASE_REGISTER = 14  # where no base is given
 _SHORT = range(-128, 128)
 _WORD = (1 << 64) - 1
 
@@ -67,9 +67,9 @@ class Part:
 
 
 @cache
-def _kinds() -> dict[int, str]:
-    found = vars(iced.OpCodeOperandKind).items()
-    return {value: name for name, value in found if name.isupper()}
+def _kind_names() -> dict[int, str]:
+    kinds = vars(iced.OpCodeOperandKind).items()
+    return {value: name for name, value in kinds if name.isupper()}
 
 
 def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
@@ -78,7 +78,7 @@ def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
     None if the opcode has no such form.
     """
     out: list[Part] = []
-    for kind in (_kinds()[info.op_kind(n)] for n in range(info.op_count)):
+    for kind in (_kind_names()[info.op_kind(n)] for n in range(info.op_count)):
         stem = kind.partition("_")[0]
         if memory and kind in _MEMORY:
             out.append(Part("memory"))
@@ -114,7 +114,7 @@ def instruction(
 
 
 def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
-    base = registers.get(BASE, _ADDRESS)
+    base = registers.get(BASE, _BASE_REGISTER)
     displacement = registers.get(DISPLACEMENT, 0)
     if base == CODE_BASE:
         ins.memory_base = iced.Register.RIP
@@ -133,31 +133,31 @@ def operands_of(
 ) -> Iterator[Operand]:
     """Yield the operands of an instruction: explicit, address, implied registers, flags."""
     info = iced.InstructionInfoFactory().info(ins)
-    seen = set()
+    explicit = set()
     for n, part in enumerate(parts):
         if part.what in ("immediate", "memory"):
             continue
         access = info.op_access(n)
         kind = "vector" if part.size >= 128 else "gpr"
         fixed = part.value if part.what == "fixed" else None
-        seen.add((kind, registers[str(n)] if fixed is None else fixed))
+        explicit.add((kind, registers[str(n)] if fixed is None else fixed))
         # A conditional or partial write keeps the old value, and so depends on it.
-        part_alone = access in WRITES and (part.size < 32 or access == iced.OpAccess.COND_WRITE)
+        keeps_rest = access in WRITES and (part.size < 32 or access == iced.OpAccess.COND_WRITE)
         yield Operand(
-            str(n), kind, part.size, access in READS or part_alone, access in WRITES, fixed
+            str(n), kind, part.size, access in READS or keeps_rest, access in WRITES, fixed
         )
     if any(part.what == "memory" for part in parts):
         if registers[BASE] >= 0:
-            seen.add(("gpr", registers[BASE]))
+            explicit.add(("gpr", registers[BASE]))
             yield Operand(BASE, "gpr", 64, read=True, written=False)
         if INDEX in registers:
-            seen.add(("gpr", registers[INDEX]))
+            explicit.add(("gpr", registers[INDEX]))
             yield Operand(INDEX, "gpr", 64, read=True, written=False)
     implied: dict[tuple[str, int], tuple[bool, bool]] = {}
     for use in info.used_registers():
         number = _number(use.register)
         kind = "vector" if iced.RegisterExt.is_vector_register(use.register) else "gpr"
-        if number is None or (kind, number) in seen:
+        if number is None or (kind, number) in explicit:
             continue
         reads, writes = implied.get((kind, number), (False, False))
         implied[kind, number] = reads or use.access in READS, writes or use.access in WRITES
@@ -198,7 +198,7 @@ _ADDRESSES: Sequence[Mapping[str, int]] = (
     {BASE: NO_BASE, INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
     {BASE: CODE_BASE, DISPLACEMENT: 5},
 )
-_OLD = {
+_UNMEASURED_FEATURES = {
     getattr(iced.CpuidFeature, name)
     for name in (
         "FPU", "FPU287", "FPU387", "FPU387SL_ONLY", "MMX", "RTM", "HLE_OR_RTM", "FSGSBASE",
@@ -215,7 +215,7 @@ _IMPLIED = {
 _ORDERS = {iced.Mnemonic.SFENCE, iced.Mnemonic.LFENCE, iced.Mnemonic.MFENCE}
 _SEGMENTS = {iced.Mnemonic.LSS, iced.Mnemonic.LFS, iced.Mnemonic.LGS}
 _PAST_CACHE = ("MOVNT", "PREFETCH", "CLFLUSH", "CLWB", "CLDEMOTE", "MASKMOV", "MOVDIR")
-_STEP = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
+_ENCODINGS = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
 
 
 def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
@@ -225,36 +225,36 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     memory, or both. Left out by opcode are branches, serialising, privileged, repeated and stack
     instructions, non-temporal accesses, x87, MMX, AVX-512 and gathers.
     """
-    found, left = _every()
+    all_forms, left_out = _all_forms()
     chosen: dict[str, Form] = {}
-    for form in found:
+    for form in all_forms:
         if features is None or not form.needs - features:
             chosen.setdefault(form.name, form)
-    return list(chosen.values()), dict(left)
+    return list(chosen.values()), dict(left_out)
 
 
 @cache
-def _every() -> tuple[Sequence[Form], Mapping[str, str]]:
+def _all_forms() -> tuple[Sequence[Form], Mapping[str, str]]:
     """Return the forms of all encodings, and reasons for the opcodes left out."""
-    every: list[Form] = []
-    left: dict[str, str] = {}
-    codes = sorted({v for n, v in vars(iced.Code).items() if n.isupper()})
+    all_forms: list[Form] = []
+    left_out: dict[str, str] = {}
+    codes = sorted({code for name, code in vars(iced.Code).items() if name.isupper()})
     for code in codes:
         info = iced.OpCodeInfo(code)
-        if not info.is_instruction or not info.mode64 or info.encoding not in _STEP:
+        if not info.is_instruction or not info.mode64 or info.encoding not in _ENCODINGS:
             continue
-        if why := _unfit(info):
-            left[info.instruction_string] = why
+        if reason := _reason_left_out(info):
+            left_out[info.instruction_string] = reason
             continue
-        found = list(_forms(code, info))
-        if not found:
-            left[info.instruction_string] = "operands that cannot be chosen"
-        every += found
-    return every, left
+        of_opcode = list(_forms(code, info))
+        if not of_opcode:
+            left_out[info.instruction_string] = "operands that cannot be chosen"
+        all_forms += of_opcode
+    return all_forms, left_out
 
 
-def _unfit(info: iced.OpCodeInfo) -> str:
-    """Return the reason why an opcode is not measured, or nothing."""
+def _reason_left_out(info: iced.OpCodeInfo) -> str:
+    """Return the reason why an opcode is not measured, or ""."""
     sample = iced.Instruction()
     sample.code = info.code
     if sample.flow_control != iced.FlowControl.NEXT:
@@ -267,7 +267,7 @@ def _unfit(info: iced.OpCodeInfo) -> str:
         return "uses the stack"
     if info.is_save_restore or sample.is_string_instruction:
         return "saves state or repeats"
-    if _OLD & set(sample.cpuid_features()):
+    if _UNMEASURED_FEATURES & set(sample.cpuid_features()):
         return "x87, MMX or system state"
     if info.mnemonic in _SEGMENTS:
         return "loads a segment"
@@ -301,7 +301,7 @@ def _forms(code: "iced.Code_", info: iced.OpCodeInfo) -> Iterator[Form]:
 def _form(
     code: "iced.Code_", parts: Sequence[Part], address: Mapping[str, int] | None = None
 ) -> Form | None:
-    """Return the form of an opcode with such operands, None if it has no name in the tables."""
+    """Return the form of an opcode with such operands, None if it has not one name."""
     at = dict(address or {})
 
     def encode(registers: Mapping[str, int]) -> bytes:
@@ -310,14 +310,14 @@ def _form(
     registers = {str(n): 8 + n for n, part in enumerate(parts) if part.what == "register"}
     registers |= {BASE: 6, **at}
     try:
-        text = encode(registers)
+        encoded = encode(registers)
     except ValueError:
         return None
-    (names,) = binding.forms("x86_64", [text])
-    (seen,) = outlines("x86_64", [text])
-    if not names or len(names) != 1 or not isinstance(seen, Outline):
+    (names,) = binding.forms("x86_64", [encoded])
+    (outline,) = outlines("x86_64", [encoded])
+    if not names or len(names) != 1 or not isinstance(outline, Outline):
         return None
     sample = instruction(code, parts, registers)
-    found = tuple(operands_of(sample, parts, registers))
+    operands = tuple(operands_of(sample, parts, registers))
     memory = accessed(sample)
-    return Form(names[0], found, encode, x86_kit, seen.needs, memory)
+    return Form(names[0], operands, encode, x86_kit, outline.needs, memory)

@@ -240,10 +240,10 @@ def make_dependent(register: int, on: int) -> list[bytes]:
 
 def branches_by_bits(random: bool, branches: int) -> bytes:
     code, create = iced.Code, iced.Instruction
-    before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
+    previous, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
     place = iced.MemoryOperand(constant, displ=forms.GENERATOR_PLACE, displ_size=1)
     out = [
-        create.create_reg_reg(code.MOV_R64_RM64, before, state),
+        create.create_reg_reg(code.MOV_R64_RM64, previous, state),
         create.create_reg_mem(code.MOV_R64_RM64, state, place),
         create.create_reg_reg_i32(code.IMUL_R64_RM64_IMM32, state, state, forms.MULTIPLIER),
         create.create_reg_i32(code.ADD_RM64_IMM32, state, forms.INCREMENT),
@@ -251,9 +251,9 @@ def branches_by_bits(random: bool, branches: int) -> bytes:
     ]
     made = b"".join(map(encode_x86, out))
     over = bytes((0x72, len(nop()))) + nop()  # jb
-    of = before if random else constant
+    tested = previous if random else constant
     for bit in forms.branch_bits(random, branches):
-        made += encode_x86(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
+        made += encode_x86(create.create_reg_u32(code.BT_RM64_IMM8, tested, bit)) + over
     return made
 
 

@@ -258,7 +258,7 @@ def further_round(answers: Replay, choose: Chosen) -> Round:
     forms = choose(kits.forms(answers.isa, answers.features)[0])
     found: Round = {}
     guess = _nearest(answers, forms)
-    _foresee(DryRun(answers.known, guess, answers.features), forms, found, passes.learn_core)
+    _foresee(DryRun(answers.timings, guess, answers.features), forms, found, passes.learn_core)
     return _in_order(found)
 
 
@@ -442,7 +442,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     found = {key: one for key, one in found.items() if not one.transient}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
-    before = oracle.read_answers(answers).known if answers.exists() else {}
+    before = oracle.read_answers(answers).timings if answers.exists() else {}
     _write(answers, machine, before | found)
     row = {
         "file": str(path),

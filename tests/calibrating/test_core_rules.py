@@ -204,7 +204,7 @@ def test_slots_are_counted_in_straight_code_where_loops_have_two_speeds(straight
     _, figure, found = dispatch_width._plain(nops, usual, Figure(8 / 6, 0.001))
     assert (found, round(8 / figure.cycles)) == (notion, 6)
     # Nothing is said of a nop by loops that have no one speed.
-    assert dispatch_width._off(nops, usual, figure, "loop") == float("inf")
+    assert dispatch_width._slot_error(nops, usual, figure, "loop") == float("inf")
 
 
 def test_calls_close_together_are_left_out_where_they_cost_what_no_rule_has():

@@ -71,8 +71,8 @@ def test_of_what_blockers_leave_open_the_time_alone_decides():
 def test_blockers_take_no_more_instances_than_a_busy_unit_takes():
     blocking = core((0, 1)).classes[0].blocking
     form = FORMS["sqrtpd x,x"]
-    assert BlockingKernel(form, blocking, 11).times > 1
-    assert BlockingKernel(form, blocking, 11, rate=8.0).times == 1
+    assert BlockingKernel(form, blocking, 11).instances > 1
+    assert BlockingKernel(form, blocking, 11, rate=8.0).instances == 1
 
 
 @pytest.mark.slow
@@ -156,9 +156,9 @@ def test_bounds_between_flags_are_kept_where_they_tell_more():
         return latency.Latency(source, target, cycles, float(cycles), 0.0, bound)
 
     known = [one("0", "0", 2, False), one("0", "f", 2, False), one("f", "0", 1, False)]
-    kept = latency._plain([*known, one("f", "f", 1, True)])
+    kept = latency._without_flag_bounds([*known, one("f", "f", 1, True)])
     assert not kept[-1].refused
-    wide = latency._plain([*known, one("f", "f", 2, True)])
+    wide = latency._without_flag_bounds([*known, one("f", "f", 2, True)])
     assert wide[-1].refused
 
 

@@ -34,7 +34,7 @@ class Laboratory:
     def __init__(self, exchange):
         self.cycles = LATENCIES | {"fxch": exchange}
 
-    def trials(self, trials):
+    def timings(self, trials):
         assert all(trial.x87 for trial in trials)
         return [Timing(20 + self._chain(trial.code)) for trial in trials]
 
@@ -69,7 +69,7 @@ def test_a_machine_that_times_no_chain_has_no_x87():
     class Silent:
         isa = "x86_64"
 
-        def trials(self, trials):
+        def timings(self, trials):
             return [Timing(None, refused="no figures for fld1")] * len(trials)
 
     before = learned()

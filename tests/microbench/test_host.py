@@ -41,28 +41,28 @@ UNSTEADY = replace(LOUD, unsteady=True, refused="of no one speed: 3 of 10 sample
 
 def record(reading):
     """Return what the harness prints of a reading."""
-    said = {**asdict(reading), "short": 0, "long": reading.copies, "taken": reading.accepted}
-    return {name: None if value != value else value for name, value in said.items()}
+    fields = {**asdict(reading), "short": 0, "long": reading.copies, "taken": reading.accepted}
+    return {name: None if value != value else value for name, value in fields.items()}
 
 
 @pytest.fixture
 def harness(monkeypatch):
     """A harness that answers what the test sets, on one core, with short pauses."""
-    said = SimpleNamespace(readings=[], tests=[], quiet=[], begun=0)
+    answers = SimpleNamespace(readings=[], tests=[], quiet=[], begun=0)
 
     class Kept:
         def __init__(self, *_):
-            said.begun += 1
+            answers.begun += 1
 
         def answers(self, jobs):
             return [self.answer(job) for job in jobs]
 
         def answer(self, job):
             if job.startswith("job clock"):
-                return {"refused": said.tests.pop(0) if said.tests else ""}
+                return {"refused": answers.tests.pop(0) if answers.tests else ""}
             if job.startswith("job quiet"):
-                return {"quiet": said.quiet.pop(0) if said.quiet else 1}
-            return record(said.readings.pop(0))
+                return {"quiet": answers.quiet.pop(0) if answers.quiet else 1}
+            return record(answers.readings.pop(0))
 
         def close(self):
             pass
@@ -70,8 +70,8 @@ def harness(monkeypatch):
     monkeypatch.setattr(host.harness, "Kept", Kept)
     monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)])
     monkeypatch.setattr(host, "_PAUSE", 0.001)
-    monkeypatch.setattr(host, "_LONGEST", 0.002)
-    return said
+    monkeypatch.setattr(host, "_LONGEST_PAUSE", 0.002)
+    return answers
 
 
 def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_not():
@@ -83,20 +83,20 @@ def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_no
 def test_code_without_one_speed_has_none_after_some_tries_that_nothing_disturbed():
     assert host.timing_of([UNSTEADY] * 7).transient
     assert host.timing_of([UNSTEADY] * 7 + [LOUD]).transient
-    found = host.timing_of([UNSTEADY] * 7 + [LOUD, UNSTEADY])
-    assert not found.transient
-    assert found.refused == f"{UNSTEADY.refused}; so in 8 tries"
+    timing = host.timing_of([UNSTEADY] * 7 + [LOUD, UNSTEADY])
+    assert not timing.transient
+    assert timing.refused == f"{UNSTEADY.refused}; so in 8 tries"
     assert host.timing_of([UNSTEADY] * 8 + [READ]).cycles == 2.0
 
 
 def test_code_without_one_speed_is_asked_no_more_by_the_next_run(harness, tmp_path):
     harness.readings += [READ, *[UNSTEADY] * 8]
-    other = replace(ADD, offset=16)
+    moved = replace(ADD, offset=16)
     machine = Recorded(Host(), tmp_path / "a.jsonl")
-    found = Laboratory(machine).trials([ADD, other])
-    assert [one.cycles for one in found] == [2.0, None]
+    timings = Laboratory(machine).timings([ADD, moved])
+    assert [one.cycles for one in timings] == [2.0, None]
     machine.close()
-    (again,) = Recorded(Host(), tmp_path / "a.jsonl").measure([other])
+    (again,) = Recorded(Host(), tmp_path / "a.jsonl").measure([moved])
     assert "so in 8 tries" in again.refused
     assert not harness.readings
 
@@ -110,8 +110,8 @@ def test_a_machine_whose_self_test_fails_is_waited_for(harness):
 
 def test_disturbed_trials_are_tried_again_and_are_then_transient(harness):
     harness.readings += [LOUD, READ, *[LOUD] * 3]
-    found = Host().measure([ADD, replace(ADD, offset=16)])
-    assert [one.transient for one in found] == [True, False]
+    timings = Host().measure([ADD, replace(ADD, offset=16)])
+    assert [one.transient for one in timings] == [True, False]
     assert harness.begun == 1
 
 
@@ -171,9 +171,9 @@ def test_a_core_whose_self_test_fails_leaves_its_trials_to_the_other(harness, mo
 
 
 def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():
-    one = host.trial_block("x86_64", "a", ADD)
-    assert "\nsamples 10\n" in block.job("x86_64", "a", one, 0)
-    assert "samples" not in block.job("x86_64", "a", replace(one, samples=0), 0)
+    trial_block = host.trial_block("x86_64", "a", ADD)
+    assert "\nsamples 10\n" in block.job("x86_64", "a", trial_block, 0)
+    assert "samples" not in block.job("x86_64", "a", replace(trial_block, samples=0), 0)
 
 
 def test_progress_counts_what_the_machine_has_answered(tmp_path):

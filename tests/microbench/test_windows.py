@@ -31,9 +31,9 @@ ONE_SCHEDULER = {
 def measured(machine):
     """Return the windows that a machine shows."""
     laboratory = Laboratory(machine)
-    known = machine.isa == "x86_64"  # AArch64 has no experiments with memory
-    every = kits.forms(machine.isa, machine.features)[0] if known else []
-    forms = {form.name: form for form in every}
+    memory = machine.isa == "x86_64"  # AArch64 has no experiments with memory
+    all_forms = kits.forms(machine.isa, machine.features)[0] if memory else []
+    forms = {form.name: form for form in all_forms}
     return windows.measure(laboratory, forms, dispatch_width.measure(laboratory))
 
 
@@ -56,12 +56,12 @@ def holds(window, true):
 )
 def test_reorder_buffer_and_scheduler_are_exact(core, buffer, entries, whole):
     settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
-    found = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {})))
+    shown = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {})))
     for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
-        window = found.found[name]
+        window = shown.by_name[name]
         assert holds(window, true), window
         assert window.high - window.low <= 1, window
-    assert found.whole_groups is whole
+    assert shown.whole_groups is whole
 
 
 SHORT = {"sandybridge": (168, 54), "haswell": (192, 60), "tsv110": (131, 50)}
@@ -73,67 +73,69 @@ SHORT = {"sandybridge": (168, 54), "haswell": (192, 60), "tsv110": (131, 50)}
 def test_short_chains_leave_a_range_that_says_so(core, seed):
     buffer, entries = SHORT[core]
     settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
-    found = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {}), seed=seed)).found
+    shown = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {}), seed=seed)).by_name
     for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
-        assert holds(found[name], true), found[name]
-        assert found[name].high - found[name].low <= 5
-        ranged = found[name].low < found[name].high
-        assert ranged == (f"{found[name].low} to {found[name].high}" in found[name].note)
+        assert holds(shown[name], true), shown[name]
+        assert shown[name].high - shown[name].low <= 5
+        ranged = shown[name].low < shown[name].high
+        assert ranged == (f"{shown[name].low} to {shown[name].high}" in shown[name].note)
 
 
 def test_rename_that_does_not_wait_for_whole_groups_is_told():
-    found = measured(Simulated("skylake", {"rename.whole_groups": "false"}))
-    assert found.whole_groups is False
-    assert holds(found.found[SCHEDULER], 97)
+    shown = measured(Simulated("skylake", {"rename.whole_groups": "false"}))
+    assert shown.whole_groups is False
+    assert holds(shown.by_name[SCHEDULER], 97)
 
 
 @pytest.mark.parametrize(("core", "buffer"), [("neoverse-n1", 128), ("tsv110", 97)])
 def test_what_the_reorder_buffer_hides_is_a_bound(core, buffer):
-    found = measured(Simulated(core, ONE_SCHEDULER[core])).found
-    assert holds(found[BUFFER], buffer)
-    assert found[SCHEDULER].least
-    assert buffer - 10 <= found[SCHEDULER].low <= buffer
-    assert "reorder buffer first" in found[SCHEDULER].note
+    shown = measured(Simulated(core, ONE_SCHEDULER[core])).by_name
+    assert holds(shown[BUFFER], buffer)
+    assert shown[SCHEDULER].least
+    assert buffer - 10 <= shown[SCHEDULER].low <= buffer
+    assert "reorder buffer first" in shown[SCHEDULER].note
 
 
 @pytest.mark.parametrize(("core", "entries"), [("neoverse-n1", 40), ("tsv110", 33)])
 def test_schedulers_of_integer_and_vector_uops_are_told_apart(core, entries):
-    found = measured(Simulated(core, {"scheduler.pool_entries": str(entries)})).found[SCHEDULER]
-    general, vector, both = map(int, re.findall(r"(\d+) that compute", found.note))
-    assert "of several schedulers" in found.note
+    scheduler = measured(Simulated(core, {"scheduler.pool_entries": str(entries)})).by_name[
+        SCHEDULER
+    ]
+    general, vector, both = map(int, re.findall(r"(\d+) that compute", scheduler.note))
+    assert "of several schedulers" in scheduler.note
     assert abs(general - entries) <= 1
     assert abs(vector - entries) <= 1
     assert abs(both - 2 * entries) <= 1
-    assert found.value == both
+    assert scheduler.value == both
 
 
 def test_what_no_loop_fills_is_a_bound():
-    found = measured(Simulated("neoverse-n1", {"retire.reorder_buffer": "400"})).found
-    assert found[BUFFER].least
-    assert 200 < found[BUFFER].low <= 400
-    assert "as many as a loop takes" in found[BUFFER].note
+    shown = measured(Simulated("neoverse-n1", {"retire.reorder_buffer": "400"})).by_name
+    assert shown[BUFFER].least
+    assert 200 < shown[BUFFER].low <= 400
+    assert "as many as a loop takes" in shown[BUFFER].note
 
 
 @pytest.mark.parametrize("stores", [64, 37])
 def test_the_store_queue_is_found_where_stores_are_written_one_by_one(stores):
-    found = measured(Simulated("zen4", {"memory.store_queue": str(stores)})).found
-    assert holds(found[STORES], stores)
-    assert measured(Simulated("skylake")).found[STORES].least
+    shown = measured(Simulated("zen4", {"memory.store_queue": str(stores)})).by_name
+    assert holds(shown[STORES], stores)
+    assert measured(Simulated("skylake")).by_name[STORES].least
 
 
 @pytest.mark.parametrize(("core", "retired"), [("skylake", 4), ("zen4", 7), ("goldencove", 8)])
 def test_what_retires_in_a_cycle_is_found_behind_a_fence(core, retired):
-    found = measured(Simulated(core, {"retire.width": str(retired)})).found
-    assert holds(found[RETIRED], retired)
-    assert found[RETIRED].value == retired
-    assert RETIRED not in measured(Simulated("neoverse-n1")).found
+    shown = measured(Simulated(core, {"retire.width": str(retired)})).by_name
+    assert holds(shown[RETIRED], retired)
+    assert shown[RETIRED].value == retired
+    assert RETIRED not in measured(Simulated("neoverse-n1")).by_name
 
 
 def test_nops_that_share_places_are_not_counted():
-    wide = dispatch_width.measure(Laboratory(Simulated("zen4")))
-    assert (wide.instructions, wide.nops) == (6, False)
-    wide = dispatch_width.measure(Laboratory(Simulated("zen2")))
-    assert (wide.instructions, wide.nops) == (5, True)
+    width = dispatch_width.measure(Laboratory(Simulated("zen4")))
+    assert (width.instructions, width.nops) == (6, False)
+    width = dispatch_width.measure(Laboratory(Simulated("zen2")))
+    assert (width.instructions, width.nops) == (5, True)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +156,14 @@ def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
 ):
     machine = Simulated(core, settings)
     laboratory = Laboratory(machine)
-    wide = dispatch_width.measure(laboratory)
-    assert wide.instructions == instructions
-    known = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
+    width = dispatch_width.measure(laboratory)
+    assert width.instructions == instructions
+    by_name = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
     names = ["add r64,m64", "shl r64,i8", "andps x,x", "cmovo r64,r64", "lea.bd r32", "mov r32,r32"]
-    some = [known[name] for name in names]
-    rates = throughput.measure(laboratory, some)
-    latencies = latency.measure(laboratory, some, throughput.cycles(rates))
-    slots = blockers.dispatch_slots(laboratory, some, rates, latencies, wide)
+    forms = [by_name[name] for name in names]
+    rates = throughput.measure(laboratory, forms)
+    latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
+    slots = blockers.dispatch_slots(laboratory, forms, rates, latencies, width)
     expected = {name: int(table(core)[name]["slots"]) for name in names}
     assert {name: slots[name].uops for name in names} == expected
 
@@ -175,10 +177,10 @@ class _Deaf(Simulated):
 
     def measure(self, trials):
         refused = Timing(None, refused="not measured yet")
-        known = super().measure(trials)
+        timings = super().measure(trials)
         return [
-            one if int(trial.key, 16) % 100 < self._share else refused
-            for trial, one in zip(trials, known, strict=True)
+            timing if int(trial.key, 16) % 100 < self._share else refused
+            for trial, timing in zip(trials, timings, strict=True)
         ]
 
 
@@ -187,13 +189,13 @@ def test_what_is_not_answered_is_not_guessed(share):
     machine = _Deaf(share)
     laboratory = Laboratory(machine)
     forms = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
-    wide = dispatch_width.measure(Laboratory(Simulated("zen2")))
-    found = windows.measure(laboratory, forms, wide).found
+    width = dispatch_width.measure(Laboratory(Simulated("zen2")))
+    shown = windows.measure(laboratory, forms, width).by_name
     for name, true in ((BUFFER, 224), (SCHEDULER, 128)):
-        if name in found:
-            assert found[name].low <= true
-            assert found[name].least or true <= found[name].high
-    assert share or not found
+        if name in shown:
+            assert shown[name].low <= true
+            assert shown[name].least or true <= shown[name].high
+    assert share or not shown
 
 
 def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
@@ -240,4 +242,4 @@ def test_a_burst_that_makes_no_steps_tells_nothing():
         dispatch_width.measure_burst(Laboratory(Even("skylake")), chain, laboratory.kit.SHORT)
         is None
     )
-    assert BURST not in measured(Simulated("neoverse-n1")).found
+    assert BURST not in measured(Simulated("neoverse-n1")).by_name

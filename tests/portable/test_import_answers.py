@@ -65,7 +65,7 @@ def test_two_rounds_teach_what_the_machine_itself_would(packed, tmp_path, core, 
     assert [p.name for p in sorted(jobs.glob("*.trials"))] == [f"{isa}.trials"]
     asked = {trial.key for trial in trials(jobs / f"{isa}.trials").values()}
     assert asked
-    assert not asked & read_answers(tmp_path / answers).known.keys()
+    assert not asked & read_answers(tmp_path / answers).timings.keys()
     lw.import_calibration(answered(jobs / f"{isa}.trials", tmp_path / "two.jsonl", core))
     twice = lw.calibrate(tmp_path / "twice", machine=answers, mnemonics=MNEMONICS)
     figures = twice.set_index("figure")["value"]
