@@ -17,7 +17,7 @@ from loopwright.errors import InputError, misplaced, unknown
 from loopwright.kernels import contracts
 from loopwright.kernels.contracts import Contract as Contract
 
-_X86_64 = """
+_X86_64_FEATURES = """
 3dnowprefetch abm adx aes amx_bf16 amx_complex amx_fp16 amx_int8 amx_tile apx avx avx10_1
 avx2 avx512_4fmaps avx512_4vnniw avx512_bf16 avx512_bitalg avx512_fp16 avx512_vbmi2
 avx512_vnni avx512_vp2intersect avx512_vpopcntdq avx512bw avx512cd avx512dq avx512er
@@ -31,29 +31,32 @@ sm4 smap smep sse sse2 sse4_1 sse4_2 sse4a ssse3 svm syscall tbm topoext tsc umi
 user_shstk vaes vmmcall vmx vpclmulqdq waitpkg wbnoinvd x2apic xenpv xgetbv1 xop xsave
 xsavec xsaveopt xsaves
 """
-_ARM64 = """
+_ARM64_FEATURES = """
 aes asimd asimddp asimdfhm asimdhp asimdrdm atomics bf16 bti cpuid crc32 cssc dcpodp dcpop
 dgh dit ebf16 ecv epan evtstrm fcma flagm flagm2 fp fphp frint hbc i8mm ilrcpc jscvt lrcpc
 lrcpc3 lse128 mops mte mte3 paca pacg pan pmull rng rpres sb sha1 sha2 sha3 sha512 sm3 sm4
 sme sme2 ssbs sve sve2 sve2p1 sveaes svebf16 svebitperm svei8mm svepmull svesha3 svesm4
 uao uscat wfxt
 """
-CPU_FEATURES = {"x86_64": frozenset(_X86_64.split()), "arm64": frozenset(_ARM64.split())}
+CPU_FEATURES = {
+    "x86_64": frozenset(_X86_64_FEATURES.split()),
+    "arm64": frozenset(_ARM64_FEATURES.split()),
+}
 
 
 def check_features(names: Iterable[str], isa: str, path: Path) -> tuple[str, ...]:
-    """Return names of features; InputError with the kernel.toml for an unknown one."""
-    found = tuple(names)
-    for name in found:
+    """Return names of CPU features; InputError with the kernel.toml for an unknown one."""
+    features = tuple(names)
+    for name in features:
         if name not in CPU_FEATURES[isa]:
             message = str(unknown("CPU feature", name, CPU_FEATURES[isa]))
             if name.removeprefix("no") in CPU_FEATURES[isa]:
                 message += f'; that {name[2:]} is off is switched_off = ["{name[2:]}"]'
             raise InputError(f"{path}: {message}")
-    return found
+    return features
 
 
-_KEYS = {  # that an edit of each kind needs
+_REQUIRED_KEYS = {  # by the kind of an edit
     "function": ("name",),
     "region": ("end", "start"),
     "macro": ("name",),
@@ -129,20 +132,20 @@ class Upstream:
 def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
     """Read an [upstream] table of the kernel.toml at path."""
     return Upstream(
-        file=_inside(table.get("file"), path),
+        file=_tree_path(table.get("file"), path),
         replaces=tuple(table.get("replaces", (symbol,))),
         since=str(table.get("since", "")),
         note=str(table.get("note", "")),
         prefix=str(table.get("prefix", "")),
-        callers=tuple(_inside(file, path) for file in table.get("callers", ())),
+        callers=tuple(_tree_path(file, path) for file in table.get("callers", ())),
         unused_with=tuple(table.get("unused_with", ())),
         prototype=str(table.get("prototype", "")),
     )
 
 
-def _requirement(entry: dict[str, Any], path: Path) -> Requirement:
-    since = str(entry.get("since", ""))
-    return Requirement(_given(entry, "name", path), _inside(entry.get("file"), path), since)
+def _requirement(table: dict[str, Any], path: Path) -> Requirement:
+    since = str(table.get("since", ""))
+    return Requirement(_string(table, "name", path), _tree_path(table.get("file"), path), since)
 
 
 def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...]:
@@ -160,36 +163,36 @@ def read_steps(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Step, ...
         raise InputError(f"{path}: 'steps' are tables of name, bytes and cycles by core") from None
 
 
-def _edit(entry: dict[str, Any], path: Path) -> Edit:
-    kind = _given(entry, "kind", path)
-    if kind not in _KEYS:
-        raise InputError(f"{path}: edit kind {kind!r} is none of {', '.join(_KEYS)}")
-    for key in _KEYS[kind]:
-        _given(entry, key, path)
-    source = entry.get("source")
+def _edit(table: dict[str, Any], path: Path) -> Edit:
+    kind = _string(table, "kind", path)
+    if kind not in _REQUIRED_KEYS:
+        raise InputError(f"{path}: edit kind {kind!r} is none of {', '.join(_REQUIRED_KEYS)}")
+    for key in _REQUIRED_KEYS[kind]:
+        _string(table, key, path)
+    source = table.get("source")
     if source is not None:
         source = (path.parent / source).resolve()
         if not source.is_relative_to(path.parent.resolve()) or not source.is_file():
-            raise InputError(f"{path}: edit source {entry['source']!r} is no file beside it")
+            raise InputError(f"{path}: edit source {table['source']!r} is no file beside it")
     return Edit(
         kind=kind,
-        file=_inside(entry.get("file"), path),
-        was=_inside(entry.get("was", ""), path),
-        optional=bool(entry.get("optional", False)),
+        file=_tree_path(table.get("file"), path),
+        was=_tree_path(table.get("was", ""), path),
+        optional=bool(table.get("optional", False)),
         source=source,
-        **{key: entry.get(key, "") for key in ("name", "start", "end", "after", "old", "new")},
+        **{key: table.get(key, "") for key in ("name", "start", "end", "after", "old", "new")},
     )
 
 
-def _given(entry: dict[str, Any], key: str, path: Path) -> str:
-    value = entry.get(key)
+def _string(table: dict[str, Any], key: str, path: Path) -> str:
+    value = table.get(key)
     if not isinstance(value, str):
-        raise InputError(f"{path}: {key!r} is missing or no string in {entry}")
+        raise InputError(f"{path}: {key!r} is missing or no string in {table}")
     return value
 
 
-def _inside(file: object, path: Path) -> str:
-    """Return a path inside the kernel tree; InputError if it leaves the tree."""
+def _tree_path(file: object, path: Path) -> str:
+    """Return a path inside a Linux tree; InputError if it is none, or leaves the tree."""
     if not isinstance(file, str):
         raise InputError(f"{path}: 'file' is missing or no string")
     if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
@@ -204,7 +207,7 @@ ISAS = ("x86_64", "arm64")
 class Routine:
     """One contract, its place in Linux, and the variant that Linux has today.
 
-    unhit is the reason why some accesses of its variants are never the first to fault.
+    unhit is "", or the reason why some accesses of its variants are never the first to fault.
     """
 
     name: str
@@ -228,14 +231,14 @@ def is_own_code(variant: str) -> bool:
 class Variant:
     """One implementation of a routine's contract.
 
-    needs lists CPU features without which it cannot run or is not chosen, switched_off those that
-    must be off for it to be chosen (a core may have them); alternatives the feature names of
-    ALTERNATIVE() sites that are taken when it is assembled. may_change holds the registers that it
-    changes in addition to those of the contract. unpatchable is "", or the reason why no patch can
-    be made from it. subject and why are the texts of its patch; edits is empty if a patch
-    replaces the routine's function. loop names its main loop as the contract's does, and goes
-    before it. guards names the sides whose address it checks itself. unreached is "", or the reason
-    why no call can reach some of its code. steps are the transformations that led to it, if any.
+    needs lists CPU features without which it cannot run or is not chosen; switched_off those that
+    must be off for it to be chosen (a core may have them). alternatives lists the features whose
+    ALTERNATIVE() sites are taken when it is assembled. may_change holds the registers that it
+    changes in addition to those of the contract. merged is the Linux commit that has it, or "".
+    unpatchable is "", or the reason why no patch can be made from it. subject and why are the texts
+    of its patch; edits is empty if a patch replaces the routine's function. loop and guards, where
+    given, override those of the contract. unreached is "", or the reason why no call can reach some
+    of its code. steps are the transformations that led to it, if any.
     """
 
     kernel: str
@@ -265,7 +268,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A family of routines and their variants."""
+    """A family of routines and their variants.
+
+    threads names mailing-list threads of kernels/threads.toml; links and fixes hold the `Link:` and
+    `Fixes:` lines of a patch.
+    """
 
     id: str
     isa: str
@@ -285,44 +292,46 @@ class Kernel:
 def ids() -> list[str]:
     """Return the ids of all kernels, sorted; InputError if there is none."""
     root = paths.kernels_root()
-    found = sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
-    if not found:
+    kernel_ids = sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
+    if not kernel_ids:
         raise InputError(f"{root} holds no kernel: no ARCH/FAMILY/kernel.toml below it")
-    return found
+    return kernel_ids
 
 
 def load(kernel_id: str) -> Kernel:
     """Read one kernel; InputError if it is unknown or its kernel.toml is invalid."""
-    wanted = PurePosixPath(kernel_id).as_posix()
-    path = paths.kernels_root() / wanted / "kernel.toml"
+    normal_id = PurePosixPath(kernel_id).as_posix()
+    path = paths.kernels_root() / normal_id / "kernel.toml"
     # ids() would list folders for every variant of every prediction.
-    if wanted.count("/") != 1 or not path.is_file():
+    if normal_id.count("/") != 1 or not path.is_file():
         raise _unknown(kernel_id, ids())
-    beside = tuple(sorted(entry.name for entry in path.parent.iterdir()))
-    return _read(path, wanted, path.read_bytes(), beside)
+    file_names = tuple(sorted(entry.name for entry in path.parent.iterdir()))
+    return _read(path, normal_id, path.read_bytes(), file_names)
 
 
 def select(spec: str) -> tuple[Kernel, list[Variant]]:
     """Return the kernel and the variants of KERNEL or KERNEL/VARIANT."""
-    known = ids()
-    if spec.rstrip("/") in known:
+    kernel_ids = ids()
+    if spec.rstrip("/") in kernel_ids:
         kernel = load(spec.rstrip("/"))
         return kernel, list(kernel.variants.values())
     head, _, name = spec.rpartition("/")
-    if head not in known:
-        every = known + [v.id for k in known if head == k for v in load(k).variants.values()]
-        raise _unknown(spec, every)
+    if head not in kernel_ids:
+        names = kernel_ids + [
+            v.id for k in kernel_ids if head == k for v in load(k).variants.values()
+        ]
+        raise _unknown(spec, names)
     kernel = load(head)
     if name not in kernel.variants:
         raise unknown("variant", name, kernel.variants)
     return kernel, [kernel.variants[name]]
 
 
-def _unknown(name: str, known: Sequence[str]) -> InputError:
+def _unknown(name: str, names: Sequence[str]) -> InputError:
     """Return the error for a name of no kernel; that of a file names the option that takes it."""
     path = Path(name)
     if not path.is_file():
-        return unknown("kernel", name, known)
+        return unknown("kernel", name, names)
     option = "--asm"
     with suppress(OSError), path.open("rb") as file:
         if file.read(8).startswith(files.WITH_CODE):
@@ -347,10 +356,11 @@ def every() -> Iterator[Kernel]:
         yield load(kernel_id)
 
 
-# Keyed by content: the file, and the names beside it, may change while this process lives.
+# Cached by content and by the names of the folder's files, which decide a variant's source: both
+# may change while this process lives.
 @cache
-def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -> Kernel:
-    del beside
+def _read(path: Path, kernel_id: str, content: bytes, file_names: tuple[str, ...]) -> Kernel:
+    del file_names
     try:
         data = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -371,9 +381,9 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
         contracts.check_registers(variant.may_change, isa, path)
         variants[variant.name] = variant
     for name, routine in routines.items():
-        mine = [v for v in variants.values() if v.routine == name]
-        baseline = routine.baseline or _default_baseline(mine)
-        if baseline not in [v.name for v in mine]:
+        own = [v for v in variants.values() if v.routine == name]
+        baseline = routine.baseline or _default_baseline(own)
+        if baseline not in [v.name for v in own]:
             raise InputError(f"{path}: routine {name!r} has no variant {baseline!r}, its baseline")
         routines[name] = replace(routine, baseline=baseline)
     return Kernel(
@@ -390,7 +400,7 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
 
 
 def _default_baseline(variants: list[Variant]) -> str:
-    """Return the variant that comparisons start from where kernel.toml names none.
+    """Return the baseline of a routine's variants where kernel.toml names none.
 
     It is the last one merged into Linux that any CPU can run, else the first.
     """
@@ -399,13 +409,13 @@ def _default_baseline(variants: list[Variant]) -> str:
 
 
 def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    """Return a routine's own table over the family's contract, upstream and baseline."""
+    """Return a routine's own table, completed by the family's keys and tables."""
     texts = {key: table.get(key, data.get(key, "")) for key in ("baseline", "summary", "unhit")}
     tables = {key: data.get(key, {}) | table.get(key, {}) for key in ("contract", "upstream")}
     return texts | tables
 
 
-_TEXTS = ("merged", "unpatchable", "subject", "why", "unreached")  # texts of a variant, or ""
+_TEXT_KEYS = ("merged", "unpatchable", "subject", "why", "unreached")  # of a variant; else ""
 
 
 class _Reader:
@@ -415,16 +425,22 @@ class _Reader:
         self.path = path
 
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
-        contract, place = contracts.read(table["contract"], self.path), table["upstream"]
-        upstream = read_upstream(place, contract.symbol, self.path) if place else None
-        about = table["baseline"], table["summary"], str(table["unhit"])
-        return Routine(name, contract, upstream, *about)
+        contract = contracts.read(table["contract"], self.path)
+        place = table["upstream"]
+        return Routine(
+            name=name,
+            contract=contract,
+            upstream=read_upstream(place, contract.symbol, self.path) if place else None,
+            baseline=table["baseline"],
+            summary=table["summary"],
+            unhit=str(table["unhit"]),
+        )
 
     def variant(
-        self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
+        self, table: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
     ) -> Variant:
-        name, isa = contracts.get(entry, "name", str, self.path), kernel_id.split("/")[0]
-        routine = entry.get("routine") or (next(iter(routines)) if len(routines) == 1 else "")
+        name, isa = contracts.get(table, "name", str, self.path), kernel_id.split("/")[0]
+        routine = table.get("routine") or (next(iter(routines)) if len(routines) == 1 else "")
         if routine not in routines:
             raise InputError(
                 f"{self.path}: variant {name!r} names none of the routines {', '.join(routines)}"
@@ -433,25 +449,27 @@ class _Reader:
             kernel=kernel_id,
             routine=routine,
             name=name,
-            summary=contracts.get(entry, "summary", str, self.path),
-            source=self.source(entry, name),
-            needs=check_features(entry.get("needs", ()), isa, self.path),
-            switched_off=check_features(entry.get("switched_off", ()), isa, self.path),
-            alternatives=tuple(entry.get("alternatives", ())),
-            may_change=tuple(entry.get("may_change", ())),
-            requires=tuple(_requirement(need, self.path) for need in entry.get("requires", ())),
-            edits=tuple(_edit(edit, self.path) for edit in entry.get("edits", ())),
-            loop=contracts.loop_name(entry.get("loop", ""), self.path),
-            guards=contracts.guarded(entry, self.path),
-            steps=read_steps(entry.get("steps", ()), self.path),
-            **{key: str(entry.get(key, "")) for key in _TEXTS},
+            summary=contracts.get(table, "summary", str, self.path),
+            source=self.source(table, name),
+            needs=check_features(table.get("needs", ()), isa, self.path),
+            switched_off=check_features(table.get("switched_off", ()), isa, self.path),
+            alternatives=tuple(table.get("alternatives", ())),
+            may_change=tuple(table.get("may_change", ())),
+            requires=tuple(
+                _requirement(requirement, self.path) for requirement in table.get("requires", ())
+            ),
+            edits=tuple(_edit(edit, self.path) for edit in table.get("edits", ())),
+            loop=contracts.loop_name(table.get("loop", ""), self.path),
+            guards=contracts.guarded(table, self.path),
+            steps=read_steps(table.get("steps", ()), self.path),
+            **{key: str(table.get(key, "")) for key in _TEXT_KEYS},
         )
 
-    def source(self, entry: dict[str, Any], name: str) -> Path:
+    def source(self, table: dict[str, Any], name: str) -> Path:
         folder = self.path.parent
-        given = entry.get("source")
-        names = [given] if given else [f"{name}.S", f"{name}.c"]
-        for candidate in names:
-            if (folder / candidate).is_file():
-                return folder / candidate
-        raise InputError(f"{self.path}: variant {name!r} has no {' or '.join(names)}")
+        file = table.get("source")
+        file_names = [file] if file else [f"{name}.S", f"{name}.c"]
+        for file_name in file_names:
+            if (folder / file_name).is_file():
+                return folder / file_name
+        raise InputError(f"{self.path}: variant {name!r} has no {' or '.join(file_names)}")

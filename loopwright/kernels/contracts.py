@@ -96,7 +96,7 @@ EFFECTS = {
     ),
 }
 MOST_BYTES = 4096  # largest call of fixed size that the checked memory has room for
-LINE = 64  # bytes that figures of loops are normalised to
+LINE = 64  # bytes of a cache line, to which figures of loops are normalised
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class Contract:
     with an exception-table entry. uncopied is "exact" or "at_least": whether the returned count of
     bytes not done may over-report, and over_report is the largest excess in bytes (None: any). unit
     is the unit of a prediction: an "iteration" of the main loop, or a "call" of a routine without a
-    loop.
+    loop. zeroed holds registers that are zero at the start. src_record and dst_record are the bytes
+    of a record of store_fields, and fields its parts.
 
     bytes is the size of a call of fixed size, 0 where a count gives it: such a copy or clear is a
     single record of one field, by store_fields. align is the alignment of addresses. loop names the
@@ -173,7 +174,7 @@ class Contract:
 
     @property
     def count_bytes(self) -> int:
-        """The bytes of each unit of a call's count: of a record, or one."""
+        """The bytes that one unit of a call's count stands for: those of a record, or one."""
         return self.dst_record if self.effect == "store_fields" else 1
 
     @property
@@ -223,7 +224,6 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
             f"{path}: effect {effect!r} with accesses that may fault ('faulting') needs a result "
             f"{reports}"
         )
-    src = size if effect == "copy" else 0
     fields = tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ()))
     return Contract(
         symbol=get(table, "symbol", str, path),
@@ -236,7 +236,7 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         uncopied=uncopied,
         unit=unit,
         zeroed=tuple(table.get("zeroed", ())),
-        src_record=src or table.get("src_record", 0),
+        src_record=size if size and effect == "copy" else table.get("src_record", 0),
         dst_record=size or table.get("dst_record", 0),
         fields=(Field(0, size, 0 if effect == "copy" else None),) if size else fields,
         bytes=size,
@@ -251,33 +251,33 @@ def _check_roles(
     table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path: Path
 ) -> None:
     """Raise InputError for roles that an effect does not have, and for missing ones."""
-    rules, returns = EFFECTS[effect], table.get("returns", {})
-    for kind, given, known in (
-        ("input", inputs, (*rules.inputs, *rules.optional)),
-        ("result", returns, rules.returns),
+    semantics, returns = EFFECTS[effect], table.get("returns", {})
+    for kind, named, allowed in (
+        ("input", inputs, (*semantics.inputs, *semantics.optional)),
+        ("result", returns, semantics.returns),
     ):
-        if wrong := sorted(set(given) - set(known)):
+        if wrong := sorted(set(named) - set(allowed)):
             raise InputError(
-                f"{path}: effect {effect!r} has no {kind} {wrong[0]!r}; it has {', '.join(known)}"
+                f"{path}: effect {effect!r} has no {kind} {wrong[0]!r}; it has {', '.join(allowed)}"
             )
-    lacking = [role for role in rules.inputs if role not in inputs]
-    if lacking:
-        raise InputError(f"{path}: effect {effect!r} needs an input {lacking[0]}")
-    lacking = [role for role in rules.needed if role not in returns]
-    if lacking or (effect == "scan" and ("length" in returns) == ("found" in returns)):
-        wanted = lacking[0] if lacking else "length or found"
+    missing = [role for role in semantics.inputs if role not in inputs]
+    if missing:
+        raise InputError(f"{path}: effect {effect!r} needs an input {missing[0]}")
+    missing = [role for role in semantics.needed if role not in returns]
+    if missing or (effect == "scan" and ("length" in returns) == ("found" in returns)):
+        wanted = missing[0] if missing else "length or found"
         raise InputError(f"{path}: effect {effect!r} needs a result {wanted}")
 
 
 def _over_report(table: Mapping[str, Any], uncopied: str, path: Path) -> int | None:
-    most = table.get("over_report")
-    if most is None:
+    limit = table.get("over_report")
+    if limit is None:
         return None
     if uncopied == "exact":
         raise InputError(f"{path}: over_report needs uncopied = 'at_least'")
-    if type(most) is not int or most < 0:
-        raise InputError(f"{path}: over_report {most!r} is not a number of bytes")
-    return most
+    if type(limit) is not int or limit < 0:
+        raise InputError(f"{path}: over_report {limit!r} is not a number of bytes")
+    return limit
 
 
 def guarded(table: Mapping[str, Any], path: Path) -> tuple[str, ...]:
@@ -341,10 +341,10 @@ def get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
 
 
 FLAGS = "flags"
-_OLD = ("ax", "bx", "cx", "dx", "si", "di", "bp")
+_LEGACY = ("ax", "bx", "cx", "dx", "si", "di", "bp")
 GENERAL = {
     "x86_64": frozenset(
-        [f"{half}{name}" for half in "re" for name in _OLD]
+        [f"{half}{name}" for half in "re" for name in _LEGACY]
         + [f"r{n}{half}" for n in range(8, 16) for half in ("", "d")]
     ),
     "arm64": frozenset(f"{half}{n}" for n in range(31) for half in "xw"),
