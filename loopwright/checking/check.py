@@ -37,10 +37,10 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
     the reason. InputError if none assembles, or a contract asks for something unknown to the
     harness.
     """
-    wanted = list(variants)
+    ordered = list(variants)
     rows: dict[str, dict[str, Any]] = {}
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        futures = {pool.submit(_check, variant): variant for variant in wanted}
+        futures = {pool.submit(_check, variant): variant for variant in ordered}
         try:
             for future in as_completed(futures):
                 variant = futures[future]
@@ -50,8 +50,8 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
         finally:
             pool.shutdown(cancel_futures=True)
     if rows and all(row["note"] == _NO_CODE for row in rows.values()):
-        raise InputError(rows[wanted[0].id]["failure"])
-    return pd.DataFrame([rows[v.id] for v in wanted], columns=COLUMNS)
+        raise InputError(rows[ordered[0].id]["failure"])
+    return pd.DataFrame([rows[v.id] for v in ordered], columns=COLUMNS)
 
 
 def check(spec: str) -> pd.DataFrame:
@@ -67,17 +67,17 @@ def holds(rows: pd.DataFrame, variants: Iterable[Variant]) -> bool:
     )
 
 
-def tried(contract: Contract) -> str:
-    """Return the sizes, alignments and fault positions that the harness tries, in words."""
+def described_cases(contract: Contract) -> str:
+    """Return, in words, the sizes, alignments and fault positions that the harness tries."""
     sides = {"dst": "the destination", "src": "the source"}
     faulting = " and of ".join(sides[side] for side in contract.faulting)
-    both = {"dst", "src"} <= contract.inputs.keys()
-    alignments = "16 by 16 alignments" if both else "64 alignments"
+    has_both = {"dst", "src"} <= contract.inputs.keys()
+    alignments = "16 by 16 alignments" if has_both else "64 alignments"
     if contract.align > 1:
         alignments = f"addresses that are multiples of {contract.align}"
     if contract.effect == "store_fields":
-        most = "0 to 64 records" if contract.counted else "one record"
-        size = f"{contract.bytes} bytes" if contract.bytes else most
+        counts = "0 to 64 records" if contract.counted else "one record"
+        size = f"{contract.bytes} bytes" if contract.bytes else counts
         faults = f", with a fault at every byte of {faulting}" if contract.faulting else ""
         return f"{size}, at {alignments}{faults}"
     faults = f", with a fault at every byte of {faulting} (of larger sizes at some)"
@@ -85,25 +85,30 @@ def tried(contract: Contract) -> str:
     return f"{sizes}, at {alignments}{faults if contract.faulting else ''}"
 
 
-def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False) -> dict[str, Any]:
-    """Check code against a contract; return the harness's record, cached where it passed."""
+def harness_record(
+    code: Code, contract: Contract, job_id: str, *, gated: bool = False
+) -> dict[str, Any]:
+    """Return the harness's record of checking code against a contract, cached where it passed.
+
+    gated means that accesses of a user's memory have to lie between stac and clac.
+    """
     reachable = body.of(code)
     if reachable.refused:
-        nothing = dict.fromkeys(("passed", "cases", "over_report_bytes", "seconds", "cached"), 0)
-        return {**nothing, "failure": reachable.refused, "hits": [0] * len(code.exceptions)}
+        zeros = dict.fromkeys(("passed", "cases", "over_report_bytes", "seconds", "cached"), 0)
+        return {**zeros, "failure": reachable.refused, "hits": [0] * len(code.exceptions)}
 
     def job(name: str) -> str:
-        known = emulated.values(reachable)
-        return harness.check_job(name, code, contract, values=known, gated=gated)
+        constants = emulated.harness_constants(reachable)
+        return harness.check_job(name, code, contract, values=constants, gated=gated)
 
-    # All that decides the answer: code, contract, cases, harness, CPU, tools.
+    # All that decides the record: code, contract, cases, harness, CPU, tools.
     tools = repr(toolchain.find(code.isa))
     key = emulated.cache_key(
         harness.version(code.isa), tools, *sorted(hosts.features()), job("job")
     )
     record = emulated.kept_if_passed(key, lambda: next(harness.run(code.isa, job(job_id))))
-    most = int(record["over_report_bytes"])
-    if record["passed"] and (failure := emulated.over_reported(contract, most)):
+    over_report = int(record["over_report_bytes"])
+    if record["passed"] and (failure := emulated.over_reported(contract, over_report)):
         return {**record, "passed": 0, "failure": failure}
     return record
 
@@ -111,8 +116,8 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
 def _check(variant: Variant) -> dict[str, Any]:
     contract = contract_of(variant)
     try:
-        code, whole = assemble.user_code(variant), assemble.variant_code(variant)
-        forms = emulated.forms(variant)
+        user_code, full_code = assemble.user_code(variant), assemble.variant_code(variant)
+        configurations = emulated.configurations(variant)
     except InputError as error:
         return {
             **dict.fromkeys(("cases", "entries", "entries_hit", "seconds"), 0),
@@ -124,31 +129,31 @@ def _check(variant: Variant) -> dict[str, Any]:
             "over_report_bytes": None,
             "note": _NO_CODE,
         }
-    record = verdict(code, contract, variant.id)
+    record = harness_record(user_code, contract, variant.id)
     records = [record]
-    if record["passed"] and whole.sha256 != code.sha256:
-        records.append(verdict(whole, contract, variant.id, gated=True))
-    proof = emulated.prove(forms, contract) if all(r["passed"] for r in records) else None
-    hit = {e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if n}
+    if record["passed"] and full_code.sha256 != user_code.sha256:
+        records.append(harness_record(full_code, contract, variant.id, gated=True))
+    proof = emulated.prove(configurations, contract) if all(r["passed"] for r in records) else None
+    hit_accesses = {e.insn for e, n in zip(user_code.exceptions, record["hits"], strict=True) if n}
     failure = next((str(r["failure"]) for r in records if not r["passed"]), "")
     if proof:
-        hit |= proof.hit
+        hit_accesses |= proof.hit
         failure = proof.failure
-    unhit = [e.insn for e in code.exceptions if e.insn not in hit]
-    parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
-    cached = "cached" if all(parts) else "partly cached" if any(parts) else ""
+    unhit = [e.insn for e in user_code.exceptions if e.insn not in hit_accesses]
+    cached_parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
+    cached = "cached" if all(cached_parts) else "partly cached" if any(cached_parts) else ""
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
         "passed": not failure,
         "cases": sum(r["cases"] for r in records) + (proof.cases if proof else 0),
         "failure": failure,
-        "entries": len(code.exceptions),
-        "entries_hit": len(code.exceptions) - len(unhit),
+        "entries": len(user_code.exceptions),
+        "entries_hit": len(user_code.exceptions) - len(unhit),
         "unhit": " ".join(f"+{insn:#x}" for insn in unhit),
         "coverage": emulated.argued(proof.summary, variant) if proof else "",
         "over_report_bytes": record["over_report_bytes"],
-        "note": "; ".join(_notes(variant, code, failure, cached)),
+        "note": "; ".join(_notes(variant, user_code, failure, cached)),
         "seconds": sum(r["seconds"] for r in records) + (proof.seconds if proof else 0.0),
     }
 

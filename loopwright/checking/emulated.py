@@ -1,8 +1,8 @@
 """Contract checks in an emulated core, which sees every access, under each set of CPU features.
 
 Cases are sizes, alignments, positions of faults and contents by rule, then values from the code's
-own constants, then a search for what was not reached: the operands of a comparison tell how to
-change an input so that its branch goes the other way.
+own constants, then a search for calls that reach the rest of the code: the operands of a comparison
+tell how to change an input so that its branch goes the other way.
 """
 
 import hashlib
@@ -38,19 +38,19 @@ _LARGE = (191, 192, 255, 256, 257, 511, 512, 513, 777, 1024, 2049, 4095, 4096, 4
 _MOST_RECORD_BYTES = 1024
 _ROUNDS = 8
 _SEEDS = 48  # calls that one search starts from, at most
-_MOST_TRIED = 60_000  # calls of all searches, at most
+_MOST_CASES = 60_000  # calls of all searches, at most
 _INJECTED = 40  # calls in which each access is made to fail, at most
 _BATCH = 2048
 _RANDOM = 2500  # random calls
 # Exponents of 2: counts of which only the first page is mapped. No call of Linux is longer.
 _POWERS = range(16, 35)
 _CROSSED = 8  # constants that are combined as count and both alignments
-_NOBODY = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program maps
-_TRIED_BY_THREE = 12
+_UNMAPPED = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program maps
+_TRIED_BY_THREE = 12  # constants that the harness tries with all three inputs
 _TWISTED = ("set", "compare", "scan")  # effects whose calls need contents of their own
-_VALUES = (0x5A, 0, 0xFF, 0x80, 1, 0x7F)
+_BYTES = (0x5A, 0, 0xFF, 0x80, 1, 0x7F)
 _SUMS = (0, 1, 0xFFFF, 0xFFFFFFFE, 0xFFFFFFFF, 0x8000ABCD)
-_STRAYS = {
+_STRAYS = {  # addresses outside of user space
     "x86_64": (
         0x7FFF_FFFF_F000, 0x7FFF_FFFF_FFF8, 1 << 47, (1 << 47) + 0x1234567, 1 << 56,
         0x4141414141414141, (1 << 63) - 1, 1 << 63, 0xFF00 << 48, 0xFFFF7FFFFFFFFFF8,
@@ -67,14 +67,14 @@ class Call:
     count: int
     dst: "int | _Place" = 0
     src: "int | _Place" = 0
-    pattern: int = 0
-    shift: int = 0
-    alike: bool = False
+    pattern: int = 0  # the number of the source's contents
+    shift: int = 0  # bytes of the contents to skip
+    alike: bool = False  # the destination already holds what it is to become
     areas: tuple[int, int] = (0, 0)
     sum: int = 0
-    stray: int = 0
+    stray: int = 0  # an address outside of user space for dst; 0: none
     word: int = 0  # of the pattern watch.WORD
-    nobody: tuple[int, int] = (-1, -1)  # by side, an unmapped address of a user's
+    unmapped: tuple[int, int] = (-1, -1)  # by side, an unmapped address of a user's
     inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and at which execution
     value: int = 0  # the byte that is stored or searched for
     twist: int = 0  # the number of the contents in harness/effect.c
@@ -90,11 +90,12 @@ class _Place:
 
 
 @dataclass
-class Found:
+class Outcome:
     """The result of emulated calls: failure describes the first call that broke the contract.
 
-    missing are the parts of the code that no call covered: (address, what). unknown names the
-    instruction that the emulator cannot execute, or is "".
+    missing are the parts of the code that no call covered: (address, kind of coverage). hit are the
+    addresses whose exception-table entries were used. over_report is the largest excess of a result
+    in bytes. unknown names the instruction that the emulator cannot execute, or is "".
     """
 
     body: Body
@@ -106,28 +107,38 @@ class Found:
     unknown: str = ""
 
 
-def run(code: Code, contract: Contract, access: Access) -> Found:
+def run(code: Code, contract: Contract, access: Access) -> Outcome:
     """Check code with emulated calls against its contract."""
     reachable = body.of(code)
     if reachable.refused:
-        return Found(reachable, reachable.refused)
-    with closing(_Trial(code, contract, access, reachable)) as trial:
-        trial.search()
-        failure, unknown = trial.failure, ""
+        return Outcome(reachable, reachable.refused)
+    with closing(_CallSearch(code, contract, access, reachable)) as calls:
+        calls.search()
+        failure, unknown = calls.failure, ""
         if "invalid instruction" in failure.lower():
             failure, unknown = "", failure
-        missing, hit, over_report = trial.missing(), trial.hit(), trial.over_report
-        return Found(reachable, failure, trial.cases, missing, hit, over_report, unknown)
+        return Outcome(
+            body=reachable,
+            failure=failure,
+            cases=calls.cases,
+            missing=calls.missing(),
+            hit=calls.hit(),
+            over_report=calls.over_report,
+            unknown=unknown,
+        )
 
 
-class _Trial:
-    """Calls of one code, and the coverage reached so far."""
+class _CallSearch:
+    """A search for calls that cover a routine's code and may break its contract.
 
-    def __init__(self, code: Code, contract: Contract, access: Access, reached: Body) -> None:
-        self._code, self._contract, self._body = code, contract, reached
-        self._values = body.named_sizes(reached)
-        self._patterns, self._periods = body.contents(reached, AREA + watch.SHIFTS)
-        self._watch = watch.Watch(code, contract, _facts(code, reached), self._patterns, access)
+    The calls in _seeds were the first to cover some part of the code.
+    """
+
+    def __init__(self, code: Code, contract: Contract, access: Access, reachable: Body) -> None:
+        self._code, self._contract, self._body = code, contract, reachable
+        self._values = body.named_sizes(reachable)
+        self._patterns, self._periods = body.contents(reachable, AREA + watch.SHIFTS)
+        self._watch = watch.Watch(code, contract, _facts(code, reachable), self._patterns, access)
         self._seeds: list[Call] = []
         self._turn = 0
         self._units = {
@@ -149,23 +160,23 @@ class _Trial:
         return {entry.insn for entry, times in pairs if times}
 
     def missing(self) -> list[tuple[int, str]]:
-        """Return the parts that no call has covered, with the kind of coverage."""
-        out, hit = [], self.hit()
+        """Return the addresses of parts that no call has covered, with the kind of coverage."""
+        parts, hit = [], self.hit()
         entries = {e.insn for e in self._code.exceptions}
         for at, step in sorted(self._body.steps.items()):
             seen = int(self._watch.seen[at])
             if not seen & watch.EXECUTED:
-                out.append((at, "never executed"))
+                parts.append((at, "never executed"))
                 continue
             kinds: dict[int, str] = {}
             if step.flow is Flow.BRANCH and step.target != at + step.size:
                 kinds |= {watch.TAKEN: "branch never taken", watch.NOT_TAKEN: "branch never passed"}
             if step.condition is not None:
                 kinds |= {watch.TRUE: "condition never true", watch.FALSE: "condition never false"}
-            out += [(at, what) for bit, what in kinds.items() if not seen & bit]
+            parts += [(at, what) for bit, what in kinds.items() if not seen & bit]
             if at in entries and step.accesses and at not in hit:
-                out.append((at, "entry never used"))
-        return out
+                parts.append((at, "entry never used"))
+        return parts
 
     def search(self) -> None:
         """Try calls by rule, then search for calls that reach the parts not covered."""
@@ -177,9 +188,9 @@ class _Trial:
                 return
         for _ in range(_ROUNDS):
             before = len(self.missing())
-            if not before or self.cases > _MOST_TRIED:
+            if not before or self.cases > _MOST_CASES:
                 break
-            if not self._look() or not self._inject():
+            if not self._cover_missing() or not self._inject():
                 return
             if len(self.missing()) == before:
                 break
@@ -187,10 +198,10 @@ class _Trial:
 
     def _try(self, calls: Iterable[Call]) -> bool:
         """Run calls; False if one broke the contract."""
-        waiting = iter(calls)
-        while given := list(itertools.islice(waiting, _BATCH)):
-            turned = map(self._twisted, given)
-            rows = [(call, row) for call in turned if (row := self._row(call)) is not None]
+        remaining = iter(calls)
+        while batch := list(itertools.islice(remaining, _BATCH)):
+            twisted = map(self._twisted, batch)
+            rows = [(call, row) for call in twisted if (row := self._case(call)) is not None]
             cases = np.zeros(len(rows), dtype=watch.CASE)
             for n, (_, row) in enumerate(rows):
                 cases[n] = row
@@ -206,15 +217,15 @@ class _Trial:
         if self._contract.effect not in _TWISTED or call.twist:
             return call
         self._turn += 1
-        return replace(call, twist=self._turn, value=_VALUES[self._turn % len(_VALUES)])
+        return replace(call, twist=self._turn, value=_BYTES[self._turn % len(_BYTES)])
 
-    def _row(self, call: Call) -> tuple[object, ...] | None:
-        """Return a call in the format of the library; None if the contract does not allow it."""
+    def _case(self, call: Call) -> tuple[object, ...] | None:
+        """Return a call as a row of watch.CASE; None if the contract does not allow it."""
         at, limit, areas = [0, 0], [0, 0], list(call.areas)
         if call.count * max(self._units.values()) > AREA:  # other areas lie too close together
             areas = [0, 0]
         for n, side in enumerate(SIDES):
-            unit, given = self._units[side], (call.dst, call.src)[n]
+            unit, place = self._units[side], (call.dst, call.src)[n]
             if side not in self._contract.inputs:
                 continue
             size, user = call.count * unit, side in self._contract.faulting
@@ -227,23 +238,23 @@ class _Trial:
                 if at[n] % self._contract.align or size > room:
                     return None
                 continue
-            if isinstance(given, int) and size > AREA - 2 * PAGE:
-                given = _Place(PAGE + given % PAGE) if user else _Place(AREA - PAGE)
-            cut = isinstance(given, _Place) and given.reach < size
+            if isinstance(place, int) and size > AREA - 2 * PAGE:
+                place = _Place(PAGE + place % PAGE) if user else _Place(AREA - PAGE)
+            cut = isinstance(place, _Place) and place.reach < size
             if areas[n] == KERNEL_AREA and user and watch.has_kernel_memory(self._contract, side):
                 areas[n] = 0 if cut or areas[0] == KERNEL_AREA == areas[1] else areas[n]
             start = self._watch.areas[side][areas[n]]
-            if isinstance(given, int):
-                fits = 0 <= given <= AREA - 2 * PAGE - size
-                at[n], limit[n] = start + PAGE + (given if fits else given % PAGE), size
-            elif given.reach < 0:
-                at[n], limit[n] = start + given.reach, 0
-            elif given.reach >= size:
+            if isinstance(place, int):
+                fits = 0 <= place <= AREA - 2 * PAGE - size
+                at[n], limit[n] = start + PAGE + (place if fits else place % PAGE), size
+            elif place.reach < 0:
+                at[n], limit[n] = start + place.reach, 0
+            elif place.reach >= size:
                 at[n], limit[n] = start + AREA - size, size
             else:
-                at[n], limit[n] = start + AREA - given.reach, given.reach
-            if call.nobody[n] >= 0:
-                at[n], limit[n] = call.nobody[n], 0
+                at[n], limit[n] = start + AREA - place.reach, place.reach
+            if call.unmapped[n] >= 0:
+                at[n], limit[n] = call.unmapped[n], 0
             if at[n] % self._contract.align:
                 return None
             if limit[n] < size and not user and not self._faults_before(call, n):
@@ -272,11 +283,11 @@ class _Trial:
 
     def _faults_before(self, call: Call, n: int) -> bool:
         """True if a call faults on the other side long before this one's memory ends."""
-        other, given = SIDES[1 - n], (call.src, call.dst)[n]
+        other, place = SIDES[1 - n], (call.src, call.dst)[n]
         user = other in self._contract.faulting and other in self._contract.inputs
-        return user and isinstance(given, _Place) and given.reach <= 2 * PAGE
+        return user and isinstance(place, _Place) and place.reach <= 2 * PAGE
 
-    def _most(self) -> int:
+    def _largest_count(self) -> int:
         """Return the largest count up to which all sizes are tried."""
         if not self._contract.counted:
             return 1
@@ -287,17 +298,17 @@ class _Trial:
         if not self._contract.counted:
             return [1]
         large = () if self._contract.dst_record else _LARGE
-        return [*range(self._most() + 1), *large]
+        return [*range(self._largest_count() + 1), *large]
 
     def _by_rule(self) -> Iterator[Call]:
         """Yield calls of all sizes at alignments, at all positions in memory, and with faults."""
-        step = self._contract.align
+        align = self._contract.align
         turn = itertools.count()
         for count in self._counts():
             for a, b in ((0, 0), (1, 0), (0, 1), (8, 3), (5, 8), (15, 15), (33, 47), (60, 62)):
                 n = next(turn)
                 yield Call(
-                    count, a * step, b * step, pattern=n, shift=n,
+                    count, a * align, b * align, pattern=n, shift=n,
                     areas=(n // 3 % watch.AREAS, n // 5 % watch.AREAS), sum=_SUMS[n % len(_SUMS)],
                 )  # fmt: skip
             yield Call(count, _Place(AREA), _Place(AREA), pattern=next(turn))  # both at page ends
@@ -305,25 +316,26 @@ class _Trial:
         for count in (1, 8, 16, 40, 64, 128, 200) if self._contract.counted else (1,):
             for before in (1, 3, 7, 8, 9, 16, 31, 63, 64, 100):
                 # Across a multiple of 4 GiB, where more than the lower half of an address moves on.
-                across = AREA // 2 - PAGE - before * step
+                across = AREA // 2 - PAGE - before * align
                 yield Call(count, across, next(turn) % 16, areas=(2, 0))
                 yield Call(count, next(turn) % 16, across, areas=(0, 2))
         if self._contract.counted:
             # Code that reads only a part of the count is found out by a fault in a long call.
-            users = self._contract.faulting
-            dst, src = (_Place(PAGE) if side in users else 0 for side in SIDES)
-            for power, more in itertools.product(_POWERS, (0, 1, 8, 64, 65, 200)):
-                yield Call((1 << power) + more, dst, src)
+            faulting = self._contract.faulting
+            dst, src = (_Place(PAGE) if side in faulting else 0 for side in SIDES)
+            for power, excess in itertools.product(_POWERS, (0, 1, 8, 64, 65, 200)):
+                yield Call((1 << power) + excess, dst, src)
         for side in self._contract.faulting:
-            for count, at in itertools.product(range(1, 72), _NOBODY):
-                if at % step == 0:
-                    nobody = (at, -1) if side == "dst" else (-1, at)
-                    yield Call(count if self._contract.counted else 1, nobody=nobody)
+            for count, at in itertools.product(range(1, 72), _UNMAPPED):
+                if at % align == 0:
+                    unmapped = (at, -1) if side == "dst" else (-1, at)
+                    yield Call(count if self._contract.counted else 1, unmapped=unmapped)
         if self._contract.guards:
             for stray, count in itertools.product(_STRAYS[self._code.isa], (1, 2, 3)):
                 yield Call(count if self._contract.counted else 1, stray=stray)
 
     def _faults(self, count: int, turn: "itertools.count[int]") -> Iterator[Call]:
+        """Yield calls of a count whose memory ends, or begins, at a fault."""
         for side in self._contract.faulting:
             size = count * self._units[side]
             limits: Sequence[int] = range(size)
@@ -381,7 +393,7 @@ class _Trial:
 
     def _registers(self, call: Call, at: int) -> dict[str, int] | None:
         """Return the registers when a call first reaches an address; None: never."""
-        if (row := self._row(call)) is None:
+        if (row := self._case(call)) is None:
             return None
         case = np.zeros(1, dtype=watch.CASE)
         case[0] = row
@@ -397,15 +409,15 @@ class _Trial:
         for count in sorted({*range(_SMALL), *near, *_LARGE}):
             match self._contract.effect:
                 case "set":
-                    for value in _VALUES:
+                    for value in _BYTES:
                         yield Call(count, next(turn) % 64, value=value, twist=next(turn))
                 case "move":
-                    for distance in {d for p in _within(count) for d in (p, -p)}:
-                        flush = next(turn) % 3 == 0
-                        place: int | _Place = _Place(AREA) if flush else next(turn) % 64
+                    for distance in {d for p in _positions(count) for d in (p, -p)}:
+                        at_end = next(turn) % 3 == 0
+                        place: int | _Place = _Place(AREA) if at_end else next(turn) % 64
                         yield Call(count, place, distance=distance, pattern=next(turn))
                 case "compare":
-                    for at, kind in itertools.product(_within(count), range(3)):
+                    for at, kind in itertools.product(_positions(count), range(3)):
                         n = next(turn)
                         dst: int | _Place = n % 16 if kind else _Place(AREA)
                         src: int | _Place = n // 16 % 16 if kind else _Place(AREA)
@@ -414,7 +426,7 @@ class _Trial:
                     places: tuple[int | _Place, ...] = (_Place(AREA), 0, next(turn) % 64)
                     for kind, place in itertools.product(range(3), places):
                         n = 3 * next(turn) + kind
-                        value = _VALUES[n // 3 % len(_VALUES)]
+                        value = _BYTES[n // 3 % len(_BYTES)]
                         yield Call(count, 0, place, n, n, twist=n, value=value)
 
     def _by_constants(self) -> Iterator[Call]:
@@ -430,50 +442,49 @@ class _Trial:
                 yield Call(
                     count, aligned[(n + k) % len(aligned)], aligned[(3 * n + k) % len(aligned)]
                 )
-        few = counts[: 3 * _CROSSED] if self._contract.counted else counts
+        crossed = counts[: 3 * _CROSSED] if self._contract.counted else counts
         places = aligned[: 3 * _CROSSED : 2]
         turn, constant = itertools.count(), tuple(self._periods)
-        for count, dst, src in itertools.product(few, places, places):
+        for count, dst, src in itertools.product(crossed, places, places):
             if count <= _LARGE[-1]:
                 n = next(turn)
                 yield Call(count, dst, src, pattern=constant[n % len(constant)], shift=8 * n)
-        made = body.composed(self._values) if self._contract.counted else ()
-        for count in made if not self._contract.dst_record else ():
+        composed: Sequence[int] = ()
+        if self._contract.counted and not self._contract.dst_record:
+            composed = body.composed(self._values)
+        for count in composed:
             if count <= AREA // 16:
                 yield Call(count, next(turn) % 64, next(turn) % 64)
             for side in self._contract.faulting:  # the same number of bytes is left by a fault
-                done = next(turn) % 24
-                cut = _Place(done)
-                yield (
-                    Call(count + done, cut, done)
-                    if side == "dst"
-                    else Call(count + done, done, cut)
-                )
+                before = next(turn) % 24
+                cut = _Place(before)
+                sides = (cut, before) if side == "dst" else (before, cut)
+                yield Call(count + before, *sides)
         for n, at in enumerate(aligned):
-            for count in (1, 7, 8, 40, 64, 100):
-                wanted = count if self._contract.counted else 1
-                yield Call(wanted, at, n % 16)
-                yield Call(wanted, n % 16, at)
+            for size in (1, 7, 8, 40, 64, 100):
+                count = size if self._contract.counted else 1
+                yield Call(count, at, n % 16)
+                yield Call(count, n % 16, at)
 
     def _at_random(self) -> Iterator[Call]:
         """Yield random calls, to find dependence on few bits of addresses and sizes."""
-        draw = random.Random(1)
-        most = self._most() if self._contract.dst_record else AREA // 32
-        step = self._contract.align
+        generator = random.Random(1)
+        most = self._largest_count() if self._contract.dst_record else AREA // 32
+        align = self._contract.align
         for _ in range(_RANDOM):
             count = 1
             if self._contract.counted:
-                count = min(most, int(2 ** draw.uniform(0, most.bit_length())))
-            places: list[int | _Place] = [draw.randrange(PAGE) // step * step for _ in SIDES]
-            users = [n for n, side in enumerate(SIDES) if side in self._contract.faulting]
-            if users and draw.random() < 0.3:
-                n = draw.choice(users)
-                places[n] = _Place(draw.randrange(count * max(1, self._units[SIDES[n]])))
+                count = min(most, int(2 ** generator.uniform(0, most.bit_length())))
+            places: list[int | _Place] = [generator.randrange(PAGE) // align * align for _ in SIDES]
+            faulting = [n for n, side in enumerate(SIDES) if side in self._contract.faulting]
+            if faulting and generator.random() < 0.3:
+                n = generator.choice(faulting)
+                places[n] = _Place(generator.randrange(count * max(1, self._units[SIDES[n]])))
             yield Call(
-                count, places[0], places[1], pattern=draw.randrange(1 << 16),
-                shift=draw.randrange(watch.SHIFTS),
-                areas=(draw.randrange(watch.AREAS), draw.randrange(watch.AREAS)),
-                sum=draw.randrange(1 << 32),
+                count, places[0], places[1], pattern=generator.randrange(1 << 16),
+                shift=generator.randrange(watch.SHIFTS),
+                areas=(generator.randrange(watch.AREAS), generator.randrange(watch.AREAS)),
+                sum=generator.randrange(1 << 32),
             )  # fmt: skip
 
     def _inject(self) -> bool:
@@ -490,34 +501,38 @@ class _Trial:
         return self._try(calls)
 
     def _sampled(self, most: int) -> list[Call]:
+        """Return seeds to start from: up to `most` spread over all, and the last ones."""
         plain = [call for call in self._seeds if call.inject[0] < 0]
         step = max(1, len(plain) // most)
         return [*plain[::step][:most], *plain[-most:]]
 
-    def _look(self) -> bool:
-        """Search for each branch and condition that went only one way; False at a failure."""
+    def _cover_missing(self) -> bool:
+        """Try changed calls for each part that is not covered; False if one broke the contract.
+
+        Entries that were never used are left to `_inject`.
+        """
         for at, what in self.missing():
             if what == "entry never used":
                 continue
-            for source in body.comparisons_before(self._body, at, what):
-                if not self._try(self._turned(source)):
+            for comparison in body.comparisons_before(self._body, at, what):
+                if not self._try(self._flipped(comparison)):
                     return False
         return True
 
-    def _turned(self, source: body.Comparison) -> list[Call]:
+    def _flipped(self, comparison: body.Comparison) -> list[Call]:
         """Return calls changed so that a comparison may have its other result."""
-        out: dict[Call, None] = {}
+        calls: dict[Call, None] = {}
         for call in self._sampled(_SEEDS):
-            if call.stray or (registers := self._registers(call, source.at)) is None:
+            if call.stray or (registers := self._registers(call, comparison.at)) is None:
                 continue
-            for lacking in source.lacking(registers):
-                out.update(dict.fromkeys(_changed(call, lacking, self._contract)))
-            if len(out) > _MOST_TRIED // 20:
+            for delta in comparison.deltas(registers):
+                calls.update(dict.fromkeys(_changed(call, delta, self._contract)))
+            if len(calls) > _MOST_CASES // 20:
                 break
-        return list(out)
+        return list(calls)
 
 
-def _within(count: int) -> Iterable[int]:
+def _positions(count: int) -> Iterable[int]:
     """Return positions in a number of bytes: all, or those at the ends and around powers."""
     if count <= _FULL_FAULTS:
         return range(count + 2)
@@ -525,25 +540,26 @@ def _within(count: int) -> Iterable[int]:
     return sorted(few)
 
 
-def _changed(call: Call, lacking: int, contract: Contract) -> Iterator[Call]:
+def _changed(call: Call, delta: int, contract: Contract) -> Iterator[Call]:
     """Yield a call with each input changed by a difference and by its multiples."""
     for scale in range(8):
-        for d in {lacking << scale, lacking >> scale}:
-            for sign in (d, -d):
-                if contract.counted and 0 <= call.count + sign < 1 << 33:
-                    yield replace(call, count=call.count + sign, inject=(-1, 0))
+        for magnitude in {delta << scale, delta >> scale}:
+            for change in (magnitude, -magnitude):
+                if contract.counted and 0 <= call.count + change < 1 << 33:
+                    yield replace(call, count=call.count + change, inject=(-1, 0))
                 if isinstance(call.dst, int) and scale == 0:
-                    yield replace(call, dst=(call.dst + sign) % PAGE, inject=(-1, 0))
+                    yield replace(call, dst=(call.dst + change) % PAGE, inject=(-1, 0))
                 if isinstance(call.src, int) and scale == 0:
-                    yield replace(call, src=(call.src + sign) % PAGE, inject=(-1, 0))
+                    yield replace(call, src=(call.src + change) % PAGE, inject=(-1, 0))
                 if "sum" in contract.inputs:
-                    yield replace(call, sum=(call.sum + sign) % (1 << 32), inject=(-1, 0))
+                    yield replace(call, sum=(call.sum + change) % (1 << 32), inject=(-1, 0))
 
 
-def _facts(code: Code, reached: Body) -> NDArray[np.void]:
+def _facts(code: Code, reachable: Body) -> NDArray[np.void]:
+    """Return what harness/tracing/watch.c has to know of each byte of the code, as watch.FACT."""
     facts = np.zeros(len(code.text) + 1, dtype=watch.FACT)
-    resumed = {at + s.size for at, s in reached.steps.items() if s.flow is Flow.CALL}
-    for at, step in reached.steps.items():
+    resumed = {at + s.size for at, s in reachable.steps.items() if s.flow is Flow.CALL}
+    for at, step in reachable.steps.items():
         kind = watch.REACHED | (watch.BRANCH if step.flow is Flow.BRANCH else 0)
         kind |= watch.CALL if step.flow is Flow.CALL else 0
         kind |= watch.RESUME if at in resumed else 0
@@ -562,22 +578,22 @@ def _facts(code: Code, reached: Body) -> NDArray[np.void]:
     return facts
 
 
-def values(reached: Body) -> list[int]:
-    """Return the constants of code that the harness tries with all three of its inputs."""
-    return body.named_sizes(reached)[:_TRIED_BY_THREE]
+def harness_constants(reachable: Body) -> list[int]:
+    """Return the sizes named by code that the harness tries with all three of its inputs."""
+    return body.named_sizes(reachable)[:_TRIED_BY_THREE]
 
 
 def cache_key(*parts: str) -> str:
-    """Return the cache key of a question: a hash of everything that decides its answer."""
+    """Return the cache key of a record: a hash of everything that decides it."""
     return hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
 
 
-def kept_if_passed(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def kept_if_passed(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return a record from the cache, or from make; it is stored where its "passed" is true.
 
     Its "cached" tells which.
     """
-    path = paths.build_dir() / "check" / f"{name}.json"
+    path = paths.build_dir() / "check" / f"{key}.json"
     if path.exists():
         stored: dict[str, Any] = json.loads(path.read_text())
         return {**stored, "cached": True}
@@ -594,7 +610,7 @@ _MOST_SHOWN = 6  # places that a note names, at most
 
 
 @dataclass(frozen=True)
-class Form:
+class Configuration:
     """A routine's code under one set of CPU features, and its access to a user's memory."""
 
     name: str
@@ -604,7 +620,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Proof:
-    """The result of the emulated calls of all forms.
+    """The result of the emulated calls of all configurations.
 
     summary is "100 %", or "not proven" with the places that no call reached. hit are the addresses
     of the exception-table entries that were used.
@@ -618,7 +634,7 @@ class Proof:
     cached: bool
 
 
-def forms(variant: Variant) -> list[Form]:
+def configurations(variant: Variant) -> list[Configuration]:
     """Return a variant's code, then its code under other sets of CPU features.
 
     Up to _MOST_IN_FULL features every set is taken; of more, each feature and each pair is toggled.
@@ -630,38 +646,40 @@ def forms(variant: Variant) -> list[Form]:
     codes = [assemble.variant_code(variant, with_=features) for features in sets]
     switches_pan = any(PAN in features ^ own and code.text != codes[0].text
                        for features, code in zip(sets, codes, strict=True))  # fmt: skip
-    by_hash: dict[str, Form] = {}
+    by_hash: dict[str, Configuration] = {}
     for features, code in zip(sets, codes, strict=True):
         name = f"with {', '.join(sorted(features))}" if features else "with no feature"
-        by_hash.setdefault(code.sha256, Form(name, code, access(code, features, own, switches_pan)))
+        by_hash.setdefault(
+            code.sha256, Configuration(name, code, access(code, features, own, switches_pan))
+        )
     return list(by_hash.values())
 
 
 def access(code: Code, taken: frozenset[str], own: frozenset[str], switches_pan: bool) -> Access:
-    """Return the kind of access that a form has to use for a user's memory.
+    """Return the kind of access that code has to use for a user's memory.
 
-    taken are its features, meant those of the variant itself: code that opens the access itself is
-    checked for it. switches_pan is True if the code differs where PAN is off.
+    taken are the features of the code, own those of the variant itself: code that opens the access
+    itself is checked for it. switches_pan is True if the code differs where PAN is off.
     """
     if code.isa == "arm64":
         return Access(unprivileged=not switches_pan or PAN in taken)
     return Access(gated=bool(taken & own & assemble.PRIVILEGED))
 
 
-def prove(checked_forms: Sequence[Form], contract: Contract) -> Proof:
-    """Check forms of a routine against its contract, up to the first that fails."""
+def prove(checked: Sequence[Configuration], contract: Contract) -> Proof:
+    """Check a routine's configurations against its contract, up to the first that fails."""
     records: list[dict[str, Any]] = []
     failure = ""
-    for form in checked_forms:
-        records.append(record := _record(form, contract))
+    for configuration in checked:
+        records.append(record := _record(configuration, contract))
         failure = record["failure"] or over_reported(contract, record["over_report"])
         if failure:
-            failure += f" {form.name}" if form is not checked_forms[0] else ""
+            failure += f" {configuration.name}" if configuration is not checked[0] else ""
             break
     return Proof(
         failure=failure,
         cases=sum(r["cases"] for r in records),
-        summary=_summary(checked_forms, records),
+        summary=_summary(checked, records),
         hit=frozenset(at for r in records for at in r["hit"]),
         seconds=sum(r["seconds"] for r in records),
         cached=all(r["cached"] for r in records),
@@ -680,15 +698,15 @@ def argued(result: str, variant: Variant) -> str:
     return f"{result} ({variant.unreached})" if result != "100 %" and variant.unreached else result
 
 
-def _record(form: Form, contract: Contract) -> dict[str, Any]:
-    code = form.code
-    table = [(e.insn, e.fixup, e.type) for e in code.exceptions]
-    asked = repr((code.entry, table)), repr(contract), repr(form.access)
-    name = cache_key(_version(), code.isa, code.text.hex(), *asked)
+def _record(configuration: Configuration, contract: Contract) -> dict[str, Any]:
+    code = configuration.code
+    entries = [(e.insn, e.fixup, e.type) for e in code.exceptions]
+    inputs = repr((code.entry, entries)), repr(contract), repr(configuration.access)
+    key = cache_key(_version(), code.isa, code.text.hex(), *inputs)
 
-    def made() -> dict[str, Any]:
+    def make() -> dict[str, Any]:
         began = time.monotonic()
-        outcome = run(code, contract, form.access)
+        outcome = run(code, contract, configuration.access)
         return {
             "passed": not outcome.failure,
             "failure": outcome.failure,
@@ -701,13 +719,13 @@ def _record(form: Form, contract: Contract) -> dict[str, Any]:
             "seconds": time.monotonic() - began,
         }
 
-    return kept_if_passed(name, made)
+    return kept_if_passed(key, make)
 
 
-def _summary(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
-    """Return "100 %", or the places that no form reached.
+def _summary(checked: Sequence[Configuration], records: Sequence[dict[str, Any]]) -> str:
+    """Return "100 %", or the places that no configuration reached.
 
-    A place that is the same instruction in several forms is reached if one of them reached it.
+    A place that is the same instruction in several of them is reached if one of them reached it.
     """
     unknown = next((str(r["unknown"]) for r in records if r["unknown"]), "")
     if unknown:
@@ -722,10 +740,10 @@ def _summary(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -
             if all([at, what] in [list(x) for x in r["missing"]] for r in others):
                 places.append(f"+{at:#x} {what}")
     hit = {at for r in records for at in r["hit"]}
-    reached = {int(at) for r in records for at in r["steps"]}
-    entries = dict.fromkeys(e.insn for e in checked_forms[0].code.exceptions)
-    places += [f"+{at:#x} entry never used" for at in entries if at not in hit and at in reached]
-    places += [f"+{at:#x} entry of what is never reached" for at in entries if at not in reached]
+    reachable = {int(at) for r in records for at in r["steps"]}
+    entries = dict.fromkeys(e.insn for e in checked[0].code.exceptions)
+    places += [f"+{at:#x} entry never used" for at in entries if at not in hit and at in reachable]
+    places += [f"+{at:#x} entry of what is never reached" for at in entries if at not in reachable]
     places = list(dict.fromkeys(places))
     if not places:
         return "100 %"
@@ -736,9 +754,9 @@ def _summary(checked_forms: Sequence[Form], records: Sequence[dict[str, Any]]) -
 @cache
 def _version() -> str:
     """Return a hash of the code that chooses, runs and judges emulated calls."""
-    own = sorted(Path(__file__).parent.glob("*.py"))
-    also = (Path(watch.__file__), Path(instructions.__file__), *watch.SOURCES, *watch.HEADERS)
+    here = sorted(Path(__file__).parent.glob("*.py"))
+    elsewhere = (Path(watch.__file__), Path(instructions.__file__), *watch.SOURCES, *watch.HEADERS)
     gcc = toolchain.find(toolchain.host_isa()).gcc
-    texts = [path.read_text() for path in (*own, *also)]
+    texts = [path.read_text() for path in (*here, *elsewhere)]
     libraries = (version(name) for name in ("unicorn", "iced-x86", "capstone", "numpy"))
     return cache_key(*libraries, gcc, *texts)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.checking.check import tried
+from loopwright.checking.check import described_cases
 from loopwright.code import assemble, loops
 from loopwright.errors import InputError
 from loopwright.judging import call_costs
@@ -182,7 +182,7 @@ def checked(variant: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame)
         raise InputError(f"{variant.id} breaks its contract, no patch: {row['failure']}")
     text = (
         f"{name} was run in user space against its contract, over "
-        f"{tried(contract_of(variant))}: it held in all {_number(row, 'cases')} cases."
+        f"{described_cases(contract_of(variant))}: it held in all {_number(row, 'cases')} cases."
     )
     if entries := _number(row, "entries"):
         hits = _number(row, "entries_hit") or 0

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from loopwright import kernels
 from loopwright.checking import body, emulated
-from loopwright.checking.check import verdict
+from loopwright.checking.check import harness_record
 from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry, Instruction
 from loopwright.errors import InputError
@@ -36,7 +36,7 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     if unsupported := ", ".join(sorted(image.handled)):
         raise NotProven(f"its exception table has {unsupported}, which only the kernel handles")
     contract = contract_of(variant)
-    texts, over, forms = [], 0, []
+    texts, over, configurations = [], 0, []
     variant_alternatives = frozenset(variant.alternatives)
     features = {alternative.feature for alternative in image.alternatives}
     # Code without an alternative for opening the access to user memory always has to open it.
@@ -47,9 +47,9 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
         privileged = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
         user_access = emulated.access(code, taken | lacking, variant_alternatives, switches_pan)
-        forms.append(emulated.Form(f"with {names}", code, user_access))
+        configurations.append(emulated.Configuration(f"with {names}", code, user_access))
         try:
-            record = verdict(code, contract, f"{variant.id}-kernel", gated=privileged)
+            record = harness_record(code, contract, f"{variant.id}-kernel", gated=privileged)
         except InputError as error:
             raise CheckError(f"with {names}: {error}") from None
         if not record["passed"]:
@@ -59,9 +59,9 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
         texts.append(
             f"{record['cases']} cases with {names}" + f" ({', '.join(remarks)})" * bool(remarks)
         )
-    proof = emulated.prove(forms, contract)
+    proof = emulated.prove(configurations, contract)
     if proof.failure:
-        raise CheckError(proof.failure, (), _listing(forms[0].code))
+        raise CheckError(proof.failure, (), _listing(configurations[0].code))
     texts.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
     if built_code.FIVE_LEVEL_PAGING in features:
         texts.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
@@ -76,11 +76,11 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
 def over_report(image: Image, variant: Variant, symbol: str) -> int:
     """Return the largest number of bytes that a routine wrongly reports as not done."""
     contract = contract_of(variant)
-    verdicts = [
-        verdict(_routine_code(image, symbol, taken), contract, f"{variant.id}-kernel")
+    records = [
+        harness_record(_routine_code(image, symbol, taken), contract, f"{variant.id}-kernel")
         for taken in built_code.feature_sets(image.alternatives)
     ]
-    return max(int(record["over_report_bytes"]) for record in verdicts)
+    return max(int(record["over_report_bytes"]) for record in records)
 
 
 def _routine_code(image: Image, symbol: str, taken: frozenset[str]) -> Code:

@@ -6,7 +6,7 @@ import pytest
 from quick import some
 
 from loopwright import kernels
-from loopwright.checking.check import run, verdict
+from loopwright.checking.check import harness_record, run
 from loopwright.code import assemble
 from loopwright.code.instructions import Code, ExceptionEntry
 from loopwright.kernels import contract_of
@@ -117,7 +117,7 @@ def _mutants():
 @pytest.mark.parametrize(("variant", "mutation"), list(_mutants()))
 def test_mutants_are_caught(variant, mutation):
     code, contract = assemble.user_code(variant), contract_of(variant)
-    assert not verdict(mutation(code, contract), contract, "mutant")["passed"]
+    assert not harness_record(mutation(code, contract), contract, "mutant")["passed"]
 
 
 def _with_entries(code: Code, entries: list[ExceptionEntry]) -> Code:
@@ -136,14 +136,16 @@ def test_broken_exception_tables_are_caught(name):
     """Drop an entry that is hit, and make its fixup the faulting instruction: both must fail."""
     [variant] = (v for v in VARIANTS if v.id == name)
     code, contract = assemble.user_code(variant), contract_of(variant)
-    record = verdict(code, contract, variant.id)
+    record = harness_record(code, contract, variant.id)
     assert record["passed"], record["failure"]
     hits = record["hits"]
     hit = [n for n, count in enumerate(hits) if count]
     for n in {hit[0], hit[len(hit) // 2], hit[-1]}:
         entries = list(code.exceptions)
-        dropped = verdict(_with_entries(code, entries[:n] + entries[n + 1 :]), contract, "dropped")
+        dropped = harness_record(
+            _with_entries(code, entries[:n] + entries[n + 1 :]), contract, "dropped"
+        )
         assert "no exception-table entry" in dropped["failure"]
         entries[n] = ExceptionEntry(entries[n].insn, entries[n].insn)
-        again = verdict(_with_entries(code, entries), contract, "again")
+        again = harness_record(_with_entries(code, entries), contract, "again")
         assert "faults without end" in again["failure"]

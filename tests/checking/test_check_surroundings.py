@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from loopwright import kernels
-from loopwright.checking.check import verdict
+from loopwright.checking.check import harness_record
 from loopwright.code import assemble
 from loopwright.kernels import contract_of
 
@@ -54,7 +54,7 @@ def test_an_error_that_shows_only_in_some_surroundings_is_found(kind):
         pytest.skip("this compiler made other code of it")
     text = code.text[: code.entry] + body.replace(bytes.fromhex(old), bytes.fromhex(new), 1)
     contract = contract_of(variant)
-    assert verdict(code, contract, "whole")["passed"]
-    record = verdict(replace(code, text=text), contract, "broken")
+    assert harness_record(code, contract, "whole")["passed"]
+    record = harness_record(replace(code, text=text), contract, "broken")
     assert not record["passed"]
     assert said in record["failure"]

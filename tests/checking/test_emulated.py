@@ -26,7 +26,7 @@ def changed(tmp_path, monkeypatch):
         change = variant.source.name, old, new
         few_variants.changed(monkeypatch, tmp_path, variant.kernel, change)
         variant = kernels.select(spec)[1][0]
-        return emulated.prove(emulated.forms(variant), kernels.contract_of(variant))
+        return emulated.prove(emulated.configurations(variant), kernels.contract_of(variant))
 
     return proof
 
@@ -40,7 +40,7 @@ COVERED = ["x86_64/copy_user/overlapped", "x86_64/csum/adc1", "x86_64/put_event/
 )
 def test_every_branch_condition_and_entry_of_a_right_variant_is_reached(spec):
     variant = kernels.select(spec)[1][0]
-    found = emulated.prove(emulated.forms(variant), kernels.contract_of(variant))
+    found = emulated.prove(emulated.configurations(variant), kernels.contract_of(variant))
     assert found.failure == ""
     assert found.summary == "100 %"
     assert found.hit >= {e.insn for e in assemble.variant_code(variant).exceptions}
@@ -200,10 +200,12 @@ def test_arm64_state_is_held_too(changed, new, said):
 
 def test_access_of_a_users_memory_is_between_stac_and_clac():
     variant = kernels.select("x86_64/put_event/masked")[1][0]
-    [form, *_] = emulated.forms(variant)
-    assert form.access.gated
-    bare = form.code.text.replace(bytes.fromhex("0f01cb"), bytes.fromhex("0f1f00"))
-    found = emulated.run(replace(form.code, text=bare), kernels.contract_of(variant), form.access)
+    [configuration, *_] = emulated.configurations(variant)
+    assert configuration.access.gated
+    bare = configuration.code.text.replace(bytes.fromhex("0f01cb"), bytes.fromhex("0f1f00"))
+    found = emulated.run(
+        replace(configuration.code, text=bare), kernels.contract_of(variant), configuration.access
+    )
     assert "not between stac and clac" in found.failure
 
 
@@ -216,30 +218,33 @@ KEYS = {
 }
 
 
-def _with(form, **change):
-    first, *rest = form.code.exceptions
-    return replace(form, code=replace(form.code, exceptions=(replace(first, **change), *rest)))
+def _with(configuration, **change):
+    first, *rest = configuration.code.exceptions
+    return replace(
+        configuration,
+        code=replace(configuration.code, exceptions=(replace(first, **change), *rest)),
+    )
 
 
 def test_the_cache_is_asked_by_all_that_decides(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path))
     variant = kernels.select("x86_64/clear_user/plain")[1][0]
-    contract, [form] = kernels.contract_of(variant), emulated.forms(variant)
-    assert not emulated.prove([form], contract).cached
+    contract, [configuration] = kernels.contract_of(variant), emulated.configurations(variant)
+    assert not emulated.prove([configuration], contract).cached
     for what, change in KEYS.items():
-        other, asked = change(form, contract)
+        other, asked = change(configuration, contract)
         assert not emulated.prove([other], asked).cached, what
-    assert emulated.prove([form], contract).cached
+    assert emulated.prove([configuration], contract).cached
     # It is asked by who chooses the cases, too.
     monkeypatch.setattr(emulated, "_version", lambda: "another")
-    assert not emulated.prove([form], contract).cached
+    assert not emulated.prove([configuration], contract).cached
 
 
 def _asked(code, contract, *, gated=False):
     with pytest.MonkeyPatch.context() as patch:
         nothing = {"passed": 0, "over_report_bytes": 0}
         patch.setattr(emulated, "kept_if_passed", lambda key, _: {**nothing, "asked": key})
-        return check.verdict(code, contract, "one", gated=gated)["asked"]
+        return check.harness_record(code, contract, "one", gated=gated)["asked"]
 
 
 def test_the_cache_of_runs_is_asked_by_all_that_decides(monkeypatch):
@@ -265,7 +270,7 @@ def test_the_cache_of_runs_is_asked_by_all_that_decides(monkeypatch):
         (harness, "version", lambda _: "another"),
         (hosts, "features", lambda: frozenset({"erms"})),
         (toolchain, "find", lambda isa: isa),
-        (emulated, "values", lambda _: [123]),
+        (emulated, "harness_constants", lambda _: [123]),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, value)
@@ -280,7 +285,9 @@ def test_code_that_no_emulator_knows_is_not_proven():
     vector = bytes.fromhex("c5f9efc0")  # vpxor %xmm0,%xmm0,%xmm0
     moved = tuple(replace(e, insn=e.insn + 4, fixup=e.fixup + 4) for e in code.exceptions)
     other = replace(code, text=vector + code.text, exceptions=moved, size=code.size + 4)
-    found = emulated.prove([emulated.Form("", other, Access())], kernels.contract_of(variant))
+    found = emulated.prove(
+        [emulated.Configuration("", other, Access())], kernels.contract_of(variant)
+    )
     assert "not proven" in found.summary
 
 
@@ -307,7 +314,7 @@ def test_same_code_has_the_same_entries_fixups_and_types():
 
 def test_what_is_not_reached_comes_with_the_reason_of_its_variant():
     variant = kernels.select("x86_64/put_event/write_begin")[1][0]
-    said = emulated.prove(emulated.forms(variant), kernels.contract_of(variant)).summary
+    said = emulated.prove(emulated.configurations(variant), kernels.contract_of(variant)).summary
     assert said.startswith("not proven: +0x")
     assert emulated.argued(said, variant) == f"{said} ({variant.unreached})"
     assert emulated.argued("100 %", variant) == "100 %"

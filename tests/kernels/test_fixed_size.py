@@ -7,7 +7,7 @@ import pytest
 from checkout import DATA
 
 from loopwright import kernels
-from loopwright.checking.check import run, tried
+from loopwright.checking.check import described_cases, run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.measuring import readings
@@ -94,7 +94,8 @@ def test_a_record_as_large_as_a_page_says_the_same(changed):
     rows = predict("x86_64/page", microarch="zen2").set_index("variant")
     assert rows.loc["copy_lines", "bytes_per_iteration"] == 64
     assert rows.loc["copy_words", "bytes_per_iteration"] == 8
-    assert tried(kernel.routines["copy_page"].contract) == "one record, at 16 by 16 alignments"
+    cases = described_cases(kernel.routines["copy_page"].contract)
+    assert cases == "one record, at 16 by 16 alignments"
 
 
 @pytest.mark.parametrize("variant", ["copy_lines", "copy_string"])
@@ -123,9 +124,10 @@ def test_alignments_that_the_contract_forbids_are_refused():
 
 
 def test_what_was_tried_is_said_as_it_was():
-    assert tried(contract("copy_page")) == "4096 bytes, at 16 by 16 alignments"
-    assert tried(contract("clear_page")) == "4096 bytes, at addresses that are multiples of 4096"
-    assert tried(contract("copy_line")) == "32 bytes, at 16 by 16 alignments"
+    assert described_cases(contract("copy_page")) == "4096 bytes, at 16 by 16 alignments"
+    cases = described_cases(contract("clear_page"))
+    assert cases == "4096 bytes, at addresses that are multiples of 4096"
+    assert described_cases(contract("copy_line")) == "32 bytes, at 16 by 16 alignments"
 
 
 @pytest.mark.parametrize(

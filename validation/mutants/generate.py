@@ -131,13 +131,13 @@ def held(variant: Variant) -> tuple[str, str]:
     """Return what becomes of a variant, and the reason; the emulated calls go first."""
     contract = contract_of(variant)
     try:
-        forms = emulated.forms(variant)
+        configurations = emulated.configurations(variant)
     except InputError as error:
         return BUILT, str(error)
-    proof = emulated.prove(forms, contract)
+    proof = emulated.prove(configurations, contract)
     if proof.failure:
         return FAILED, proof.failure
-    record = check.verdict(assemble.user_code(variant), contract, variant.id)
+    record = check.harness_record(assemble.user_code(variant), contract, variant.id)
     if not record["passed"]:
         return FAILED, str(record["failure"])
     return (OPEN, "") if proof.summary == "100 %" else (NOT_PROVEN, proof.summary)
