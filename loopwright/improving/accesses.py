@@ -45,16 +45,16 @@ class PointersForIndex(CountedTransformation):
         for n, line in enumerate(listing.lines):
             if n == listing.position[loop.head]:
                 at = before_directives(lines)
-                lines[at:at] = [code(f"{add} {counter.written},{base}") for base in bases]
+                lines[at:at] = [code(f"{add} {counter.operand},{base}") for base in bases]
             if n == counter.at:
                 lines += [
-                    code(stepped(line, counter, 1).replace(counter.written, b)) for b in bases
+                    code(stepped(line, counter, 1).replace(counter.operand, b)) for b in bases
                 ]
             if n in loop.body:
                 operands = [_without_index(o, index) for o in line.operands]
                 line = replace(line, text=f"{line.mnemonic} {','.join(operands)}")
             lines.append(line)
-        sub = f"sub{counter.suffix} {counter.written},"
+        sub = f"sub{counter.suffix} {counter.operand},"
         back = [code(f"{sub}{base}") for base in bases]
         return _with_fixups(loop, loop.body, lines, "bases", back, self.name)
 
@@ -100,10 +100,10 @@ def _with_fixups(
     repair: Sequence[Line],
     step: str,
 ) -> Listing | None:
-    """Return the listing of lines with repair code before the fixups of some accesses.
+    """Return a listing of changed lines, with repair code before the fixups of some accesses.
 
     Each fixup gets an out-of-line label, at which the registers are restored to the values that the
-    fixup expects. None if a fixup needs flags, which the repair changes.
+    fixup expects; stem begins its name. None if a fixup needs flags, which the repair changes.
     """
     listing = loop.listing
     entries = [entry for n in accesses for entry in listing.entries_at(n)]
@@ -111,9 +111,9 @@ def _with_fixups(
     fixups = dict.fromkeys(entry.target for entry in entries)
     if any(EVERY_FLAG & listing.live[listing.position[fixup]] for fixup in fixups):
         return None
-    names = {old: listing.fresh(f"{stem}_for_{old.removeprefix('.L')}") for old in fixups}
+    repaired = {old: listing.fresh(f"{stem}_for_{old.removeprefix('.L')}") for old in fixups}
     redirected = [
-        replace(line, target=names[line.target])
+        replace(line, target=repaired[line.target])
         if line.kind == "entry" and line.text in texts
         else line
         for line in lines
@@ -122,20 +122,21 @@ def _with_fixups(
     branch = next(n for n, line in enumerate(redirected) if line is listing.lines[loop.last])
     out_of_line = after_transfer(changed, branch, len(redirected))
     repairs = [
-        line for old, new in names.items() for line in (label(new), *repair, code(f"jmp {old}"))
+        line for old, new in repaired.items() for line in (label(new), *repair, code(f"jmp {old}"))
     ]
     return replace(changed, lines=(*redirected[:out_of_line], *repairs, *redirected[out_of_line:]))
 
 
 def _indexed(loop: Counted, index: str) -> list[str]:
-    """Return the bases that an index is added to, [] where the index has another use."""
+    """Return the bases that an index is added to; [] where pointers cannot replace it."""
     bases: list[str] = []
     for at in loop.body:
         line = loop.listing.lines[at]
         for operand in line.operands:
             place = address(operand)
             if place and place.base and whole(place.indexed) == index and place.scale == 1:
-                bases += [place.base] if place.base not in bases else []
+                if place.base not in bases:
+                    bases.append(place.base)
             elif index in named(operand):
                 return []
         if index in implicit(loop.listing, at):
@@ -159,16 +160,16 @@ def _without_index(operand: str, index: str) -> str:
     return operand
 
 
-_SINGLE = re.compile(
-    r"(?P<kind>ldu?r|stu?r) (?P<one>[wxq]\d+|[wx]zr), \[(?P<base>x\d+|sp)(?:, #(?P<disp>-?\w+))?\]"
-    r"(?:, #(?P<step>-?\w+))?"
+_SINGLE_ACCESS = re.compile(
+    r"(?P<kind>ldu?r|stu?r) (?P<first>[wxq]\d+|[wx]zr), "
+    r"\[(?P<base>x\d+|sp)(?:, #(?P<disp>-?\w+))?\](?:, #(?P<step>-?\w+))?"
 )
-_DOUBLE = re.compile(
-    r"(?P<kind>ldp|stp) (?P<one>[wxq]\d+|[wx]zr), (?P<two>[wxq]\d+|[wx]zr), "
+_PAIR_ACCESS = re.compile(
+    r"(?P<kind>ldp|stp) (?P<first>[wxq]\d+|[wx]zr), (?P<second>[wxq]\d+|[wx]zr), "
     r"\[(?P<base>x\d+|sp)(?:, #(?P<disp>-?\w+))?\](?:, #(?P<step>-?\w+))?"
 )
 _BYTES = {"w": 4, "x": 8, "q": 16}
-_REACH = range(-64, 64)  # displacements of a pair, in units of its register size
+_PAIR_DISPLACEMENTS = range(-64, 64)  # displacements of a pair, in units of its register size
 
 
 class _Access(NamedTuple):
@@ -186,16 +187,16 @@ class _Access(NamedTuple):
         return _BYTES[self.registers[0][0]]
 
 
-def _access(line: Line, pattern: re.Pattern[str]) -> _Access | None:
+def _parsed(line: Line, pattern: re.Pattern[str]) -> _Access | None:
     match = pattern.fullmatch(" ".join(line.text.split())) if line.kind == "code" else None
     if not match:
         return None
-    registers = tuple(match[name] for name in ("one", "two") if name in match.groupdict())
+    registers = tuple(match[name] for name in ("first", "second") if name in match.groupdict())
     disp, step = (int(match[name] or "0", 0) for name in ("disp", "step"))
     return _Access(match["kind"].startswith("ld"), registers, match["base"], disp, step)
 
 
-def _text(access: _Access) -> str:
+def _rendered(access: _Access) -> str:
     kind = ("ld" if access.load else "st") + ("p" if len(access.registers) > 1 else "r")
     operand = f"[{access.base}, #{access.disp}]" if access.disp else f"[{access.base}]"
     step = f", #{access.step}" if access.step else ""
@@ -223,21 +224,21 @@ class PairAccesses:
 
     def _first_paired(self, listing: Listing) -> Listing | None:
         for first, line in enumerate(listing.lines):
-            access = _access(line, _SINGLE)
+            access = _parsed(line, _SINGLE_ACCESS)
             if access is None or listing.entries_at(first):
                 continue
-            for second in self.reached(listing, first):
-                other = _access(listing.lines[second], _SINGLE)
+            for second in self.movable(listing, first):
+                other = _parsed(listing.lines[second], _SINGLE_ACCESS)
                 pair = _joined(access, other) if other else None
                 if pair is not None and not listing.entries_at(second):
                     lines = list(listing.lines)
-                    lines[first] = replace(line, text=_text(pair))
+                    lines[first] = replace(line, text=_rendered(pair))
                     del lines[second]
                     return listing.with_lines(lines, self.name)
         return None
 
-    def reached(self, listing: Listing, first: int) -> Iterator[int]:
-        """Yield the statements after an access that can move up to it."""
+    def movable(self, listing: Listing, first: int) -> Iterator[int]:
+        """Yield the positions after an access from which a statement can move up to it."""
         reads: frozenset[str] = frozenset()
         writes: frozenset[str] = frozenset()
         for n in range(first + 1, len(listing.lines)):
@@ -265,7 +266,7 @@ def _joined(first: _Access, second: _Access) -> _Access | None:
     if second.disp - first.disp not in (size, -size):
         return None
     disp = min(first.disp, second.disp)
-    if disp % size or disp // size not in _REACH:
+    if disp % size or disp // size not in _PAIR_DISPLACEMENTS:
         return None
     return first._replace(registers=registers if disp == first.disp else registers[::-1], disp=disp)
 
@@ -283,7 +284,7 @@ class SplitPairs:
             return
         lines: list[Line] = []
         for n, line in enumerate(listing.lines):
-            pair = _access(line, _DOUBLE)
+            pair = _parsed(line, _PAIR_ACCESS)
             if pair is None or listing.entries_at(n):
                 lines.append(line)
             else:
@@ -302,4 +303,4 @@ def split(line: Line, pair: _Access) -> list[Line]:
         parts.reverse()
     update = [code(f"add {pair.base}, {pair.base}, #{pair.step}")] if pair.step > 0 else []
     update += [code(f"sub {pair.base}, {pair.base}, #{-pair.step}")] if pair.step < 0 else []
-    return [replace(line, text=_text(parts[0])), code(_text(parts[1])), *update]
+    return [replace(line, text=_rendered(parts[0])), code(_rendered(parts[1])), *update]

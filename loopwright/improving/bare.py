@@ -34,7 +34,7 @@ from loopwright.improving.listing import (
 )
 
 HEAD, BEHIND, START = ".Lloop", ".Lbehind", ".Lstart"
-_NEAR = 16  # instructions before an indirect jump that are searched for the load of its target
+_MOST_BEFORE = 16  # instructions before an indirect jump that are searched for the table's load
 _MOST_FOLLOWED = 3000  # instructions after a loop; code beyond counts as reading everything
 _VECTORS = frozenset(f"zmm{n}" for n in range(32)) | {f"k{n}" for n in range(8)}
 EVERYTHING = {
@@ -47,6 +47,12 @@ _RETURNED = frozenset(
 )
 _RELATIVE = re.compile(r"(-?0x[0-9a-f]+|-?\d+)?\(%rip\)")
 _TARGET = re.compile(r"(#?(?:0x)?[0-9a-f]+)$")
+_NOT_FOLLOWED = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
+# Instructions whose successor is not known.
+_UNKNOWN_SUCCESSOR = (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)
+_LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
+_SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
+_ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000  # br: mask and value
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Bare:
 
     offset is its code offset. entries has, by label, the byte offset of each entry other than the
     start. outside has, by label, the addresses outside: exits, and memory that the loop addresses
-    relative to itself. around says in words to which extent the code after it was analysed.
+    relative to itself. liveness says in words how far the code after it was followed.
     """
 
     id: str
@@ -72,7 +78,7 @@ class Bare:
     offset: int
     entries: Mapping[str, int]
     outside: Mapping[str, Outside]
-    around: str
+    liveness: str
 
     @property
     def isa(self) -> str:
@@ -84,7 +90,7 @@ class Bare:
         Its start is the label .Lstart, its end .Lbehind. Addresses outside keep their distance.
         """
         lines = list(listing.lines)
-        if lines and lines[-1].text == _leave(self.isa):
+        if lines and lines[-1].text == _leaving_jump(self.isa):
             lines.pop()
         fill = ",0xcc" if self.isa == "x86_64" else ""
         sets = [
@@ -100,7 +106,7 @@ class Bare:
         return assembled_text(self.isa, self.source(listing), "it", symbols=False)
 
 
-def _leave(isa: str) -> str:
+def _leaving_jump(isa: str) -> str:
     """Return the jump to the code after a loop, with which its listing ends."""
     return f"{'jmp' if isa == 'x86_64' else 'b'} {BEHIND}"
 
@@ -115,23 +121,23 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     body = piece.instructions
     if piece.notion != "loop" or body[-1].target != piece.address:
         raise InputError(f"{piece.id} is not a loop: its last instruction does not go to its first")
-    if wrong := next((i for i in body if i.flow in _LEAVING or i.string), None):
+    if wrong := next((i for i in body if i.flow in _NOT_FOLLOWED or i.string), None):
         raise InputError(f"{piece.id}: {' '.join(wrong.text.split())} in it cannot be followed")
     end = body[-1].end
-    around = _Around(section, piece)
+    around = _Surroundings(section, piece)
     entered = around.entries()
-    names, outside = _outside(piece, end)
+    far, outside = _outside(piece, end)
     targets = {i.target for i in body if i.target is not None} & {i.address for i in body[1:]}
     targets |= entered
     inside = {piece.address: HEAD} | {at: f".Lat_{at - piece.address:x}" for at in targets}
-    labels = {**names, **inside}
+    labels = {**far, **inside}
     lines = []
     for ins in body:
         if ins.address in inside:
             lines.append(label(inside[ins.address]))
-        lines.append(code(_text(piece, ins, labels)))
-    lines.append(code(_leave(piece.isa)))
-    exits = {names[i.target]: i.target for i in body if i.target in names} | {BEHIND: end}
+        lines.append(code(_with_labels(piece, ins, labels)))
+    lines.append(code(_leaving_jump(piece.isa)))
+    exits = {far[i.target]: i.target for i in body if i.target in far} | {BEHIND: end}
     live = around.live(set(exits.values()))
     freed = _freed(piece.isa, free)
     leaving = {name: live[target] - freed for name, target in exits.items()}
@@ -150,47 +156,44 @@ def of_piece(section: Section, piece: Piece, free: Iterable[str] = ()) -> Bare:
     return Bare(piece.id, listing, piece.code, piece.offset, entries, outside, around.liveness)
 
 
-_LEAVING = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
-
-
 def _freed(isa: str, names: Iterable[str]) -> frozenset[str]:
     """Return the registers and flags that a user declares free; InputError for an unknown name."""
-    out: set[str] = set()
+    registers: set[str] = set()
     for name in names:
-        named = {CARRY, FLAGS} & EVERYTHING[isa] if name == "flags" else {full(isa, name)}
-        if not named <= EVERYTHING[isa]:
+        parts = {CARRY, FLAGS} & EVERYTHING[isa] if name == "flags" else {full(isa, name)}
+        if not parts <= EVERYTHING[isa]:
             raise InputError(
                 f"--free {name!r} is not a register of {isa}; give names as rax, or flags"
             )
-        out |= named
-    return frozenset(out)
+        registers |= parts
+    return frozenset(registers)
 
 
 def _outside(piece: Piece, end: int) -> tuple[dict[int, str], dict[str, Outside]]:
     """Return labels of the outside addresses that a loop uses, and their distances."""
-    names: dict[int, str] = {}
-    found: dict[str, Outside] = {}
+    labels: dict[int, str] = {}
+    outside: dict[str, Outside] = {}
 
     def add(target: int, stem: str) -> None:
-        if target not in names and not piece.address <= target < end:
+        if target not in labels and not piece.address <= target < end:
             if target == end and stem == "exit":
-                names[target] = BEHIND
+                labels[target] = BEHIND
                 return
-            names[target] = f".L{stem}{len(names) + 1}"
+            labels[target] = f".L{stem}{len(labels) + 1}"
             behind = target >= end and stem == "exit"
-            found[names[target]] = Outside(target - (end if behind else piece.address), behind)
+            outside[labels[target]] = Outside(target - (end if behind else piece.address), behind)
 
     for ins in piece.instructions:
         if ins.target is not None:
             add(ins.target, "exit")
-        elif (far := _relative(piece, ins)) is not None:
-            if piece.address <= far < end:
+        elif (address := _rip_target(piece, ins)) is not None:
+            if piece.address <= address < end:
                 raise InputError(f"{piece.id}: {ins.text} reads the loop's own code")
-            add(far, "memory")
-    return names, found
+            add(address, "memory")
+    return labels, outside
 
 
-def _relative(piece: Piece, ins: Instruction) -> int | None:
+def _rip_target(piece: Piece, ins: Instruction) -> int | None:
     """Return the target of an instruction's RIP-relative operand, None without one."""
     match = _RELATIVE.search(ins.text) if piece.isa == "x86_64" else None
     if piece.isa == "arm64" and ins.mnemonic in ("adr", "adrp"):
@@ -198,28 +201,32 @@ def _relative(piece: Piece, ins: Instruction) -> int | None:
     return ins.end + int(match[1] or "0", 0) if match else None
 
 
-def _text(piece: Piece, ins: Instruction, names: Mapping[int, str]) -> str:
+def _with_labels(piece: Piece, ins: Instruction, labels: Mapping[int, str]) -> str:
     """Return an instruction's text with labels instead of addresses."""
     text = " ".join(ins.text.split())
     if (target := ins.target) is not None:
-        return _TARGET.sub(lambda _: names[target], text)
-    far = _relative(piece, ins)
-    return text if far is None else _RELATIVE.sub(f"{names[far]}(%rip)", text)
+        return _TARGET.sub(lambda _: labels[target], text)
+    address = _rip_target(piece, ins)
+    return text if address is None else _RELATIVE.sub(f"{labels[address]}(%rip)", text)
 
 
-class _Around:
-    """The code around a loop, as far as it can be followed."""
+class _Surroundings:
+    """The code around a loop, as far as it can be followed.
+
+    _routine is the range of its routine's addresses, up to the next known starts where no symbol
+    has it. liveness says in words how far the code after the loop was followed.
+    """
 
     def __init__(self, section: Section, piece: Piece) -> None:
         self._section, self._piece = section, piece
         symbol = section.routine(piece.address)
-        here = section.extent(symbol) if symbol else range(0)
-        known = symbol is not None and piece.address in here
+        extent = section.extent(symbol) if symbol else range(0)
+        inside = symbol is not None and piece.address in extent
         edges = sorted({*section.starts, *(s.address for s in section.routines), section.end})
         at = bisect.bisect_right(edges, piece.address)
         start = max(section.address, edges[at - 1] if at else section.address)
-        self._routine = here if known else range(start, edges[at])
-        self._follows_abi = known and symbol is not None and not symbol.local
+        self._routine = extent if inside else range(start, edges[at])
+        self._follows_abi = inside and symbol is not None and not symbol.local
         self.liveness = (
             f"what is live behind it was read from the code of {symbol.name}"
             if self._follows_abi and symbol
@@ -227,68 +234,68 @@ class _Around:
         )
 
     def entries(self) -> set[int]:
-        """Return the addresses, except its start, at which code of the section enters a loop.
+        """Return the addresses, except its start, at which outside code enters the loop.
 
         InputError if they cannot be known, or where one is within an instruction.
         """
         piece = self._piece
         inside = range(piece.address + 1, piece.instructions[-1].end)
-        own = range(piece.address, piece.instructions[-1].end)
+        loop = range(piece.address, piece.instructions[-1].end)
         entries: set[int] = set()
-        tables = False
+        has_tables = False
         if piece.isa != "x86_64":
-            return _arm64_jumps(piece, self._section, own, self._routine)
+            return _arm64_jumps(piece, self._section, loop, self._routine)
         routine = list(self._decoded(self._routine.start, self._routine.stop))
         for n, ins in enumerate(routine):
             jumps = ins.flow_control == iced.FlowControl.INDIRECT_BRANCH
             if jumps and not ins.is_ip_rel_memory_operand:
-                if not any(
-                    i.mnemonic == iced.Mnemonic.MOVSXD and i.memory_index_scale == 4
-                    for i in routine[max(0, n - _NEAR) : n]  # loads of entries of a jump table
+                before = routine[max(0, n - _MOST_BEFORE) : n]
+                if not any(  # a load of an entry of a jump table
+                    i.mnemonic == iced.Mnemonic.MOVSXD and i.memory_index_scale == 4 for i in before
                 ):
                     text = iced.Formatter(iced.FormatterSyntax.GAS).format(ins)
                     operand = " ".join(text.split()[1:])
                     raise InputError(
                         f"{piece.id}: its routine jumps by {operand}, which may lead into the loop"
                     )
-                tables = True
-            if ins.ip in own:
+                has_tables = True
+            if ins.ip in loop:
                 continue
             if (target := near_target(ins)) is not None and target in inside:
                 entries.add(target)
         # Of the possible jumps, those into the middle of an instruction are no jumps.
-        candidates = _jumps(self._section, inside, self._routine)
-        candidates |= self._of_tables(routine) & set(inside) if tables else set()
+        candidates = _possible_jumps(self._section, inside, self._routine)
+        candidates |= self._table_targets(routine) & set(inside) if has_tables else set()
         starts = {i.address for i in piece.instructions}
         entries |= candidates & starts
-        if wrong := entries - starts:
-            raise InputError(f"{piece.id}: it is entered at {min(wrong):#x}, in an instruction")
+        if misplaced := entries - starts:
+            raise InputError(f"{piece.id}: it is entered at {min(misplaced):#x}, in an instruction")
         return entries
 
-    def _of_tables(self, routine: Sequence[iced.Instruction]) -> set[int]:
+    def _table_targets(self, routine: Sequence[iced.Instruction]) -> set[int]:
         """Return a superset of the targets of the jump tables that a routine uses.
 
         An entry is a 4-byte distance from the table, or from code whose address the routine takes.
         A table ends at the latest at an entry that leads out of the section.
         """
         section = self._section
-        named = {
+        addresses = {
             int(i.memory_displacement) for i in routine if i.mnemonic == iced.Mnemonic.LEA
             and i.is_ip_rel_memory_operand
         }  # fmt: skip
-        labels = {at for at in named if section.address <= at < section.end}
+        labels = {at for at in addresses if section.address <= at < section.end}
         targets: set[int] = set()
-        for at in named - labels:
+        for at in addresses - labels:
             for start, content in section.constants:
                 if not start <= at < start + len(content):
                     continue
-                rest = content[at - start :]
-                for (distance,) in struct.iter_unpack("<i", rest[: len(rest) // 4 * 4]):
-                    reached = {base + distance for base in (at, *labels)}
-                    reached = {to for to in reached if section.address <= to < section.end}
-                    if not reached:
+                entries = content[at - start :]
+                for (distance,) in struct.iter_unpack("<i", entries[: len(entries) // 4 * 4]):
+                    possible = {base + distance for base in (at, *labels)}
+                    possible = {to for to in possible if section.address <= to < section.end}
+                    if not possible:
                         break
-                    targets |= reached
+                    targets |= possible
         return targets
 
     def _decoded(self, start: int, stop: int) -> Iterable[iced.Instruction]:
@@ -302,31 +309,31 @@ class _Around:
         """
         if self._piece.isa != "x86_64":
             return frozenset()
-        out: frozenset[str] = frozenset()
+        registers: frozenset[str] = frozenset()
         for ins in self._decoded(self._routine.start, self._routine.stop):
             at = int(ins.ip) - self._section.address
-            out |= x86_effects(self._section.code[at : at + ins.len]).writes
-        return out
+            registers |= x86_effects(self._section.code[at : at + ins.len]).writes
+        return registers
 
     def live(self, targets: set[int]) -> dict[int, frozenset[str]]:
         """Return the registers and flags that are live at some addresses after the loop."""
         if self._piece.isa != "x86_64":
             return dict.fromkeys(targets, EVERYTHING[self._piece.isa])
         everything = EVERYTHING["x86_64"]
-        live = live_registers(self._followed(targets), everything)
+        live = live_registers(self._flow_graph(targets), everything)
         return {at: live.get(at, everything) for at in targets}
 
-    def _followed(self, targets: set[int]) -> dict[int, Node]:
+    def _flow_graph(self, targets: set[int]) -> dict[int, Node]:
         """Return the reachable instructions by address.
 
         An address that is missing counts as reading everything.
         """
         section = self._section
         nodes: dict[int, Node] = {}
-        waiting = sorted(targets)
+        pending = sorted(targets)
         everything = EVERYTHING["x86_64"]
-        while waiting and len(nodes) < _MOST_FOLLOWED:
-            at = waiting.pop()
+        while pending and len(nodes) < _MOST_FOLLOWED:
+            at = pending.pop()
             if at in nodes or not section.address <= at < section.end:
                 continue
             text = section.bytes_of(at, min(at + 15, section.end))
@@ -335,7 +342,7 @@ class _Around:
                 continue
             effects = x86_effects(section.bytes_of(at, at + ins.len))
             target, end = near_target(ins), int(ins.next_ip)
-            if effects.flow is Flow.NEXT and ins.mnemonic not in _UNKNOWN:
+            if effects.flow is Flow.NEXT and ins.mnemonic not in _UNKNOWN_SUCCESSOR:
                 nodes[at] = effects, (end,), frozenset()
             elif effects.flow is Flow.BRANCH and target is not None:
                 nodes[at] = effects, (end, target), frozenset()
@@ -346,11 +353,11 @@ class _Around:
             else:
                 nodes[at] = effects, (), everything
                 continue
-            waiting += nodes[at][1]
+            pending += nodes[at][1]
         return nodes
 
 
-def _jumps(section: Section, inside: range, routine: range) -> set[int]:
+def _possible_jumps(section: Section, inside: range, routine: range) -> set[int]:
     """Return the targets in a range of all bytes outside a routine that may be jumps or calls.
 
     Each opcode byte before a matching distance counts, whether it begins an instruction or not.
@@ -371,10 +378,7 @@ def _jumps(section: Section, inside: range, routine: range) -> set[int]:
     return entries
 
 
-_ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000
-
-
-def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> set[int]:
+def _arm64_jumps(piece: Piece, section: Section, loop: range, routine: range) -> set[int]:
     """Return the addresses after its start at which outside AArch64 code enters a loop.
 
     InputError if its routine has an indirect jump.
@@ -389,15 +393,7 @@ def _arm64_jumps(piece: Piece, section: Section, own: range, routine: range) -> 
     entries: set[int] = set()
     for mask, value, low, width in ARM64_BRANCHES:
         target = at + 4 * signed_field(words, low, width)
-        enters = ((words & mask) == value) & (target > own.start) & (target < own.stop)
-        outside = (at < own.start) | (at >= own.stop)
+        enters = ((words & mask) == value) & (target > loop.start) & (target < loop.stop)
+        outside = (at < loop.start) | (at >= loop.stop)
         entries |= set(target[enters & outside].tolist())
     return entries
-
-
-_LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
-_SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
-
-
-# Instructions whose continuation is not known.
-_UNKNOWN = (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)

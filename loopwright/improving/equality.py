@@ -22,13 +22,14 @@ from loopwright.measuring.block_path import X86_REGISTERS, full_name
 
 _START = 0x5555_0000_0000
 _BUFFERS = 0x2100_0000
-_APART = 0x10_0000
+_BUFFER_DISTANCE = 0x10_0000  # between buffers that lie far apart
 _NO_AVX = "an instruction that the emulator does not know (it has no AVX)"
 _HALT = 0xF4
 _MOST_STEPS = 4000
-_PROBED = 26  # iterations in which the operands of a comparison are recorded
-_ENDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 24, 25)
-_RANDOM = 160
+_MOST_PROBED = 26  # iterations in which the operands of a comparison are recorded
+# Iterations after which a directed case ends the loop.
+_END_ITERATIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 24, 25)
+_RANDOM_CASES = 160
 _MOST_PAGES = 24
 _CARRY_BIT, _OTHER_BITS = 0x1, 0x8C4  # parity, zero, sign and overflow
 _EDGES = (0, 1, 2, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, (1 << 63) - 1,
@@ -38,14 +39,17 @@ _STYLES = ("random", "few", "zeros", "pointers", "one", "mixed")
 
 @dataclass(frozen=True)
 class _Registers:
-    """An ISA's registers: names, Unicorn's numbers, and the mask of each kind of flags in bits."""
+    """An ISA's registers: their names, and Unicorn's numbers of them by name.
+
+    stack is the stack pointer, flags the number of the flags, flag_bits the mask of each kind.
+    """
 
     names: tuple[str, ...]
     vectors: tuple[str, ...]
     stack: str
     numbers: Mapping[str, int]
     flags: int
-    bits: Mapping[str, int]
+    flag_bits: Mapping[str, int]
 
 
 def _registers(
@@ -58,7 +62,7 @@ def _registers(
     return _Registers(names, tuple(vectors.values()), stack, numbers, number, bits)
 
 
-_OF = {
+_ISA_REGISTERS = {
     "x86_64": _registers(
         "x86_64", X86_REGISTERS, {f"xmm{n}": f"zmm{n}" for n in range(16)}, "eflags",
         {CARRY: _CARRY_BIT, FLAGS: _OTHER_BITS},
@@ -68,7 +72,7 @@ _OF = {
         "nzcv", {FLAGS: 0xF000_0000},
     ),
 }  # fmt: skip
-_M64 = (1 << 64) - 1
+_MASK64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -139,39 +143,39 @@ def compare(
     flags, and the new code may access no byte that the loop does not access. The runs have to
     reach every instruction and both directions of every branch of either.
     """
-    if why := _unfit(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
-        return Proof(0, missing=why)
-    old, new_side = sides = _Side(bare, bare.code), _Side(bare, new)
+    if reason := _unfit_x86(bare) if bare.isa == "x86_64" else _unfit_arm64(bare):
+        return Proof(0, missing=reason)
+    old_side, new_side = sides = _Side(bare, bare.code), _Side(bare, new)
     used = {name for side in sides for ins in side.body for name in ins.used}
     for side in sides:
         side.observe(used)
-    count = 0
-    ended: set[str] = set()
+    runs = 0
+    exits: set[str] = set()
     starts = [(0, 0), *((at, (entries or bare.entries)[n]) for n, at in bare.entries.items())]
-    cases = ((case, start) for case in _cases(old, random.Random(seed)) for start in starts)
+    cases = ((case, start) for case in _cases(old_side, random.Random(seed)) for start in starts)
     for case, (at, new_at) in cases:
-        old_end = old.run(case, _MOST_STEPS, at)
+        old_end = old_side.run(case, _MOST_STEPS, at)
         if old_end.error:
             if old_end.error.startswith("an instruction"):
-                return Proof(count, missing=old_end.error)
+                return Proof(runs, missing=old_end.error)
             continue
         # Unrolled code takes more or fewer steps. It gets four times the limit where the loop
         # ended, and a quarter where it did not: then it should not end either.
         new_end = new_side.run(case, 4 * _MOST_STEPS if old_end.label else _MOST_STEPS // 4, new_at)
-        count += 1
-        why = _difference(bare, old, new_side, old_end, new_end)
+        runs += 1
+        reason = _difference(bare, old_side, new_side, old_end, new_end)
         accessed = (at for k in ("load", "store") for at, _ in _accesses(old_end.steps, k))
         # The emulator lacks a part of what is beyond user space.
-        if why and not any(at >= 1 << 47 for at in accessed):
-            return Proof(count, f"{why} (run {count})")
+        if reason and not any(at >= 1 << 47 for at in accessed):
+            return Proof(runs, f"{reason} (run {runs})")
         if old_end.label:
-            ended.add(old_end.label)
-    return Proof(count, missing=_missing(bare, old, new_side, ended))
+            exits.add(old_end.label)
+    return Proof(runs, missing=_not_covered(bare, old_side, new_side, exits))
 
 
-def _unfit(bare: Bare) -> str:
-    near = (p for name, p in bare.outside.items() if name.startswith(".Lmemory"))
-    if any(-PAGE < p.distance < 4 * PAGE for p in near):
+def _unfit_x86(bare: Bare) -> str:
+    memory = (p for name, p in bare.outside.items() if name.startswith(".Lmemory"))
+    if any(-PAGE < p.distance < 4 * PAGE for p in memory):
         return "it addresses memory beside its own code"
     info = iced.InstructionInfoFactory()
     for ins in iced.Decoder(64, bare.code):
@@ -198,15 +202,15 @@ _NOT_EMULATED = re.compile(
 
 def _unfit_arm64(bare: Bare) -> str:
     texts = [line.text for line in bare.listing.lines if line.kind == "code"]
-    wrong = next(
+    unsupported = next(
         (text for text in texts if _NOT_EMULATED.match(text) or re.search(r"\b[zp]\d+\b", text)), ""
     )
-    return wrong and f"{wrong.split()[0]} is not run side by side"
+    return unsupported and f"{unsupported.split()[0]} is not run side by side"
 
 
-def _missing(bare: Bare, old: "_Side", new: "_Side", ended: set[str]) -> str:
-    if never := sorted(bare.listing.leaving.keys() - ended):
-        where = "behind its branch" if never[0] == BEHIND else f"at {never[0]}"
+def _not_covered(bare: Bare, old: "_Side", new: "_Side", exits: set[str]) -> str:
+    if untaken := sorted(bare.listing.leaving.keys() - exits):
+        where = "behind its branch" if untaken[0] == BEHIND else f"at {untaken[0]}"
         return f"no run made the loop end {where}"
     for side in (old, new):
         if unreached := side.unreached():
@@ -222,19 +226,19 @@ def _difference(bare: Bare, old: "_Side", new: "_Side", old_end: _End, new_end: 
         return f"it ends at {new_end.label or 'no place'} and not at {old_end.label or 'none'}"
     if not old_end.label:
         old_stores, new_stores = (
-            _accesses(end.steps, "store", whole=False) for end in (old_end, new_end)
+            _accesses(end.steps, "store", distinct=False) for end in (old_end, new_end)
         )
         common = min(len(old_stores), len(new_stores))
         alike = old_stores[:common] == new_stores[:common]
         return "" if alike else "a loop that does not end stores elsewhere"
     live = bare.listing.leaving[old_end.label]
-    registers = _OF[bare.isa]
+    registers = _ISA_REGISTERS[bare.isa]
     for name, value in old_end.registers.items():
         if name in live and value != new_end.registers[name]:
             if name in registers.vectors:
                 return f"{name.replace('zmm', 'xmm')} differs"
             return f"{name} is {new_end.registers[name]:#x} and not {value:#x}"
-    for kind, bits in registers.bits.items():
+    for kind, bits in registers.flag_bits.items():
         if kind in live and (old_end.flags ^ new_end.flags) & bits:
             return f"flags are {new_end.flags & bits:#x} and not {old_end.flags & bits:#x}"
     loads, stores = (_bytes(old_end.steps, kind) for kind in ("load", "store"))
@@ -248,10 +252,13 @@ def _difference(bare: Bare, old: "_Side", new: "_Side", old_end: _End, new_end: 
     return ""
 
 
-def _accesses(steps: NDArray[np.void], kind: str, *, whole: bool = True) -> list[tuple[int, int]]:
+def _accesses(
+    steps: NDArray[np.void], kind: str, *, distinct: bool = True
+) -> list[tuple[int, int]]:
+    """Return address and size of the accesses of a kind, in order."""
     chosen = steps[steps[f"{kind}s"] > 0]
     pairs = zip(chosen[kind].tolist(), chosen[f"{kind}_bytes"].tolist(), strict=True)
-    return list(dict.fromkeys(pairs)) if whole else list(pairs)
+    return list(dict.fromkeys(pairs)) if distinct else list(pairs)
 
 
 def _bytes(steps: NDArray[np.void], kind: str) -> set[int]:
@@ -263,9 +270,9 @@ class _Side:
 
     def __init__(self, bare: Bare, text: bytes) -> None:
         self.start = _START + bare.offset
-        self.registers = _OF[bare.isa]
-        read = _x86 if bare.isa == "x86_64" else _arm64
-        self.body = list(read(text, self.start))
+        self.registers = _ISA_REGISTERS[bare.isa]
+        decoded = _decoded_x86 if bare.isa == "x86_64" else _decoded_arm64
+        self.body = list(decoded(text, self.start))
         self._addresses = {ins.at for ins in self.body}
         self._end = self.start + len(text)
         self._core: Any = core_of(bare.isa)
@@ -286,14 +293,14 @@ class _Side:
         self._pages: set[int] = set()
         self._case: Case | None = None
         self._recorder = Recorder(self._core)
-        untouched = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
-        self._core.hook_add(untouched, self._on_page)
+        unmapped = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
+        self._core.hook_add(unmapped, self._on_page)
         self._reached: set[int] = set()
         self._directions: set[tuple[int, bool]] = set()
 
-    def observe(self, used: Collection[str]) -> None:
+    def observe(self, names: Collection[str]) -> None:
         """Set and read these registers alone, since each takes as long as many instructions."""
-        self._observed = {n: at for n, at in self.registers.numbers.items() if n in used}
+        self._observed = {n: at for n, at in self.registers.numbers.items() if n in names}
 
     def prepare(self, case: Case) -> None:
         """Write a case's registers and memory into the core."""
@@ -309,12 +316,12 @@ class _Side:
         self._core.reg_write_batch([*written, (self.registers.flags, case.flags | 2)])
         self._recorder.clear()
 
-    def run(self, case: Case, most: int, at: int = 0) -> _End:
+    def run(self, case: Case, most_steps: int, at: int = 0) -> _End:
         """Run from a byte offset of the code to an exit, for at most so many steps."""
         self.prepare(case)
         error = ""
         try:
-            self._core.emu_start(self.start + at, 0, count=most)
+            self._core.emu_start(self.start + at, 0, count=most_steps)
         except UcError as caught:
             error = f"it stops: {caught}"
             if caught.errno == unicorn.UC_ERR_INSN_INVALID:
@@ -340,16 +347,16 @@ class _Side:
         registers = dict(zip(self._observed, values, strict=True))
         return _End(label, registers, flags, steps, error)
 
-    def _record_directions(self, chain: NDArray[np.uint64]) -> None:
+    def _record_directions(self, addresses: NDArray[np.uint64]) -> None:
         for ins in self.body:
             if ins.conditional:
-                through = chain[1:][chain[:-1] == ins.at] == ins.end
+                through = addresses[1:][addresses[:-1] == ins.at] == ins.end
                 self._directions |= {(ins.at, bool(one)) for one in np.unique(through)}
 
     def unreached(self) -> str:
         """Return the first instruction, or branch direction, that no run reached; "" if none."""
         # After unrolling by two the remainder loop runs once at most: it never branches back.
-        turned = any(
+        left_loop = any(
             i.conditional and (i.target or 0) <= i.at and (i.at, False) in self._directions
             for i in self.body
         )
@@ -362,7 +369,7 @@ class _Side:
             if ins.conditional:
                 for through in (False, True):
                     back = not through and (ins.target or 0) <= ins.at
-                    if (ins.at, through) not in self._directions and not (back and turned):
+                    if (ins.at, through) not in self._directions and not (back and left_loop):
                         return f"{text} {'not taken' if through else 'taken'}"
         return ""
 
@@ -373,20 +380,20 @@ class _Side:
 
     def read(self, address: int, size: int) -> int:
         """Return an integer from memory, little-endian."""
-        out = bytearray()
+        content = bytearray()
         for at in range(address, address + size):
-            at &= _M64
-            out.append(self.page(at // PAGE)[at % PAGE])
-        return int.from_bytes(out, "little")
+            at &= _MASK64
+            content.append(self.page(at // PAGE)[at % PAGE])
+        return int.from_bytes(content, "little")
 
     def register(self, name: str) -> int:
         return int(self._core.reg_read(self.registers.numbers[name]))
 
-    def iterations(self, case: Case) -> Iterator["_Instruction"]:
+    def stepped_path(self, case: Case) -> Iterator["_Instruction"]:
         """Yield each instruction before it is executed, on the path that stays in the loop."""
         self.prepare(case)
         n, iterations = 0, 0
-        while iterations < _PROBED:
+        while iterations < _MOST_PROBED:
             ins = self.body[n]
             yield ins
             try:
@@ -400,7 +407,7 @@ class _Side:
     def _on_page(
         self, core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
     ) -> bool:
-        for page in {address // PAGE, (address + size - 1 & _M64) // PAGE}:
+        for page in {address // PAGE, (address + size - 1 & _MASK64) // PAGE}:
             if page in self._pages or page in self._code_pages or self._case is None:
                 continue
             try:
@@ -414,20 +421,16 @@ class _Side:
 
 def _content(case: Case, page: int) -> bytes:
     """Return a page's initial contents."""
-    content = _unpatched(case.seed, case.style, page)
-    patches = [at for at in case.patches if -8 < page * PAGE - at < PAGE + 8 or at // PAGE == page]
-    if not patches:
-        return content
-    out = bytearray(content)
-    for start in patches:
-        for n, byte in enumerate(case.patches[start]):
-            if (start + n) // PAGE == page:
-                out[(start + n) % PAGE] = byte
-    return bytes(out)
+    content = bytearray(_generated(case.seed, case.style, page))
+    for start, patch in case.patches.items():
+        for at, byte in enumerate(patch, start):
+            if at // PAGE == page:
+                content[at % PAGE] = byte
+    return bytes(content)
 
 
 @lru_cache(maxsize=512)
-def _unpatched(seed: int, style: str, page: int) -> bytes:
+def _generated(seed: int, style: str, page: int) -> bytes:
     draw = np.random.Generator(np.random.PCG64([seed, page & 0xFFFF_FFFF, page >> 32]))
     if style == "mixed":
         style = _STYLES[int(draw.integers(4))]
@@ -454,18 +457,18 @@ def _cases(side: _Side, draw: random.Random) -> Iterator[Case]:
     indices = [n for n in indices if n not in bases]
     written = {n for i in side.body for n in i.written}
     moving = {name: name in bases for name in written}
-    ends = _tests(side.body)
+    tests = _tests(side.body)
     for number in itertools.count():
-        case = _drawn(side.registers, [b for b in bases if b], indices, draw, number)
-        if number < _RANDOM:
+        case = _random_case(side.registers, [b for b in bases if b], indices, draw, number)
+        if number < _RANDOM_CASES:
             yield case
-        for test in ends if number % 32 == 0 else ():
-            yield from _directed(side, case, test, moving, draw)
-        if number >= _RANDOM:
+        for test in tests if number % 32 == 0 else ():
+            yield from _directed_cases(side, case, test, moving, draw)
+        if number >= _RANDOM_CASES:
             return
 
 
-def _drawn(
+def _random_case(
     isa_registers: _Registers,
     bases: Sequence[str],
     indices: Sequence[str],
@@ -477,7 +480,7 @@ def _drawn(
     near = draw.random() < 0.4
     common = _BUFFERS + draw.randrange(0x1000)
     for n, name in enumerate(bases):
-        address = _BUFFERS + (n + 1) * _APART + draw.randrange(2 * PAGE)
+        address = _BUFFERS + (n + 1) * _BUFFER_DISTANCE + draw.randrange(2 * PAGE)
         if near and name != isa_registers.stack:
             address = common + draw.randrange(-72, 72)
         registers[name] = address & ~7 if draw.random() < 0.3 else address
@@ -485,10 +488,10 @@ def _drawn(
             registers[name] &= ~15
     for name in indices:
         registers[name] = draw.choice((0, 1, 2, 8, 64, draw.randrange(512), -draw.randrange(512)))
-        registers[name] &= _M64
+        registers[name] &= _MASK64
     vectors = [draw.getrandbits(128) for _ in isa_registers.vectors]
     flags = draw.getrandbits(12) & (_CARRY_BIT | _OTHER_BITS | 0x10)
-    if CARRY not in isa_registers.bits:
+    if CARRY not in isa_registers.flag_bits:
         flags = draw.getrandbits(4) << 28
     return Case(registers, vectors, flags, draw.getrandbits(32), _STYLES[number % len(_STYLES)])
 
@@ -519,8 +522,8 @@ class _Instruction(NamedTuple):
 
     used are all registers that it reads or writes, addresses base and index of its memory accesses;
     load is the loaded register, the memory operand and the size in bytes. test has the operands
-    that decide its flags or its branch: two operands of size bytes if compares, else one, whose
-    value ended makes the result zero.
+    that decide its flags or its branch: two operands of size bytes if compares, else one, of which
+    the value zero_at makes the result zero.
     """
 
     at: int
@@ -535,7 +538,7 @@ class _Instruction(NamedTuple):
     test: Sequence[_Operand] | None
     size: int = 8
     compares: bool = False
-    ended: int = 0
+    zero_at: int = 0
 
 
 def _tests(body: Sequence[_Instruction]) -> list[_Instruction]:
@@ -556,15 +559,14 @@ def _whole_name(register: "iced.Register_") -> str:
     return f"zmm{vector}" if 0 <= vector < 16 else full_name(register)
 
 
-def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
+def _decoded_x86(text: bytes, start: int) -> Iterator[_Instruction]:
     factory, formatter = iced.InstructionInfoFactory(), iced.Formatter(iced.FormatterSyntax.GAS)
     for ins in iced.Decoder(64, text, ip=start):
         if ins.is_invalid:
             continue
         info = factory.info(ins)
-        read = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
         used = {_whole_name(u.register) for u in info.used_registers()}
-        written = {full_name(u.register) for u in info.used_registers() if u.access not in read}
+        written = {full_name(u.register) for u in info.used_registers() if u.access not in _READS}
         addresses = [(full_name(m.base), full_name(m.index)) for m in info.used_memory()]
         if ins.mnemonic in (iced.Mnemonic.LEA, iced.Mnemonic.NOP):
             addresses = []
@@ -572,26 +574,25 @@ def _x86(text: bytes, start: int) -> Iterator[_Instruction]:
         operands = [_x86_operand(ins, n) for n in range(min(2, ins.op_count))]
         conditional = X86_FLOW.get(ins.flow_control) is Flow.BRANCH
         conditional = conditional and near_target(ins) is not None
-        loads = ins.mnemonic in _LOADING and len(operands) > 1 and operands[1].memory
+        loads = ins.mnemonic in _LOADS and len(operands) > 1 and operands[1].memory
         load = (operands[0].register, operands[1], size) if loads and operands[0].register else None
         sizes = [iced.RegisterExt.size(ins.op_register(n)) for n in range(ins.op_count)]
-        wide = next((int(x) for x in sizes if x), size)
+        width = next((int(x) for x in sizes if x), size)
         compares = ins.mnemonic in (iced.Mnemonic.CMP, iced.Mnemonic.SUB) and len(operands) == 2
-        ended = {iced.Mnemonic.INC: -1, iced.Mnemonic.DEC: 1}.get(ins.mnemonic, 0)
+        zero_at = {iced.Mnemonic.INC: -1, iced.Mnemonic.DEC: 1}.get(ins.mnemonic, 0)
         if ins.mnemonic == iced.Mnemonic.ADD and len(operands) == 2:
-            ended = -operands[1].constant
+            zero_at = -operands[1].constant
         yield _Instruction(
             int(ins.ip), int(ins.next_ip), " ".join(formatter.format(ins).split()),
             near_target(ins), conditional, frozenset(used), frozenset(written), addresses, load,
             operands if ins.rflags_modified and not conditional else None,
-            min(8, max(1, wide)), compares, ended,
+            min(8, max(1, width)), compares, zero_at,
         )  # fmt: skip
 
 
-_LOADING = (iced.Mnemonic.MOV, iced.Mnemonic.MOVZX, iced.Mnemonic.MOVSX, iced.Mnemonic.MOVSXD)
-
-
-_OF_STRINGS = {
+_READS = (iced.OpAccess.READ, iced.OpAccess.COND_READ)
+_LOADS = (iced.Mnemonic.MOV, iced.Mnemonic.MOVZX, iced.Mnemonic.MOVSX, iced.Mnemonic.MOVSXD)
+_STRING_REGISTERS = {
     iced.OpKind.MEMORY_SEG_RSI: "rsi",
     iced.OpKind.MEMORY_SEG_RDI: "rdi",
     iced.OpKind.MEMORY_ESRDI: "rdi",
@@ -604,8 +605,8 @@ _OF_STRINGS = {
 def _x86_operand(ins: iced.Instruction, n: int) -> _Operand:
     if ins.op_kind(n) == iced.OpKind.REGISTER:
         return _Operand(full_name(ins.op_register(n)))
-    if ins.op_kind(n) in _OF_STRINGS:
-        return _Operand(memory=(_OF_STRINGS[ins.op_kind(n)], "", 1, 0))
+    if ins.op_kind(n) in _STRING_REGISTERS:
+        return _Operand(memory=(_STRING_REGISTERS[ins.op_kind(n)], "", 1, 0))
     if ins.op_kind(n) != iced.OpKind.MEMORY:
         return _Operand(constant=int(ins.immediate(n)) if near_target(ins) is None else 0)
     disp = int(ins.memory_displacement)
@@ -616,18 +617,18 @@ def _x86_operand(ins: iced.Instruction, n: int) -> _Operand:
 
 
 _ADDRESS = re.compile(r"\[(\w+)(?:, (?:#(-?\w+)|([xw]\d+)(?:, \w+(?: #(\d+))?)?))?\]")
-_COMPARED = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
-             "cbz": 0, "cbnz": 0, "tbz": 0, "tbnz": 0}  # fmt: skip
-_LOADED = re.compile(r"ldu?r(b|h|)$")
-
-
+# The first compared operand of instructions that set flags or branch by a register.
+_FIRST_OPERAND = {"cmp": 0, "cmn": 0, "tst": 0, "subs": 1, "adds": 1, "ands": 1,
+                  "cbz": 0, "cbnz": 0, "tbz": 0, "tbnz": 0}  # fmt: skip
+_ARM64_LOAD = re.compile(r"ldu?r(b|h|)$")
 # Capstone misses some of the registers that an instruction names.
-_NAMED = re.compile(r"\b[wxbhsdqv]\d+\b")
+_REGISTER_NAME = re.compile(r"\b[wxbhsdqv]\d+\b")
 
 
-def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
+def _decoded_arm64(code: bytes, start: int) -> Iterator[_Instruction]:
     for ins in decode("arm64", code, start):
         effects = arm64_effects(ins.code)
+        named = {full("arm64", name) for name in _REGISTER_NAME.findall(ins.text)}
         text = " ".join(ins.text.split())
         address = _ADDRESS.search(text)
         memory = None
@@ -635,22 +636,22 @@ def _arm64(code: bytes, start: int) -> Iterator[_Instruction]:
             shift, index = int(address[4] or 0), full("arm64", address[3] or "")
             memory = _Operand(memory=(address[1], index, 1 << shift, int(address[2] or "0", 0)))
         operands = re.split(r",\s*", text.partition(" ")[2].partition("[")[0])
-        loaded = _LOADED.match(ins.mnemonic)
-        narrow = 4 if operands[0].startswith("w") else 8
+        loads = _ARM64_LOAD.match(ins.mnemonic)
+        width = 4 if operands[0].startswith("w") else 8
         load = None
-        if loaded and memory and operands[0][0] in "wx":
-            load = (full("arm64", operands[0]), memory, {"b": 1, "h": 2}.get(loaded[1], narrow))
+        if loads and memory and operands[0][0] in "wx":
+            load = (full("arm64", operands[0]), memory, {"b": 1, "h": 2}.get(loads[1], width))
         test = None
-        if (skipped := _COMPARED.get(ins.mnemonic)) is not None:
-            test = [_arm64_operand(operand) for operand in operands[skipped : skipped + 2]]
+        if (first := _FIRST_OPERAND.get(ins.mnemonic)) is not None:
+            test = [_arm64_operand(operand) for operand in operands[first : first + 2]]
             test = test[:1] if ins.mnemonic[0] in "ct" and ins.mnemonic[1] == "b" else test
-        ended = -test[1].constant if ins.mnemonic in ("cmn", "adds") and test else 0
+        zero_at = -test[1].constant if ins.mnemonic in ("cmn", "adds") and test else 0
         yield _Instruction(
             ins.address, ins.end, text, ins.target, effects.flow is Flow.BRANCH,
-            effects.reads | effects.writes | {full("arm64", n) for n in _NAMED.findall(text)},
+            effects.reads | effects.writes | named,
             frozenset(r for r in effects.writes if r[0] in "xs"),
             [(address[1], full("arm64", address[3] or ""))] if address else [],
-            load, test, narrow, ins.mnemonic in ("cmp", "subs"), ended,
+            load, test, width, ins.mnemonic in ("cmp", "subs"), zero_at,
         )  # fmt: skip
 
 
@@ -676,7 +677,7 @@ class _Location:
     size: int
 
 
-def _directed(
+def _directed_cases(
     side: _Side, case: Case, test: _Instruction, moving: Mapping[str, bool], draw: random.Random
 ) -> Iterator[Case]:
     """Yield changed cases in which a comparison's operands are equal, or nearly, in some iteration.
@@ -686,11 +687,11 @@ def _directed(
     """
     bits = 8 * test.size
     mask = (1 << bits) - 1
-    seen = []
+    comparisons = []
     loaded: dict[str, _Location] = {}
-    for ins in side.iterations(case):
+    for ins in side.stepped_path(case):
         if ins.at == test.at:
-            seen.append(_sides(side, ins, loaded))
+            comparisons.append(_operand_values(side, ins, loaded))
         for name in ins.written:
             loaded.pop(name, None)
         if ins.load:
@@ -699,27 +700,32 @@ def _directed(
     operands = [*(test.test or ()), _Operand(), _Operand()]
     registers = [operand.register or None for operand in operands[:2]]
     deltas = (1, -1, 3, -5, 200, -200, 1 << (bits - 1))
-    for n in (n for n in _ENDS if n <= len(seen)):
-        at = seen[n - 1]
+    for n in (n for n in _END_ITERATIONS if n <= len(comparisons)):
+        compared = comparisons[n - 1]
         for delta in (0, *(deltas if n == 1 else [draw.choice(deltas)])):
-            for mine in (0, 1) if test.compares else (0,):
-                this, wanted = at.values[mine], (at.values[1 - mine] + delta) & mask
-                register, location = registers[mine], at.locations[mine]
-                other = registers[1 - mine]
-                free = at.locations[1 - mine] is not None or (other and other not in moving)
-                if register is not None and not (moving.get(register) and free):
+            for which, other in ((0, 1), (1, 0)) if test.compares else ((0, 1),):
+                wanted = (compared.values[other] + delta) & mask
+                register, location = registers[which], compared.locations[which]
+                fixed = registers[other] and registers[other] not in moving
+                other_changes = compared.locations[other] is not None or fixed
+                if register is not None and not (moving.get(register) and other_changes):
                     # The value of an invariant register, or the initial value of one that moves.
                     old = case.registers[register]
-                    value = wanted if register not in moving else (old + wanted - this) & mask
-                    changed = {**case.registers, register: (old & ~mask | value) & _M64}
+                    value = wanted
+                    if register in moving:
+                        value = (old + wanted - compared.values[which]) & mask
+                    changed = {**case.registers, register: (old & ~mask | value) & _MASK64}
                     yield replace(case, registers=changed)
                 if location is not None:
                     content = (wanted % (1 << 8 * location.size)).to_bytes(location.size, "little")
                     yield replace(case, patches={**case.patches, location.address: content})
 
 
-def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Location]) -> _Compared:
-    """Return the operands about to be compared; without a compare the value for a zero result."""
+def _operand_values(side: _Side, test: _Instruction, loaded: Mapping[str, _Location]) -> _Compared:
+    """Return the operands of a test that is about to be executed.
+
+    The second one of a test that compares nothing is the value for a zero result.
+    """
     mask = (1 << 8 * test.size) - 1
     values: list[int] = []
     locations: list[_Location | None] = []
@@ -736,11 +742,12 @@ def _sides(side: _Side, test: _Instruction, loaded: Mapping[str, _Location]) -> 
     if test.compares:
         return _Compared((values[0], values[1]), (locations[0], locations[1]))
     return _Compared(
-        (values[0] if values else 0, test.ended & mask), (locations[0] if locations else None, None)
+        (values[0] if values else 0, test.zero_at & mask),
+        (locations[0] if locations else None, None),
     )
 
 
 def _address(side: _Side, operand: _Operand) -> int:
     base, index, scale, disp = operand.memory or ("", "", 1, 0)
     at = disp + (side.register(base) if base else 0)
-    return at + (scale * side.register(index) if index else 0) & _M64
+    return at + (scale * side.register(index) if index else 0) & _MASK64

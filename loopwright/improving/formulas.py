@@ -1,7 +1,7 @@
 """Code as formulas of an SMT solver: the effects of instructions on registers and memory."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -16,8 +16,10 @@ VECTORS = tuple(f"zmm{n}" for n in range(16))
 _VEX_BITS, _LEGACY_BITS = 256, 128  # modelled bits of a vector register, with and without VEX code
 NAMES = (*sorted(GENERAL["x86_64"]), *VECTORS, *BITS)
 _MOST_STEPS, _MOST_PATHS = 400, 64
-_FULL = {getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)}
-_VECTOR_REGISTERS = {number for number, name in _FULL.items() if name in VECTORS}
+_FULL_NAMES = {
+    getattr(iced.Register, name.upper()): name for name in (*GENERAL["x86_64"], *VECTORS)
+}
+_VECTOR_REGISTERS = {number for number, name in _FULL_NAMES.items() if name in VECTORS}
 _HIGH = {iced.Register.AH, iced.Register.BH, iced.Register.CH, iced.Register.DH}
 _FLAG_BITS = {
     "CF": iced.RflagsBits.CF, "PF": iced.RflagsBits.PF, "ZF": iced.RflagsBits.ZF,
@@ -28,7 +30,7 @@ _CONDITIONS = {
     for name in ("o", "b", "e", "be", "s", "p", "l", "le", "no", "ae", "ne", "a", "ns", "np", "ge",
                  "g")
 }  # fmt: skip
-_NAMED = {value: name for name, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
+_MNEMONICS = {value: name for name, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
 _ARITHMETIC = frozenset({"ADD", "SUB", "CMP", "ADC", "SBB"})
 _LOGIC = frozenset({"AND", "OR", "XOR", "TEST"})
 _SHIFTS = frozenset({"SHL", "SAL", "SHR", "SAR"})
@@ -44,17 +46,17 @@ _FUNCTIONS = frozenset(
 _NEW_FLAGS = frozenset(
     {"ANDN", "BEXTR", "BLSI", "BLSMSK", "BLSR", "BZHI", "LZCNT", "POPCNT", "TZCNT"}
 )
-_OF_VECTORS = frozenset({"MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
-_MOVES = frozenset({"MOV", *_OF_VECTORS, *(f"V{name}" for name in _OF_VECTORS)})
+_VECTOR_MOVES = frozenset({"MOVUPS", "MOVAPS", "MOVDQU", "MOVDQA", "MOVUPD", "MOVAPD", "LDDQU"})
+_MOVES = frozenset({"MOV", *_VECTOR_MOVES, *(f"V{name}" for name in _VECTOR_MOVES)})
 _WIDENING = {"MOVZX": False, "MOVD": False, "MOVQ": False, "VMOVD": False, "VMOVQ": False,
              "MOVSX": True, "MOVSXD": True}  # fmt: skip
-_ENCODED = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
-_WRITTEN = (iced.OpAccess.WRITE, iced.OpAccess.COND_WRITE, iced.OpAccess.READ_WRITE,
+_ENCODINGS = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
+_WRITES = (iced.OpAccess.WRITE, iced.OpAccess.COND_WRITE, iced.OpAccess.READ_WRITE,
             iced.OpAccess.READ_COND_WRITE)  # fmt: skip
 
 
-def _whole(register: "iced.Register_") -> "iced.Register_":
-    return iced.RegisterExt.full_register(register)
+def _full_name(register: "iced.Register_") -> str | None:
+    return _FULL_NAMES.get(iced.RegisterExt.full_register(register))
 
 
 def vector_bits(codes: Iterable[iced.Instruction]) -> int:
@@ -136,11 +138,15 @@ class Formulas(ABC, Generic[I]):
         return self.z3.DeclareSort("Memory")
 
     def runs(
-        self, state: State, start: int, stops: frozenset[int], possible: Any
+        self,
+        state: State,
+        start: int,
+        stops: frozenset[int],
+        possible: Callable[[Sequence[Any]], bool],
     ) -> Iterator[tuple[int, State]]:
         """Yield the paths from an address to the next stop, or to an exit.
 
-        possible tells of conditions whether they may hold together.
+        possible tells whether conditions may hold together.
         """
         pending = [(start, state, 0)]
         paths = 0
@@ -171,6 +177,17 @@ class Formulas(ABC, Generic[I]):
                     raise InputError(f"{ins} is not followed")
             else:
                 yield at, state
+
+    def _loaded(self, state: State, address: Any, size: int) -> tuple[Any, State]:
+        """Return the value of a load of some bytes, and the state after it."""
+        value = self._function("load", self.z3.BitVecSort(8 * size), [state.memory, address])
+        return value, replace(state, accesses=(*state.accesses, ("load", address, size)))
+
+    def _stored(self, state: State, address: Any, value: Any) -> State:
+        """Return the state after a store."""
+        memory = self._function("store", self._memory, [state.memory, address, value])
+        accesses = (*state.accesses, ("store", address, value.size() // 8))
+        return replace(state, memory=memory, accesses=accesses)
 
     def _function(self, key: Any, sort: Any, arguments: Sequence[Any]) -> Any:
         """Return an uninterpreted function of the arguments."""
@@ -212,20 +229,18 @@ class X86Formulas(Formulas[iced.Instruction]):
         z3 = self.z3
         if ins.segment_prefix in (iced.Register.FS, iced.Register.GS):
             raise InputError(f"{ins} is not known")
-        out = z3.BitVecVal(ins.memory_displacement, 64)
+        address = z3.BitVecVal(ins.memory_displacement, 64)
         if ins.is_ip_rel_memory_operand:
-            return out
+            return address
         for register, scale in ((ins.memory_base, 1), (ins.memory_index, ins.memory_index_scale)):
             if register != iced.Register.NONE:
-                if iced.RegisterExt.size(register) != 8 or register not in _FULL:
+                if iced.RegisterExt.size(register) != 8 or register not in _FULL_NAMES:
                     raise InputError(f"{ins} is not known")
-                out = out + state.values[_FULL[register]] * scale
-        return z3.simplify(out)
+                address = address + state.values[_FULL_NAMES[register]] * scale
+        return z3.simplify(address)
 
     def _load(self, state: State, ins: iced.Instruction, size: int) -> tuple[Any, State]:
-        at = self._address(state, ins)
-        value = self._function("load", self.z3.BitVecSort(8 * size), [state.memory, at])
-        return value, replace(state, accesses=(*state.accesses, ("load", at, size)))
+        return self._loaded(state, self._address(state, ins), size)
 
     def _read(self, state: State, ins: iced.Instruction, n: int) -> tuple[Any, State]:
         """Return an operand's value, at its width."""
@@ -240,27 +255,27 @@ class X86Formulas(Formulas[iced.Instruction]):
         return self.z3.BitVecVal(ins.immediate(n), 8 * size), state
 
     def _register(self, state: State, register: "iced.Register_") -> Any:
-        name = _FULL.get(iced.RegisterExt.full_register(register))
-        size = iced.RegisterExt.size(register)
-        if name is None or size > self.vector_bits // 8:
-            raise InputError("it uses registers that are not known")
+        name, size = self._modelled_name(register), iced.RegisterExt.size(register)
         low = 8 if register in _HIGH else 0
         return self.z3.Extract(8 * size - 1 + low, low, state.values[name])
 
-    def _written(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
-        z3 = self.z3
-        if ins.op_kind(n) == iced.OpKind.MEMORY:
-            at, size = self._address(state, ins), value.size() // 8
-            stored = self._function("store", self._memory, [state.memory, at, value])
-            accesses = (*state.accesses, ("store", at, size))
-            return replace(state, memory=stored, accesses=accesses)
-        register = ins.op_register(n)
-        name = _FULL.get(iced.RegisterExt.full_register(register))
+    def _modelled_name(self, register: "iced.Register_") -> str:
+        """Return the full name of a register; InputError for one that is not modelled."""
+        name = _full_name(register)
         if name is None or iced.RegisterExt.size(register) > self.vector_bits // 8:
             raise InputError("it uses registers that are not known")
+        return name
+
+    def _with_operand(self, state: State, ins: iced.Instruction, n: int, value: Any) -> State:
+        """Return the state with a value written to an operand."""
+        z3 = self.z3
+        if ins.op_kind(n) == iced.OpKind.MEMORY:
+            return self._stored(state, self._address(state, ins), value)
+        register = ins.op_register(n)
+        name = self._modelled_name(register)
         old, size = state.values[name], value.size()
-        whole = name in VECTORS and ins.encoding == iced.EncodingKind.VEX
-        if size < old.size() and (whole or (size == 32 and name not in VECTORS)):
+        zeroes_rest = name in VECTORS and ins.encoding == iced.EncodingKind.VEX
+        if size < old.size() and (zeroes_rest or (size == 32 and name not in VECTORS)):
             value = z3.ZeroExt(old.size() - size, value)  # the rest of the register becomes zero
         elif size < old.size():
             low = 8 if register in _HIGH else 0
@@ -268,57 +283,57 @@ class X86Formulas(Formulas[iced.Instruction]):
             value = z3.Concat(*parts, *([z3.Extract(low - 1, 0, old)] if low else []))
         return replace(state, values={**state.values, name: z3.simplify(value)})
 
-    def _flagged(self, state: State, result: Any, **known: Any) -> State:
-        """Return the state with the flags of a result; known has flags that need other inputs."""
+    def _with_flags(self, state: State, result: Any, **given: Any) -> State:
+        """Return the state with the flags of a result; given has those that need other inputs."""
         z3 = self.z3
         low = z3.Extract(7, 0, result)
         bits = [z3.Extract(n, n, low) for n in range(8)]
         parity = bits[0]
         for bit in bits[1:]:
             parity = parity ^ bit
-        flags = {"ZF": result == 0, "SF": result < 0, "PF": parity == 0, **known}
+        flags = {"ZF": result == 0, "SF": result < 0, "PF": parity == 0, **given}
         return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: iced.Instruction) -> State:
-        z3, name = self.z3, _NAMED[ins.mnemonic]
+        z3, name = self.z3, _MNEMONICS[ins.mnemonic]
         if name in ("NOP", "ENDBR64") or name.startswith("PREFETCH"):
             return state
         prefixed = ins.has_lock_prefix or ins.has_rep_prefix or ins.has_repne_prefix
-        if prefixed or ins.encoding not in _ENCODED:
+        if prefixed or ins.encoding not in _ENCODINGS:
             raise InputError(f"{ins} is not known")
         if name == "LEA":
-            wide = self._address(state, ins)
+            address = self._address(state, ins)
             size = 8 * iced.RegisterExt.size(ins.op0_register)
-            return self._written(state, ins, 0, z3.Extract(size - 1, 0, wide))
+            return self._with_operand(state, ins, 0, z3.Extract(size - 1, 0, address))
         if name in _MOVES and ins.op_count == 2:
             value, state = self._read(state, ins, 1)
-            return self._written(state, ins, 0, value)
+            return self._with_operand(state, ins, 0, value)
         if name in ("MOVSS", "MOVSD") and ins.op_kind(0) == iced.OpKind.MEMORY:
             low = 8 * iced.MemorySizeExt.size(ins.memory_size)
             value = z3.Extract(low - 1, 0, self._register(state, ins.op1_register))
-            return self._written(state, ins, 0, value)
+            return self._with_operand(state, ins, 0, value)
         if name in _WIDENING and ins.op_count == 2:
             return self._widened(state, ins, signed=_WIDENING[name])
         if name.startswith("SET"):
-            one = z3.If(self.condition(state, ins), z3.BitVecVal(1, 8), 0)
-            return self._written(state, ins, 0, one)
+            bit = z3.If(self.condition(state, ins), z3.BitVecVal(1, 8), 0)
+            return self._with_operand(state, ins, 0, bit)
         if name.startswith("CMOV"):
             (old, _), (value, state) = self._read(state, ins, 0), self._read(state, ins, 1)
-            return self._written(state, ins, 0, z3.If(self.condition(state, ins), value, old))
+            return self._with_operand(state, ins, 0, z3.If(self.condition(state, ins), value, old))
         if name in _ARITHMETIC or name in _LOGIC:
-            return self._computed(state, ins, name)
+            return self._binary(state, ins, name)
         if name in ("INC", "DEC", "NEG", "NOT"):
-            return self._of_one(state, ins, name)
+            return self._unary(state, ins, name)
         if name in _SHIFTS and ins.op_count == 2 and ins.op_kind(1) != iced.OpKind.REGISTER:
-            return self._moved(state, ins, name)
+            return self._shifted_by_constant(state, ins, name)
         if name in _SHIFTS or name.removesuffix("X") in (*_SHIFTS, *_ROTATIONS):
-            return self._turned(state, ins, name)
+            return self._shifted_by_value(state, ins, name)
         if name == "ANDN":
             (a, state), (b, state) = self._read(state, ins, 1), self._read(state, ins, 2)
-            known = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
-            known["PF"] = self._function("andn", z3.BoolSort(), [a, b])
-            state = self._flagged(state, ~a & b, **known)
-            return self._written(state, ins, 0, ~a & b)
+            flags = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
+            flags["PF"] = self._function("andn", z3.BoolSort(), [a, b])
+            state = self._with_flags(state, ~a & b, **flags)
+            return self._with_operand(state, ins, 0, ~a & b)
         if name == "IMUL" and ins.op_count > 1:
             return self._multiplied(state, ins)
         return self._as_function(state, ins)
@@ -336,9 +351,9 @@ class X86Formulas(Formulas[iced.Instruction]):
             value = self.z3.Extract(size - 1, 0, value)
         missing = size - value.size()
         widen = self.z3.SignExt if signed else self.z3.ZeroExt
-        return self._written(state, ins, 0, widen(missing, value) if missing else value)
+        return self._with_operand(state, ins, 0, widen(missing, value) if missing else value)
 
-    def _computed(self, state: State, ins: iced.Instruction, name: str) -> State:
+    def _binary(self, state: State, ins: iced.Instruction, name: str) -> State:
         z3 = self.z3
         a, state = self._read(state, ins, 0)
         b, state = self._read(state, ins, 1)
@@ -347,7 +362,7 @@ class X86Formulas(Formulas[iced.Instruction]):
             result = {"OR": a | b, "XOR": a ^ b}.get(name, a & b)
             if name == "XOR" and same and ins.op_kind(0) == iced.OpKind.REGISTER:
                 result = z3.BitVecVal(0, a.size())
-            known = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
+            flags = {"CF": z3.BoolVal(False), "OF": z3.BoolVal(False)}
         else:
             size = a.size()
             wide_a, wide_b = z3.ZeroExt(1, a), z3.ZeroExt(1, b)
@@ -356,62 +371,61 @@ class X86Formulas(Formulas[iced.Instruction]):
             if name in ("ADD", "ADC"):
                 wide = wide_a + wide_b + carry_in
                 result = z3.Extract(size - 1, 0, wide)
-                over = ((a ^ result) & (b ^ result)) < 0
+                overflow = ((a ^ result) & (b ^ result)) < 0
             else:
                 wide = wide_a - wide_b - carry_in
                 result = z3.Extract(size - 1, 0, wide)
-                over = ((a ^ b) & (a ^ result)) < 0
+                overflow = ((a ^ b) & (a ^ result)) < 0
             if name in ("SUB", "CMP"):  # as comparisons: the solver is quick with them
                 result = a - b
-                known = {"CF": z3.ULT(a, b), "OF": over}
+                flags = {"CF": z3.ULT(a, b), "OF": overflow}
             elif name == "ADD":
                 result = a + b
-                known = {"CF": z3.ULT(result, a), "OF": over}
+                flags = {"CF": z3.ULT(result, a), "OF": overflow}
             else:
-                known = {"CF": z3.Extract(size, size, wide) == 1, "OF": over}
+                flags = {"CF": z3.Extract(size, size, wide) == 1, "OF": overflow}
         if name not in ("CMP", "TEST"):
-            state = self._written(state, ins, 0, result)
-        state = self._flagged(state, result, **known)
+            state = self._with_operand(state, ins, 0, result)
+        state = self._with_flags(state, result, **flags)
         if name in ("SUB", "CMP"):
             less = a < b
             values = {**state.values, "ZF": a == b, "OF": less != (result < 0)}
             state = replace(state, values=values)
         return state
 
-    def _of_one(self, state: State, ins: iced.Instruction, name: str) -> State:
+    def _unary(self, state: State, ins: iced.Instruction, name: str) -> State:
         z3 = self.z3
         a, state = self._read(state, ins, 0)
         if name == "NOT":
-            return self._written(state, ins, 0, ~a)
+            return self._with_operand(state, ins, 0, ~a)
         result = {"INC": a + 1, "DEC": a - 1, "NEG": -a}[name]
-        least = z3.BitVecVal(1 << (a.size() - 1), a.size())
-        known = {"OF": (a if name == "NEG" else result) == least}
-        if name == "DEC":
-            known = {"OF": a == least}
+        smallest = z3.BitVecVal(1 << (a.size() - 1), a.size())
+        flags = {"OF": (result if name == "INC" else a) == smallest}
         if name == "NEG":
-            known["CF"] = a != 0
-        return self._flagged(self._written(state, ins, 0, result), result, **known)
+            flags["CF"] = a != 0
+        return self._with_flags(self._with_operand(state, ins, 0, result), result, **flags)
 
-    def _moved(self, state: State, ins: iced.Instruction, name: str) -> State:
+    def _shifted_by_constant(self, state: State, ins: iced.Instruction, name: str) -> State:
         z3 = self.z3
         a, state = self._read(state, ins, 0)
         size = a.size()
         count = ins.immediate(1) % (64 if size == 64 else 32)
         if not count:
-            return self._written(state, ins, 0, a) if size == 32 else state
+            return self._with_operand(state, ins, 0, a) if size == 32 else state
         if count >= size:
             return self._as_function(state, ins)
         left = name in ("SHL", "SAL")
         result = a << count if left else z3.LShR(a, count) if name == "SHR" else a >> count
-        out = size - count if left else count - 1
-        over = self._function("over", z3.BoolSort(), [a, z3.BitVecVal(ins.code * 64 + count, 32)])
-        known = {"CF": z3.Extract(out, out, a) == 1, "OF": over}
-        return self._flagged(self._written(state, ins, 0, result), result, **known)
+        carry_bit = size - count if left else count - 1
+        shift = z3.BitVecVal(ins.code * 64 + count, 32)
+        overflow = self._function("over", z3.BoolSort(), [a, shift])
+        flags = {"CF": z3.Extract(carry_bit, carry_bit, a) == 1, "OF": overflow}
+        return self._with_flags(self._with_operand(state, ins, 0, result), result, **flags)
 
-    def _turned(self, state: State, ins: iced.Instruction, name: str) -> State:
+    def _shifted_by_value(self, state: State, ins: iced.Instruction, name: str) -> State:
         """Return the state after a shift by a register, a rotation, or one of BMI2."""
-        z3, flagless = self.z3, name.endswith("X")
-        a, state = self._read(state, ins, 1 if flagless else 0)
+        z3, keeps_flags = self.z3, name.endswith("X")
+        a, state = self._read(state, ins, 1 if keeps_flags else 0)
         n = ins.op_count - 1
         if ins.op_kind(n) == iced.OpKind.REGISTER:
             count, state = self._read(state, ins, n)
@@ -429,29 +443,29 @@ class X86Formulas(Formulas[iced.Instruction]):
         changed = {
             bit: self._function((name, bit), z3.BoolSort(), [a, count, state.values[bit]])
             for bit in BITS
-            if not flagless and _FLAG_BITS[bit] & ins.rflags_modified
+            if not keeps_flags and _FLAG_BITS[bit] & ins.rflags_modified
         }
-        state = self._written(state, ins, 0, result)
+        state = self._with_operand(state, ins, 0, result)
         return replace(state, values={**state.values, **changed})
 
     def _multiplied(self, state: State, ins: iced.Instruction) -> State:
         first = ins.op_count - 2
         a, state = self._read(state, ins, first)
         b, state = self._read(state, ins, first + 1)
-        state = self._written(state, ins, 0, a * b)
+        state = self._with_operand(state, ins, 0, a * b)
         flags = {bit: self._function(("imul", bit), self.z3.BoolSort(), [a, b]) for bit in BITS}
         return replace(state, values={**state.values, **flags})
 
     def _as_function(self, state: State, ins: iced.Instruction) -> State:
         """Return the state after an instruction without exact semantics."""
         info = iced.InstructionInfoFactory().info(ins)
-        stores = any(access.access in _WRITTEN for access in info.used_memory())
+        stores = any(access.access in _WRITES for access in info.used_memory())
         vector = any(
             iced.RegisterExt.full_register(used.register) in _VECTOR_REGISTERS
             for used in info.used_registers()
         )
-        others = ins.rflags_modified & ~sum(_FLAG_BITS.values()) & ~iced.RflagsBits.AF
-        if stores or others or not (vector or _NAMED[ins.mnemonic] in _FUNCTIONS):
+        other_flags = ins.rflags_modified & ~sum(_FLAG_BITS.values()) & ~iced.RflagsBits.AF
+        if stores or other_flags or not (vector or _MNEMONICS[ins.mnemonic] in _FUNCTIONS):
             raise InputError(f"{ins} is not known")
         legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
@@ -464,12 +478,12 @@ class X86Formulas(Formulas[iced.Instruction]):
                 used.append((ins.op_register(n), access))
             elif ins.op_kind(n) == iced.OpKind.MEMORY and access != iced.OpAccess.WRITE:
                 used.append((None, access))
-        named = [_FULL.get(_whole(ins.op_register(n)), "") for n in range(ins.op_count)]
+        named = [_full_name(ins.op_register(n)) or "" for n in range(ins.op_count)]
         address_registers = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
         used += [
             (access.register, access.access)
             for access in info.used_registers()
-            if _FULL.get(_whole(access.register)) not in named
+            if _full_name(access.register) not in named
             and not (access.register in address_registers and access.access == iced.OpAccess.READ)
             and not iced.RegisterExt.is_segment_register(access.register)
         ]
@@ -479,35 +493,35 @@ class X86Formulas(Formulas[iced.Instruction]):
                 value, state = self._load(state, ins, size)
                 arguments.append(value)
                 continue
-            name = _FULL.get(_whole(register))
+            name = _full_name(register)
             if name is None:
                 raise InputError(f"{ins} uses registers that are not known")
             # The old value of a partly written register is an input.
-            parted = name in VECTORS and legacy
-            parted = parted or iced.RegisterExt.size(register) < 4
-            if access != iced.OpAccess.WRITE or parted:
+            partial = name in VECTORS and legacy
+            partial = partial or iced.RegisterExt.size(register) < 4
+            if access != iced.OpAccess.WRITE or partial:
                 value = state.values[name]
                 if name in VECTORS:
-                    most = _LEGACY_BITS if legacy else self.vector_bits
-                    wide = min(8 * iced.RegisterExt.size(register), most)
-                    value = self.z3.Extract(wide - 1, 0, value)
+                    modelled = _LEGACY_BITS if legacy else self.vector_bits
+                    bits = min(8 * iced.RegisterExt.size(register), modelled)
+                    value = self.z3.Extract(bits - 1, 0, value)
                 arguments.append(value)
-            if access in _WRITTEN:
+            if access in _WRITES:
                 written.append(name)
         changed = [bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_modified]
-        mixed = changed if _NAMED[ins.mnemonic] not in _NEW_FLAGS else ()
-        kept = set(mixed) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
-        arguments += [state.values[bit] for bit in BITS if bit in kept]
+        preserved = changed if _MNEMONICS[ins.mnemonic] not in _NEW_FLAGS else ()
+        input_flags = set(preserved) | {bit for bit in BITS if _FLAG_BITS[bit] & ins.rflags_read}
+        arguments += [state.values[bit] for bit in BITS if bit in input_flags]
         numbers = [
             ins.immediate(n)
             for n in range(ins.op_count)
             if ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
         ]
         # The function depends on which operands are the same register, not on the register's name.
-        high = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
+        high_bytes = [n for n in range(ins.op_count) if ins.op_register(n) in _HIGH]
         read = [n for n in range(len(named)) if info.op_access(n) != iced.OpAccess.WRITE]
-        same = [next(m for m in read if named[m] == named[n]) for n in read]
-        key = (ins.code, *numbers, *same, *high)
+        firsts = [next(m for m in read if named[m] == named[n]) for n in read]
+        key = (ins.code, *numbers, *firsts, *high_bytes)
         values = dict(state.values)
         for name in dict.fromkeys((*written, *changed)):
             old = values[name]

@@ -19,23 +19,24 @@ _VECTORS = tuple(f"v{n}" for n in range(32))
 ARM64_NAMES = (*sorted(GENERAL["arm64"]), *_VECTORS, *FLAG_BITS)
 _WIDTHS = {"b": 8, "h": 16, "w": 32, "s": 32, "x": 64, "d": 64, "q": 128, "v": 128}
 _CONDITIONS = ("eq", "ne", "hs", "lo", "mi", "pl", "vs", "vc", "hi", "ls", "ge", "lt", "gt", "le")
-_ADDED = {"add": False, "adds": True, "cmn": True}
-_TAKEN = {"sub": False, "subs": True, "cmp": True, "neg": False, "negs": True}
+# By mnemonic, True for an instruction that sets flags.
+_ADDITIONS = {"add": False, "adds": True, "cmn": True}
+_SUBTRACTIONS = {"sub": False, "subs": True, "cmp": True, "neg": False, "negs": True}
 _LOGIC = {"and": False, "ands": True, "tst": True, "bic": False, "bics": True, "orr": False,
           "orn": False, "eor": False, "eon": False, "mvn": False}  # fmt: skip
 _SHIFTS = ("lsl", "lsr", "asr", "ror")
-_WIDENED = re.compile(r"([us])xt([bhw])$")
-_CHOICES = ("csel", "csinc", "csinv", "csneg", "cset", "csetm", "cinc", "cinv", "cneg")
+_EXTENSION = re.compile(r"([us])xt([bhw])$")
+_CONDITIONAL_SELECTS = ("csel", "csinc", "csinv", "csneg", "cset", "csetm", "cinc", "cinv", "cneg")
 _SINGLE = re.compile(r"(ld|st)u?r(s?)([bhw]?)$")
 _PAIR = re.compile(r"(ld|st)p$")
-_NOTHING = ("nop", "prfm", "prfum")
+_NO_EFFECT = ("nop", "prfm", "prfum")
 # Instructions that are more than functions of the registers that they name.
 _UNKNOWN = re.compile(
     r"(bl?|br|blr|ret|mrs|msr|sysl?|dc|ic|at|tlbi|[id]sb|dmb|hint|wf[ei]t?|sevl?|yield|brk|hlt|udf"
     r"|svc|hvc|smc|eret|clrex|cfinv|rmif|setf\d+|csdb|esb|bti)$|b\.|ld|st|pac|aut|xpac|cas|swp|prf"
 )
 # Instructions that write all of a vector register; others may preserve a part of it.
-_WHOLE = frozenset(
+_WRITES_WHOLE = frozenset(
     {"add", "sub", "mul", "and", "orr", "eor", "bic", "orn", "cmeq", "cmgt", "cmge", "cmhi",
      "cmhs", "cmtst", "fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmadd", "fmsub", "smax",
      "smin", "umax", "umin", "addp", "addv", "uaddlv", "umaxv", "uminv", "smaxv", "sminv",
@@ -44,7 +45,10 @@ _WHOLE = frozenset(
      "trn1", "trn2", "uxtl", "sxtl", "ushll", "sshll", "xtn", "fcvt", "fcvtzs", "fcvtzu", "scvtf",
      "ucvtf", "tbl", "fcsel"}
 )  # fmt: skip
-_PARTS = ("bf", "movk")  # prefixes of mnemonics that preserve a part of a general-purpose register
+_KEEP_PARTS = (
+    "bf",
+    "movk",
+)  # prefixes of mnemonics that preserve a part of a general-purpose register
 _READ_FLAGS = ("adc", "sbc", "ngc")
 _WRITE_FLAGS = ("ccm", "fcm", "fccm", "adcs", "sbcs", "ngcs")
 _SIZES = {"b": 8, "h": 16, "w": 32}
@@ -148,16 +152,16 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             raise InputError(f"{ins} is not known")
         value = self._extended(self._register(state, ins.name(operand.reg)), operand.ext, size, ins)
         amount = z3.BitVecVal(operand.shift.value, size)
-        shifted = {
+        by_shift = {
             arm.ARM64_SFT_INVALID: value,
             arm.ARM64_SFT_LSL: value << amount,
             arm.ARM64_SFT_LSR: z3.LShR(value, amount),
             arm.ARM64_SFT_ASR: value >> amount,
             arm.ARM64_SFT_ROR: z3.RotateRight(value, amount),
         }
-        if operand.shift.type not in shifted:
+        if operand.shift.type not in by_shift:
             raise InputError(f"{ins} is not known")
-        return shifted[operand.shift.type]
+        return by_shift[operand.shift.type]
 
     def _extended(self, value: Any, kind: int, size: int, ins: Arm64Instruction) -> Any:
         z3 = self.z3
@@ -166,12 +170,12 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
                 raise InputError(f"{ins} is not known")
             return value
         kinds = "bhwx"
-        low = 8 << kinds.index(kinds[(kind - 1) % 4])
-        low = min(low, value.size(), size)
-        value = z3.Extract(low - 1, 0, value)
-        return (z3.SignExt if kind > arm.ARM64_EXT_UXTX else z3.ZeroExt)(size - low, value)
+        width = 8 << kinds.index(kinds[(kind - 1) % 4])
+        width = min(width, value.size(), size)
+        value = z3.Extract(width - 1, 0, value)
+        return (z3.SignExt if kind > arm.ARM64_EXT_UXTX else z3.ZeroExt)(size - width, value)
 
-    def _written(self, state: State, name: str, value: Any) -> State:
+    def _with_register(self, state: State, name: str, value: Any) -> State:
         """Return the state with a register written; the bits above a part become zero."""
         if name in ("xzr", "wzr"):
             return state
@@ -180,17 +184,17 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         value = self.z3.ZeroExt(missing, value) if missing else value
         return replace(state, values={**state.values, whole: self.z3.simplify(value)})
 
-    def _result(self, state: State, ins: Arm64Instruction, value: Any) -> State:
+    def _with_result(self, state: State, ins: Arm64Instruction, value: Any) -> State:
         """Return the state with an instruction's first operand written."""
-        return self._written(state, ins.name(ins.detail.operands[0].reg), value)
+        return self._with_register(state, ins.name(ins.detail.operands[0].reg), value)
 
-    def _flagged(self, state: State, result: Any, carry: Any, over: Any) -> State:
-        flags = {"N": result < 0, "Z": result == 0, "C": carry, "V": over}
+    def _with_flags(self, state: State, result: Any, carry: Any, overflow: Any) -> State:
+        flags = {"N": result < 0, "Z": result == 0, "C": carry, "V": overflow}
         return replace(state, values={**state.values, **flags})
 
     def stepped(self, state: State, ins: Arm64Instruction) -> State:
         name, operands = ins.mnemonic, ins.detail.operands
-        if name in _NOTHING:
+        if name in _NO_EFFECT:
             return state
         if _SINGLE.match(name) or _PAIR.match(name):
             return self._accessed(state, ins)
@@ -202,42 +206,42 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             for operand in operands
         )  # fmt: skip
         if plain and operands:
-            if name in _ADDED or name in _TAKEN:
+            if name in _ADDITIONS or name in _SUBTRACTIONS:
                 return self._summed(state, ins)
             if name in _LOGIC:
-                return self._combined(state, ins)
+                return self._logic(state, ins)
             if name in ("mov", "movz", "movn", "movk"):
                 return self._moved(state, ins)
             if name in _SHIFTS:
                 return self._shifted(state, ins)
-            if widened := _WIDENED.match(name):
+            if widened := _EXTENSION.match(name):
                 low = _SIZES[widened[2]]
                 source = self._register(state, ins.name(operands[1].reg))
                 wide = self.z3.SignExt if widened[1] == "s" else self.z3.ZeroExt
                 value = wide(self._size(ins) - low, self.z3.Extract(low - 1, 0, source))
-                return self._result(state, ins, value)
+                return self._with_result(state, ins, value)
             if name in ("mul", "madd", "msub"):
                 return self._multiplied(state, ins)
-            if name in _CHOICES:
-                return self._chosen(state, ins)
+            if name in _CONDITIONAL_SELECTS:
+                return self._selected(state, ins)
         return self._as_function(state, ins)
 
     def _summed(self, state: State, ins: Arm64Instruction) -> State:
         z3, name = self.z3, ins.mnemonic
-        size, sets = self._size(ins), {**_ADDED, **_TAKEN}[name]
+        size, sets_flags = self._size(ins), {**_ADDITIONS, **_SUBTRACTIONS}[name]
         first = 0 if name in ("cmp", "cmn") else 1
         if name in ("neg", "negs"):
             a, b = z3.BitVecVal(0, size), self._value(state, ins, 1)
         else:
             a, b = self._value(state, ins, first), self._value(state, ins, first + 1)
-        result = a + b if name in _ADDED else a - b
-        if sets:
-            carry = z3.ULT(result, a) if name in _ADDED else z3.UGE(a, b)
-            signs = (a ^ result) & (b ^ result) if name in _ADDED else (a ^ b) & (a ^ result)
-            state = self._flagged(state, result, carry, signs < 0)
-        return self._result(state, ins, result) if first else state
+        result = a + b if name in _ADDITIONS else a - b
+        if sets_flags:
+            carry = z3.ULT(result, a) if name in _ADDITIONS else z3.UGE(a, b)
+            signs = (a ^ result) & (b ^ result) if name in _ADDITIONS else (a ^ b) & (a ^ result)
+            state = self._with_flags(state, result, carry, signs < 0)
+        return self._with_result(state, ins, result) if first else state
 
-    def _combined(self, state: State, ins: Arm64Instruction) -> State:
+    def _logic(self, state: State, ins: Arm64Instruction) -> State:
         z3, name = self.z3, ins.mnemonic
         first = 0 if name == "tst" else 1
         if name == "mvn":
@@ -247,8 +251,8 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             b = ~b if name in ("bic", "bics", "orn", "eon") else b
             result = {"or": a | b, "eo": a ^ b}.get(name[:2], a & b)
         if _LOGIC[name]:
-            state = self._flagged(state, result, z3.BoolVal(False), z3.BoolVal(False))
-        return self._result(state, ins, result) if first else state
+            state = self._with_flags(state, result, z3.BoolVal(False), z3.BoolVal(False))
+        return self._with_result(state, ins, result) if first else state
 
     def _moved(self, state: State, ins: Arm64Instruction) -> State:
         z3, operands = self.z3, ins.detail.operands
@@ -260,7 +264,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         else:
             value = self._value(state, ins, 1)
             value = ~value if ins.mnemonic == "movn" else value
-        return self._written(state, target, value)
+        return self._with_register(state, target, value)
 
     def _shifted(self, state: State, ins: Arm64Instruction) -> State:
         z3, size = self.z3, self._size(ins)
@@ -268,29 +272,29 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         result = {
             "lsl": a << by, "lsr": z3.LShR(a, by), "asr": a >> by, "ror": z3.RotateRight(a, by)
         }[ins.mnemonic]  # fmt: skip
-        return self._result(state, ins, result)
+        return self._with_result(state, ins, result)
 
     def _multiplied(self, state: State, ins: Arm64Instruction) -> State:
         result = self._value(state, ins, 1) * self._value(state, ins, 2)
         if ins.mnemonic != "mul":
             addend = self._value(state, ins, 3)
             result = addend + result if ins.mnemonic == "madd" else addend - result
-        return self._result(state, ins, result)
+        return self._with_result(state, ins, result)
 
-    def _chosen(self, state: State, ins: Arm64Instruction) -> State:
+    def _selected(self, state: State, ins: Arm64Instruction) -> State:
         z3, name, size = self.z3, ins.mnemonic, self._size(ins)
         # Aliases with one source are the two-source instructions under the inverted condition.
-        short = name not in ("csel", "csinc", "csinv", "csneg")
+        one_source = name not in ("csel", "csinc", "csinv", "csneg")
         holds = self._holds(state, ins)
         if name in ("cset", "csetm"):
-            yes = z3.BitVecVal(1 if name == "cset" else -1, size)
-            result = z3.If(holds, yes, z3.BitVecVal(0, size))
+            true_value = z3.BitVecVal(1 if name == "cset" else -1, size)
+            result = z3.If(holds, true_value, z3.BitVecVal(0, size))
         else:
             a = self._value(state, ins, 1)
-            b = a if short else self._value(state, ins, 2)
+            b = a if one_source else self._value(state, ins, 2)
             changed = {"inc": b + 1, "inv": ~b, "neg": -b}.get(name[-3:], b)
-            result = z3.If(holds, changed, a) if short else z3.If(holds, a, changed)
-        return self._result(state, ins, result)
+            result = z3.If(holds, changed, a) if one_source else z3.If(holds, a, changed)
+        return self._with_result(state, ins, result)
 
     def _accessed(self, state: State, ins: Arm64Instruction) -> State:
         """Return the state after a load or store of a register or a pair, with write-back."""
@@ -298,8 +302,8 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         single = _SINGLE.match(ins.mnemonic)
         memory = next((operand for operand in operands if operand.type == arm.ARM64_OP_MEM), None)
         registers = [ins.name(each.reg) for each in operands if each.type == arm.ARM64_OP_REG]
-        wanted = 1 if single else 2
-        if memory is None or len(registers) != wanted or any(operand.vas for operand in operands):
+        count = 1 if single else 2
+        if memory is None or len(registers) != count or any(operand.vas for operand in operands):
             raise InputError(f"{ins} is not known")
         base = ins.name(memory.mem.base)
         base_value = self._register(state, base)
@@ -311,24 +315,21 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
             at = at + (self._extended(index, memory.ext, 64, ins) << memory.shift.value)
         elif not post_indexed:
             at = at + memory.mem.disp
-        after = base_value + operands[-1].imm if post_indexed else at
+        written_back = base_value + operands[-1].imm if post_indexed else at
         for n, register in enumerate(registers):
             size = _WIDTHS[register[0]]
             bits = _SIZES.get(single[3], size) if single else size
-            here = z3.simplify(at + n * bits // 8)
+            address = z3.simplify(at + n * bits // 8)
             if ins.mnemonic.startswith("ld"):
-                value = self._function("load", z3.BitVecSort(bits), [state.memory, here])
-                state = replace(state, accesses=(*state.accesses, ("load", here, bits // 8)))
+                value, state = self._loaded(state, address, bits // 8)
                 wide = z3.SignExt if single and single[2] else z3.ZeroExt
-                state = self._written(state, register, wide(size - bits, value))
+                state = self._with_register(state, register, wide(size - bits, value))
             else:
                 value = z3.Extract(bits - 1, 0, self._register(state, register))
-                stored = self._function("store", self._memory, [state.memory, here, value])
-                accesses = (*state.accesses, ("store", here, bits // 8))
-                state = replace(state, memory=stored, accesses=accesses)
+                state = self._stored(state, address, value)
         if writeback and base in registers:
             raise InputError(f"{ins} is not known")
-        return self._written(state, base, after) if writeback else state
+        return self._with_register(state, base, written_back) if writeback else state
 
     def _as_function(self, state: State, ins: Arm64Instruction) -> State:
         """Return the state after an instruction modelled as a function of its registers.
@@ -341,7 +342,7 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         kinds = enumerate(each.type for each in operands)
         named = [self._name(ins, n) for n, kind in kinds if kind == arm.ARM64_OP_REG]
         registers = {*named, *effects.reads, *effects.writes} - {FLAGS, "xzr", "wzr"}
-        kept = named[:1] if _keeps(ins) else []
+        kept = named[:1] if _keeps_part(ins) else []
         if not operands or not registers <= set(ARM64_NAMES):
             raise InputError(f"{ins} uses registers that are not known")
         reads_flags = ins.detail.cc not in (0, arm.ARM64_CC_AL)
@@ -362,11 +363,11 @@ class Arm64Formulas(Formulas[Arm64Instruction]):
         return replace(state, values={**state.values, **values})
 
 
-def _keeps(ins: Arm64Instruction) -> bool:
+def _keeps_part(ins: Arm64Instruction) -> bool:
     """True if an instruction may preserve a part of its first register."""
     operands = ins.detail.operands
     first = operands[0]
     if first.type == arm.ARM64_OP_REG and ins.name(first.reg)[0] in "wx":
-        return ins.mnemonic.startswith(_PARTS)
+        return ins.mnemonic.startswith(_KEEP_PARTS)
     immediate = ins.mnemonic in ("orr", "bic") and operands[-1].type == arm.ARM64_OP_IMM
-    return ins.mnemonic not in _WHOLE or first.vector_index >= 0 or immediate
+    return ins.mnemonic not in _WRITES_WHOLE or first.vector_index >= 0 or immediate

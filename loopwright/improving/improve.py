@@ -53,9 +53,9 @@ COLUMNS = (
 )  # fmt: skip
 _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
 SHOWN = 3  # candidates shown, at most
-_BEATS = 1.05  # speedup over hand-written code that is reported
-_SLOWER = 0.02  # a loss at one size that is reported
-_NEAR = 0.03  # a smaller relative difference of cycles is none
+_LEAST_SPEEDUP = 1.05  # speedup over hand-written code that is reported
+_LEAST_LOSS = 0.02  # a loss at one size that is reported
+_ALIKE = 0.03  # a smaller relative difference of cycles is none
 _MEASURED_SIZES = (64, 256, 1024, 4096)
 
 
@@ -122,8 +122,8 @@ class CallComparison(Comparison[_Assembled, Candidate]):
 
     def _costed(self, assembled: Sequence[_Assembled | InputError]) -> list[Candidate | InputError]:
         questions: list[tuple[int, Microarch, CallQuestion]] = []
-        record = kernels.contract_of(self.variant).count_bytes
-        points = tuple((p.size // record, p.dst, p.src) for p in self.points)
+        record_bytes = kernels.contract_of(self.variant).count_bytes
+        points = tuple((p.size // record_bytes, p.dst, p.src) for p in self.points)
         for n, item in enumerate(assembled):
             if isinstance(item, InputError):
                 continue
@@ -132,23 +132,23 @@ class CallComparison(Comparison[_Assembled, Candidate]):
                     offsets = call_costs.code_offsets(item[1], core)
                 except InputError:
                     offsets = (None,)
-                for offset in _few(offsets):
+                for offset in _spread(offsets):
                     question = CallQuestion(item[1], core, points, self.settings, offset)
                     questions.append((n, core, question))
         answers = of_variants([question for _, _, question in questions])
         costs: dict[int, dict[str, list[Mapping[int, float]] | InputError]] = {}
         for (n, core, _), answer in zip(questions, answers, strict=True):
-            of_offsets = costs.setdefault(n, {}).setdefault(core.id, [])
+            by_offset = costs.setdefault(n, {}).setdefault(core.id, [])
             error = next((a for a in answer if isinstance(a, InputError)), None)
             if error is not None:
                 costs[n][core.id] = InputError(f"{core.id}: {error}")
-            elif isinstance(of_offsets, list):
+            elif isinstance(by_offset, list):
                 cycles = {
                     p: a.cycles
                     for p, a in zip(self.points, answer, strict=True)
                     if not isinstance(a, InputError)
                 }
-                of_offsets.append(call_costs.mean(cycles, ALIGNMENTS))
+                by_offset.append(call_costs.mean(cycles, ALIGNMENTS))
         return [
             item if isinstance(item, InputError) else self._candidate(*item, costs[n])
             for n, item in enumerate(assembled)
@@ -161,34 +161,34 @@ class CallComparison(Comparison[_Assembled, Candidate]):
         code: Code,
         by_core: Mapping[str, list[Mapping[int, float]] | InputError],
     ) -> Candidate | InputError:
-        candidate_costs = {}
+        costs = {}
         for core, by_offset in by_core.items():
             if isinstance(by_offset, InputError):
                 return by_offset
-            all_offsets = [self._over_sizes(sizes) for sizes in by_offset]
-            mean = {s: float(np.mean([o[s] for o in by_offset])) for s in by_offset[0]}
-            candidate_costs[core] = Cost(float(np.mean(all_offsets)), max(all_offsets), mean)
-        return Candidate(listing, variant, code, candidate_costs)
+            means = [self._over_sizes(sizes) for sizes in by_offset]
+            by_size = {s: float(np.mean([o[s] for o in by_offset])) for s in by_offset[0]}
+            costs[core] = Cost(float(np.mean(means)), max(means), by_size)
+        return Candidate(listing, variant, code, costs)
 
     def _over_sizes(self, cycles: Mapping[int, float]) -> float:
-        order = sorted(cycles)
+        sizes = sorted(cycles)
         if self.histogram:
-            shares = call_costs.weights(order, self.histogram)
-            return float(np.dot(shares, [cycles[s] for s in order]))
-        counted = _unweighted(order)
-        return math.exp(sum(math.log(cycles[s]) for s in counted) / len(counted))
+            shares = call_costs.weights(sizes, self.histogram)
+            return float(np.dot(shares, [cycles[s] for s in sizes]))
+        counted = [math.log(cycles[s]) for s in _counted_sizes(sizes)]
+        return math.exp(sum(counted) / len(counted))
 
     @property
     def described(self) -> str:
         """Return the meaning of a cost in words."""
         if self.histogram:
             return f"mean of a call over the sizes of {self.histogram.name}"
-        counted = _unweighted(sorted({p.size for p in self.points}))
-        return f"geometric mean over calls of {counted[0]} to {counted[-1]} B"
+        sizes = _counted_sizes(sorted({p.size for p in self.points}))
+        return f"geometric mean over calls of {sizes[0]} to {sizes[-1]} B"
 
 
-def _unweighted(sizes: Sequence[int]) -> Sequence[int]:
-    """Return the sizes that count without a histogram."""
+def _counted_sizes(sizes: Sequence[int]) -> Sequence[int]:
+    """Return the sizes that count without a histogram; all of them if none is in its range."""
     low, high = UNWEIGHTED
     return [size for size in sizes if low <= size <= high] or sizes
 
@@ -196,8 +196,8 @@ def _unweighted(sizes: Sequence[int]) -> Sequence[int]:
 _MOST_OFFSETS = 4
 
 
-def _few(offsets: Sequence[int | None]) -> Sequence[int | None]:
-    """Return _MOST_OFFSETS or a few more of many offsets, evenly spread."""
+def _spread(offsets: Sequence[int | None]) -> Sequence[int | None]:
+    """Return _MOST_OFFSETS or a few more offsets of many, evenly spread."""
     if len(offsets) <= _MOST_OFFSETS:
         return offsets
     return offsets[:: len(offsets) // _MOST_OFFSETS]
@@ -289,15 +289,16 @@ def answer(
             files.made_folder(out)  # fails before the search rather than after it
         [baseline] = comparison.of_variants([variant]).values()
         base = replace(usable(comparison, baseline), listing=read(variant))
-        hand = comparison.of_variants(
+        others = comparison.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
         )
         journal = None
         if state is not None:
-            about = digest_of(comparison.cores, comparison.settings, base.digest, comparison.points)
-            journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", about)
+            inputs = base.digest, comparison.points
+            digest = digest_of(comparison.cores, comparison.settings, *inputs)
+            journal = Journal(state / f"{variant.id.replace('/', '_')}.jsonl", digest)
         result = search(comparison, base, TRANSFORMATIONS, settings, progress, journal)
-        return _concluded(comparison, result, hand, out, measured=measured, progress=progress)
+        return _concluded(comparison, result, others, out, measured=measured, progress=progress)
 
 
 def _variant(spec: str) -> Variant:
@@ -363,11 +364,11 @@ def _concluded(
     findings += [
         f"without a figure: {reason} ({count} times)" for reason, count in result.dropped.items()
     ]
-    keep = {label: candidate for label, candidate in named.items() if status[label] != "withdrawn"}
+    kept = {label: candidate for label, candidate in named.items() if status[label] != "withdrawn"}
     written: Sequence[Path] = ()
-    if out is not None and keep:
-        origins = {label: _origin(comparison, result, kept) for label, kept in keep.items()}
-        paths = {label: result.path(candidate) for label, candidate in keep.items()}
+    if out is not None and kept:
+        origins = {label: _origin(comparison, result, best) for label, best in kept.items()}
+        paths = {label: result.path(candidate) for label, candidate in kept.items()}
         written = write_variants(out, comparison.variant, paths, origins)
     fastest = (
         {core.id: _fastest(comparable, core) for core in comparison.cores} if comparable else {}
@@ -422,12 +423,12 @@ def _rows(
     for n, (stage, new) in enumerate(zip(path, new_steps(path), strict=True)):
         step = "; ".join(new) if n else comparison.variant.name
         last = n and stage is candidate
-        about = "baseline" if not n else status if last else "", note if last else ""
+        status_and_note = "baseline" if not n else status if last else "", note if last else ""
         for core in comparison.cores:
             cost = stage.costs[core.id]
             before = path[n - 1].costs[core.id] if n else cost
-            costs = round(cost.mean, 2), round(cost.worst, 2), round(before.mean / cost.mean, 3)
-            out.append((kernel, label, n, step, core.id, *costs, stage.bytes, *about))
+            figures = round(cost.mean, 2), round(cost.worst, 2), round(before.mean / cost.mean, 3)
+            out.append((kernel, label, n, step, core.id, *figures, stage.bytes, *status_and_note))
     return out
 
 
@@ -436,13 +437,13 @@ def _slower(result: Search[Candidate], label: str, candidate: Candidate) -> Sequ
     out = []
     for core, cost in candidate.costs.items():
         before = result.base.costs[core].sizes
-        worse = {
+        losses = {
             size: 100 * (cycles / before[size] - 1)
             for size, cycles in cost.sizes.items()
-            if cycles > before[size] * (1 + _SLOWER)
+            if cycles > before[size] * (1 + _LEAST_LOSS)
         }
-        if worse:
-            sizes = ", ".join(f"{size} B by {percent:.0f} %" for size, percent in worse.items())
+        if losses:
+            sizes = ", ".join(f"{size} B by {percent:.0f} %" for size, percent in losses.items())
             out.append(f"{label} is slower on {core} at {sizes}")
     return out
 
@@ -468,17 +469,17 @@ def _hand_written(
         least = min(candidate.costs[core.id].mean for candidate in (*proven, result.base))
         if comparable:
             name, cycles = _fastest(comparable, core)
-            near = abs(least / cycles - 1) <= _NEAR
-            beside = "alike" if near else f"{cycles / least:.2f} times as fast"
-            missing = "; no transformation leads there" if least > cycles * (1 + _NEAR) else ""
+            alike = abs(least / cycles - 1) <= _ALIKE
+            comparison_text = "alike" if alike else f"{cycles / least:.2f} times as fast"
+            remark = "; no transformation leads there" if least > cycles * (1 + _ALIKE) else ""
             out.append(
                 f"{core.id}: the family's fastest other variant is {name}, {cycles:.1f} cycles; "
-                f"the best found takes {least:.1f} ({beside}{missing})"
+                f"the best found takes {least:.1f} ({comparison_text}{remark})"
             )
-        if separate and (fastest := _fastest(separate, core))[1] < least * (1 - _NEAR):
-            needs = " and ".join(separate[fastest[0]].variant.switched_off) or "nothing"
+        if separate and (fastest := _fastest(separate, core))[1] < least * (1 - _ALIKE):
+            switched_off = " and ".join(separate[fastest[0]].variant.switched_off) or "nothing"
             out.append(
-                f"{core.id}: {fastest[0]} takes {fastest[1]:.1f} cycles where {needs} is "
+                f"{core.id}: {fastest[0]} takes {fastest[1]:.1f} cycles where {switched_off} is "
                 "switched off; no transformation leads there"
             )
     return out
@@ -516,7 +517,7 @@ def _beaten(
             core.id
             for core in comparison.cores
             if _fastest({**hand_written, "": base}, core)[1]
-            >= candidate.costs[core.id].mean * _BEATS
+            >= candidate.costs[core.id].mean * _LEAST_SPEEDUP
         ]
         best = max(best, faster, key=len)
     where = f"on {', '.join(best)}" if best else "on no core"
@@ -607,9 +608,10 @@ def _measure(
     )
     base = call_costs.measured_calls(rows, variant.name)
     clocks = rows["clock"].dropna()
-    here = f"{hosts.microarch() or 'this machine'}, {clocks.iloc[0] if len(clocks) else 'no clock'}"
-    if left_out := check.user_space_note(variant):
-        here += f", {left_out}"
+    core = hosts.microarch()
+    machine = f"{core or 'this machine'}, {clocks.iloc[0] if len(clocks) else 'no clock'}"
+    if difference := check.user_space_note(variant):
+        machine += f", {difference}"
     for label in named:
         pairs = call_costs.paired_calls(base, call_costs.measured_calls(rows, label))
         if not pairs:
@@ -617,8 +619,8 @@ def _measure(
             notes[label] = unmeasured(next((r for r in reasons if r), "no point repeated"))
             continue
         ratio, low, high = call_costs.speedup(pairs, comparison.histogram)
-        figure = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f}) as {variant.name} on {here}"
-        core = hosts.microarch()
+        gain = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f})"
+        figure = f"{gain} as {variant.name} on {machine}"
         if low > 1:
             status[label], notes[label] = "measured", f"measured {figure}"
         elif core in named[label].costs and high < 1 + _LEAST_GAIN:
@@ -629,8 +631,8 @@ def _measure(
             notes[label] = f"measured {figure}"
 
 
-# Beginnings of refusal reasons that lie in other work on the machine, not in the code.
-_BY_OTHERS = (
+# Beginnings of the reasons of refusals by other work on the machine, not by the code.
+_DISTURBED = (
     "disturbed",
     "of no one speed",
     "slopes are inconsistent",
@@ -647,14 +649,16 @@ def unmeasured(reason: str) -> str:
             f"not measured: other work disturbs this machine's clock ({reason}); end it, wait "
             "until `loopwright self-test` passes, and repeat the command"
         )
-    if reason.startswith(_BY_OTHERS):
+    if reason.startswith(_DISTURBED):
         return f"not measured: other work disturbs this machine ({reason}); repeat it without that"
     return f"not measured: {reason}"
 
 
 # Keys of a variant that also hold for another text of it.
-_KEPT = ("routine", "needs", "switched_off", "alternatives", "may_change", "guards", "unreached")
-_PATCHED = ("requires", "edits")
+_KEPT_KEYS = (
+    "routine", "needs", "switched_off", "alternatives", "may_change", "guards", "unreached",
+)  # fmt: skip
+_PATCH_KEYS = ("requires", "edits")
 _MOST_SUBJECT = 50  # characters; the patch's prefix comes before them
 _NOT_PATCHED = "its text was made of assembled code: write it into the source by hand"
 
@@ -683,8 +687,8 @@ def write_variants(
     """
     kernel = kernels.load(variant.kernel)
     isa, family = kernel.id.split("/")
-    raw = tomllib.loads((kernel.folder / "kernel.toml").read_text())
-    row = next(v for v in raw["variant"] if v["name"] == variant.name)
+    tables = tomllib.loads((kernel.folder / "kernel.toml").read_text())
+    original = next(v for v in tables["variant"] if v["name"] == variant.name)
     text = (kernel.folder / "kernel.toml").read_text().rstrip() + "\n"
     written = []
     with files.staged(out / isa) as scratch:
@@ -693,9 +697,9 @@ def write_variants(
         for name, path in paths.items():
             source = with_origin(path[-1].listing, variant).render()
             (folder / f"{name}.S").write_text(source)
-            table = _row(name, path, row, variant, origins[name])
+            table = _variant_table(name, path, original, variant, origins[name])
             text += "\n[[variant]]\n"
-            text += "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+            text += "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
             written.append(out / isa / family / f"{name}.S")
         (folder / "kernel.toml").write_text(text)
     return [*written, out / isa / family / "kernel.toml"]
@@ -710,12 +714,12 @@ def new_steps(path: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
         yield stage.listing.steps[len(path[number - 1].listing.steps) if number > 1 else 0 :]
 
 
-def _row(
-    name: str, path: Sequence[Candidate], table: Mapping[str, Any], variant: Variant, origin: str
+def _variant_table(
+    name: str, path: Sequence[Candidate], original: Mapping[str, Any], variant: Variant, origin: str
 ) -> dict[str, Any]:
     candidate = path[-1]
     steps = "; ".join(candidate.listing.steps)
-    row: dict[str, Any] = {
+    table: dict[str, Any] = {
         "name": name,
         "summary": f"{variant.name} changed: {steps}",
         "subject": _subject(candidate.listing, kernels.contract_of(variant).symbol),
@@ -730,11 +734,11 @@ def _row(
         ],
     }
     lifted = variant.source.suffix != ".S" or kernels.load(variant.kernel).isa != "x86_64"
-    kept = _KEPT if lifted else (*_KEPT, *_PATCHED)
-    row |= {key: table[key] for key in kept if key in table}
+    kept_keys = _KEPT_KEYS if lifted else (*_KEPT_KEYS, *_PATCH_KEYS)
+    table |= {key: original[key] for key in kept_keys if key in original}
     if lifted:
-        row["unpatchable"] = _NOT_PATCHED
-    return row
+        table["unpatchable"] = _NOT_PATCHED
+    return table
 
 
 def _subject(listing: Listing, symbol: str) -> str:
@@ -745,10 +749,10 @@ def _subject(listing: Listing, symbol: str) -> str:
     return subject if first and len(subject) <= _MOST_SUBJECT else f"Speed up {function}"
 
 
-def _value(value: Any) -> str:
+def _toml(value: Any) -> str:
     """Return a value in TOML; JSON strings are valid basic strings of TOML."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(v)}" for key, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value)

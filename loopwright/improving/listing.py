@@ -14,7 +14,15 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
 from loopwright import toolchain
-from loopwright.code.instructions import WRITES, X86_FLOW, Code, Flow, Instruction, decode
+from loopwright.code.instructions import (
+    WRITES,
+    X86_FLOW,
+    Code,
+    Flow,
+    Instruction,
+    decode,
+    disassembled,
+)
 from loopwright.errors import InputError
 from loopwright.kernels import Contract
 
@@ -23,10 +31,10 @@ FLAGS = "flags"  # the other flags, and all flags of AArch64
 MEMORY = "memory"
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+):\s*")
 _ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*([\w.$]+)\s*\)?$")
-_NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
-MADE = ".Lnumber_"  # the prefix of numeric labels' names during edits
-_SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
-_LONGER = re.compile(r"^(\{\w+\}|ds) ")
+_NUMERIC_REFERENCE = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
+NUMERIC_PREFIX = ".Lnumber_"  # of the unique names that numeric labels have in a listing
+_ALTERNATIVE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
+_ENCODING_PREFIX = re.compile(r"^(\{\w+\}|ds) ")
 _MEMORY_OPERAND = re.compile(
     r"^(?P<disp>-?(?:0x[0-9a-f]+|\d+))?"
     r"\((?P<base>%\w+)?(?:,(?P<index>%\w+)(?:,(?P<scale>[1248]))?)?\)$"
@@ -51,12 +59,12 @@ class Line:
     @property
     def mnemonic(self) -> str:
         """The mnemonic of an instruction, without prefixes that lengthen its encoding."""
-        return _LONGER.sub("", self.text).split(None, 1)[0]
+        return _ENCODING_PREFIX.sub("", self.text).split(None, 1)[0]
 
     @property
     def operands(self) -> tuple[str, ...]:
         """The operands of an instruction, in the order of its text."""
-        rest = _LONGER.sub("", self.text).split(None, 1)[1:]
+        _, *rest = _ENCODING_PREFIX.sub("", self.text).split(None, 1)
         parts = re.split(r",\s*(?![^(\[]*[)\]])", rest[0].strip()) if rest else []
         return tuple(part.strip() for part in parts)
 
@@ -158,9 +166,9 @@ class Listing:
 
     @cached_property
     def effects(self) -> Sequence[Effects]:
-        """The effects of each statement, NO_EFFECTS if it is no instruction."""
-        found = effects_of(self.isa, [line.text for line in self.lines if line.kind == "code"])
-        return [found[line.text] if line.kind == "code" else NO_EFFECTS for line in self.lines]
+        """The effects of each statement; NO_EFFECTS for one that is no instruction."""
+        by_text = effects_of(self.isa, [line.text for line in self.lines if line.kind == "code"])
+        return [by_text[line.text] if line.kind == "code" else NO_EFFECTS for line in self.lines]
 
     def labels_of(self, at: int) -> list[str]:
         """Return the labels directly before a statement."""
@@ -180,12 +188,12 @@ class Listing:
 
     @cached_property
     def jumped_to(self) -> frozenset[str]:
-        """The labels that control reaches other than from the line above."""
-        named = {word for line in self.lines if line.kind == "code" for word in line.words}
-        return self.fixup_targets | self.entered | named & self.position.keys()
+        """The labels that control reaches other than from the statement before them."""
+        mentioned = {word for line in self.lines if line.kind == "code" for word in line.words}
+        return self.fixup_targets | self.entered | mentioned & self.position.keys()
 
     def is_target(self, at: int) -> bool:
-        """True if a statement is a label that control reaches other than from the line above."""
+        """True for a label that control reaches other than from the statement before it."""
         return self.lines[at].kind == "label" and self.lines[at].text in self.jumped_to
 
     def branch_target(self, at: int) -> int | None:
@@ -195,15 +203,15 @@ class Listing:
         return self.position.get(operands[-1]) if operands else None
 
     def successors(self, at: int) -> list[int]:
-        """Return the statements that may follow one, fixups included."""
-        out, flow = [], self.effects[at].flow
+        """Return the positions of the statements that may follow one, fixups included."""
+        positions, flow = [], self.effects[at].flow
         if self.lines[at].kind == "code":
             targets = [entry.target for entry in self.entries_at(at)]
             targets += self.lines[at].words if flow is not Flow.NEXT else []
-            out = [self.position[name] for name in targets if name in self.position]
+            positions = [self.position[name] for name in targets if name in self.position]
         if flow not in (Flow.JUMP, Flow.RETURN) and at + 1 < len(self.lines):
-            out.append(at + 1)
-        return out
+            positions.append(at + 1)
+        return positions
 
     @cached_property
     def live(self) -> Sequence[frozenset[str]]:
@@ -217,7 +225,7 @@ class Listing:
         return [live[n] for n in range(len(self.lines))]
 
     def outside(self, at: int) -> frozenset[str]:
-        """Return the registers that are live where an instruction leaves the listing."""
+        """Return the registers that code outside may read where an instruction leaves for it."""
         if self.contract and self.effects[at].flow in (Flow.RETURN, Flow.INDIRECT):
             return live_at_return(self.isa, self.contract)
         if not self.leaving or self.lines[at].kind != "code":
@@ -241,24 +249,24 @@ class Listing:
         """Return the source text; numeric labels are renumbered from 1 in the order of the text."""
         numbers: dict[str, int] = {}
         for line in self.lines:
-            if line.kind == "label" and line.text.startswith(MADE):
+            if line.kind == "label" and line.text.startswith(NUMERIC_PREFIX):
                 numbers[line.text] = len(numbers) + 1
         out: list[str] = []
         seen: set[str] = set()
         pending: list[str] = []  # a numeric label, which stands in the line of an instruction
 
-        def refer(text: str) -> str:
-            def name(match: re.Match[str]) -> str:
-                found = match.group()
-                return f"{numbers[found]}{'b' if found in seen else 'f'}"
+        def with_numbers(text: str) -> str:
+            def number(match: re.Match[str]) -> str:
+                name = match.group()
+                return f"{numbers[name]}{'b' if name in seen else 'f'}"
 
-            return re.sub(re.escape(MADE) + r"\w+", name, text)
+            return re.sub(re.escape(NUMERIC_PREFIX) + r"\w+", number, text)
 
         for line in self.lines:
             if line.note:
                 out.append(f"\t/* {line.note} */")
             if line.kind == "code":
-                text = " ".join(refer(line.text).split(None, 1))
+                text = " ".join(with_numbers(line.text).split(None, 1))
                 out.append(f"{''.join(pending)}\t{text}")
                 pending = []
                 continue
@@ -271,16 +279,16 @@ class Listing:
                 else:
                     out.append(f"{line.text}:")
             elif line.kind == "entry":
-                inside = f"{refer(line.text)}, {refer(line.target)}"
-                plain = line.macro.islower()
-                out.append(f"\t{line.macro} {inside}" if plain else f"\t{line.macro}({inside})")
+                arguments = f"{with_numbers(line.text)}, {with_numbers(line.target)}"
+                arguments = f" {arguments}" if line.macro.islower() else f"({arguments})"
+                out.append(f"\t{line.macro}{arguments}")
             else:
                 out.append(line.text)
         return "\n".join([*out, *pending]) + "\n"
 
 
 Node = tuple[Effects, Sequence[int], frozenset[str]]
-"""An instruction: its effects, its successors, and the registers that are live where it leaves."""
+"""An instruction: effects, successors, and the registers that are live where it leaves."""
 
 
 def live_registers(
@@ -296,10 +304,10 @@ def live_registers(
         changed = False
         for at in sorted(nodes, reverse=True):
             effects, after, outside = nodes[at]
-            out = outside.union(*(live.get(to, unknown) for to in after))
-            new = (out - effects.writes | effects.reads) - {MEMORY}
-            if new != live[at]:
-                live[at], changed = new, True
+            live_after = outside.union(*(live.get(successor, unknown) for successor in after))
+            live_before = (live_after - effects.writes | effects.reads) - {MEMORY}
+            if live_before != live[at]:
+                live[at], changed = live_before, True
     return live
 
 
@@ -307,8 +315,8 @@ def live_at_return(isa: str, contract: Contract) -> frozenset[str]:
     """Return the registers that a caller may read after a call."""
     free = {full(isa, name) for name in contract.may_change}
     free |= {full(isa, name) for name in contract.inputs.values()}
-    kept = {full(isa, name) for name in contract.returns.values()}
-    return GENERAL[isa] - free | kept
+    returned = {full(isa, name) for name in contract.returns.values()}
+    return GENERAL[isa] - free | returned
 
 
 # The general-purpose registers of each ISA.
@@ -330,9 +338,9 @@ def full(isa: str, name: str) -> str:
     return _REGISTERS[iced.RegisterExt.full_register(number)] if number else name
 
 
-_BYTES = re.compile(r"(r\d+)l")  # iced writes r8l for r8b
+_ICED_BYTES = re.compile(r"(r\d+)l")  # iced's r8l is r8b in assembly
 _REGISTERS = {
-    value: _BYTES.sub(r"\1b", name.lower())
+    value: _ICED_BYTES.sub(r"\1b", name.lower())
     for name, value in vars(iced.Register).items()
     if isinstance(value, int)
 }
@@ -364,43 +372,43 @@ def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
 
     InputError for macros and conditional assembly, whose text differs from the executed code.
     """
-    if wrong := re.search(r"^\s*(\.macro|\.rept|\.irp|\.if\w*|#\s*if\w*|#\s*define)\b", text, re.M):
-        raise InputError(f"{wrong.group(1)} in the source: only plain statements can be improved")
+    if match := re.search(r"^\s*(\.macro|\.rept|\.irp|\.if\w*|#\s*if\w*|#\s*define)\b", text, re.M):
+        raise InputError(f"{match[1]} in the source: only plain statements can be improved")
     lines: list[Line] = []
-    comment = False
+    in_comment = False
     for raw in text.splitlines():
-        bare = raw.strip()
-        if comment or bare.startswith("/*") or not bare or bare.startswith(("#", "//")):
+        stripped = raw.strip()
+        if in_comment or not stripped or stripped.startswith(("/*", "#", "//")):
             lines.append(Line("text", raw.rstrip()))
-            comment = (comment or bare.startswith("/*")) and "*/" not in bare
+            in_comment = (in_comment or stripped.startswith("/*")) and "*/" not in stripped
             continue
-        rest = re.sub(r"/\*.*?\*/", "", bare).strip()
-        while match := _LABEL.match(rest):
+        statement = re.sub(r"/\*.*?\*/", "", stripped).strip()
+        while match := _LABEL.match(statement):
             lines.append(Line("label", match[1]))
-            rest = rest[match.end() :]
-        if not rest:
+            statement = statement[match.end() :]
+        if not statement:
             continue
-        if entry := _ENTRY.match(rest):
+        if entry := _ENTRY.match(statement):
             lines.append(Line("entry", entry[2], entry[3], entry[1]))
-        elif rest.startswith((".", "SYM_", "EXPORT_")):
+        elif statement.startswith((".", "SYM_", "EXPORT_")):
             lines.append(Line("text", raw.rstrip()))
         else:
-            lines.append(Line("code", rest))
-    return Listing(tuple(_separated(_named(lines))), contract, isa)
+            lines.append(Line("code", statement))
+    return Listing(tuple(_with_own_labels(_uniquely_labelled(lines))), contract, isa)
 
 
-def _separated(lines: Sequence[Line]) -> list[Line]:
+def _with_own_labels(lines: Sequence[Line]) -> list[Line]:
     """Return lines in which each exception-table entry has a label of its own."""
-    wanted: dict[str, list[str]] = {}
+    own_labels: dict[str, list[str]] = {}
     out: list[Line] = []
     for n, line in enumerate(lines):
         if line.kind == "entry":
-            wanted.setdefault(line.text, []).append(f"{MADE}e{n}")
+            own_labels.setdefault(line.text, []).append(f"{NUMERIC_PREFIX}e{n}")
     for n, line in enumerate(lines):
-        if line.kind == "label" and line.text in wanted:
+        if line.kind == "label" and line.text in own_labels:
             access = next((x for x in lines[n:] if x.kind == "code"), None)
-            numeric = access is not None and line.text.startswith(MADE)
-            names = wanted[line.text]
+            numeric = access is not None and line.text.startswith(NUMERIC_PREFIX)
+            names = own_labels[line.text]
             if numeric and len(names) == 1:
                 names[0] = line.text
             else:
@@ -408,70 +416,67 @@ def _separated(lines: Sequence[Line]) -> list[Line]:
             out += [label(name) for name in names]
         else:
             out.append(line)
-    used: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for n, line in enumerate(out):
-        if line.kind == "entry" and line.text in wanted:
-            count = used.get(line.text, 0)
-            used[line.text] = count + 1
-            out[n] = replace(line, text=wanted[line.text][count])
+        if line.kind == "entry" and line.text in own_labels:
+            count = counts.get(line.text, 0)
+            counts[line.text] = count + 1
+            out[n] = replace(line, text=own_labels[line.text][count])
     return out
 
 
-def _named(lines: Sequence[Line]) -> list[Line]:
-    """Return lines in which numeric labels and references to them have unique names."""
+def _uniquely_labelled(lines: Sequence[Line]) -> list[Line]:
+    """Return lines with unique names for numeric labels, in references as well."""
     positions: dict[str, list[int]] = {}
     for n, line in enumerate(lines):
         if line.kind == "label" and line.text.isdecimal():
             positions.setdefault(line.text, []).append(n)
 
-    def name(n: int) -> str:
-        return f"{MADE}{n}"
-
     out = []
     for n, line in enumerate(lines):
 
-        def refer(match: re.Match[str], n: int = n) -> str:
+        def relabelled(match: re.Match[str], n: int = n) -> str:
             candidates = [at for at in positions.get(match[1], ()) if (at < n) == (match[2] == "b")]
             if not candidates:
                 raise InputError(f"{match.group()} names no label")
-            return name(candidates[-1] if match[2] == "b" else candidates[0])
+            return f"{NUMERIC_PREFIX}{candidates[-1 if match[2] == 'b' else 0]}"
 
         if line.kind == "label" and line.text.isdecimal():
-            line = replace(line, text=name(n))
+            line = replace(line, text=f"{NUMERIC_PREFIX}{n}")
         elif line.kind in ("code", "entry"):
             line = replace(
                 line,
-                text=_NUMERIC.sub(refer, line.text),
-                target=_NUMERIC.sub(refer, line.target),
+                text=_NUMERIC_REFERENCE.sub(relabelled, line.text),
+                target=_NUMERIC_REFERENCE.sub(relabelled, line.target),
             )
         out.append(line)
     return out
 
 
-_known: dict[tuple[str, str], Effects] = {}
+_effects_by_text: dict[tuple[str, str], Effects] = {}
 
 
 def effects_of(isa: str, texts: Iterable[str]) -> dict[str, Effects]:
     """Return the effects of instructions, by text; InputError for invalid text."""
-    wanted = list(dict.fromkeys(texts))
-    new = [text for text in wanted if (isa, text) not in _known]
+    distinct = list(dict.fromkeys(texts))
+    new = [text for text in distinct if (isa, text) not in _effects_by_text]
     for text, effects in zip(new, _assembled(isa, new), strict=True):
-        _known[isa, text] = effects
-    return {text: _known[isa, text] for text in wanted}
+        _effects_by_text[isa, text] = effects
+    return {text: _effects_by_text[isa, text] for text in distinct}
 
 
 def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
     """Assemble instructions one after another, and return the effects of each."""
     if not texts:
         return []
-    plain = [_plain(text) for text in texts]
-    source = "".join(f"lw_{n}:\n\t{text}\n" for n, text in enumerate(plain)) + f"lw_{len(texts)}:\n"
-    body, at = assembled_text(isa, source, "an instruction", symbols=True)
+    lines = [f"lw_{n}:\n\t{_standalone(text)}\n" for n, text in enumerate(texts)]
+    source = "".join([*lines, f"lw_{len(texts)}:\n"])
+    encodings, offsets = assembled_text(isa, source, "an instruction", symbols=True)
     out = []
     for n, text in enumerate(texts):
-        encoding = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
+        encoding = encodings[offsets[f"lw_{n}"] : offsets[f"lw_{n + 1}"]]
         effects = x86_effects(encoding) if isa == "x86_64" else arm64_effects(encoding)
-        out.append(_site_effects(text, effects))
+        out.append(_alternative_effects(text, effects))
     return out
 
 
@@ -480,8 +485,8 @@ def assembled_text(
 ) -> tuple[bytes, dict[str, int]]:
     """Return the code of assembly, and the offsets of its labels, local ones included.
 
-    what names it in errors. InputError if it does not assemble, and unless it may have symbols of
-    other files, if it needs a linker.
+    what names the assembly in errors. InputError if it does not assemble; without symbols (those of
+    other files) also if it needs a linker.
     """
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         object_file = Path(scratch, "text.o")
@@ -489,9 +494,9 @@ def assembled_text(
             toolchain.find(isa).gcc, "-c", "-Wa,--keep-locals", "-x", "assembler", "-",
             "-o", str(object_file),
         ]  # fmt: skip
-        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines()
+        result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        if result.returncode:
+            lines = result.stderr.strip().splitlines()
             complaint = next((x for x in lines if "Error: " in x), lines[-1])
             raise InputError(f"{what} does not assemble: {complaint.split('Error: ')[-1]}")
         with object_file.open("rb") as file:
@@ -503,29 +508,30 @@ def assembled_text(
             return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
 
 
-def _plain(text: str) -> str:
-    """Return an instruction that assembles alone: without targets, and without ALTERNATIVE."""
-    if site := _SITE.match(text):
-        text = site[1] or "nop"
-    text = {"RET": "ret", "ret": "ret"}.get(text, text)
-    text = re.sub(re.escape(MADE) + r"\w+|\.L[\w.$]+", ".", text)
+def _standalone(text: str) -> str:
+    """Return an instruction that assembles alone: the first of an ALTERNATIVE, jumps to `.`."""
+    if alternative := _ALTERNATIVE.match(text):
+        text = alternative[1] or "nop"
+    text = "ret" if text == "RET" else text
+    text = re.sub(re.escape(NUMERIC_PREFIX) + r"\w+|\.L[\w.$]+", ".", text)
     return re.sub(r"^(j\w+|b|b\.\w+|call\w*|bl)\s+[A-Za-z_]\w*$", r"\1 .", text)
 
 
-def _site_effects(text: str, effects: Effects) -> Effects:
-    """Return the effects of an ALTERNATIVE, which may execute either instruction."""
-    site = _SITE.match(text)
-    if not site:
+def _alternative_effects(text: str, effects: Effects) -> Effects:
+    """Return the effects of an instruction; an ALTERNATIVE may execute either of its two."""
+    alternative = _ALTERNATIVE.match(text)
+    if not alternative:
         return effects
-    if not site[1] and site[2] in ("stac", "clac"):  # they change AC alone; accesses may not cross
+    old, new = alternative[1], alternative[2]
+    if not old and new in ("stac", "clac"):  # they change AC alone; accesses may not cross
         return Effects(frozenset([MEMORY]), frozenset([MEMORY]), Flow.NEXT)
     flow = Flow.BRANCH if effects.flow is Flow.JUMP else effects.flow
     reads = effects.reads | {MEMORY, CARRY, FLAGS, "rcx", "rsi", "rdi", "rax"}
     return Effects(reads, frozenset([MEMORY]), flow)
 
 
-_CARRY = iced.RflagsBits.CF
-_COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
+_CARRY_BIT = iced.RflagsBits.CF
+_RESULT_FLAGS = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
 
 
 # Instructions that order memory accesses, and clock reads, which accesses may not cross either.
@@ -547,9 +553,9 @@ _SOMETIMES = (iced.OpAccess.COND_WRITE, iced.OpAccess.READ_COND_WRITE)
 _UPDATES = (iced.OpAccess.READ_WRITE, iced.OpAccess.READ_COND_WRITE)
 
 
-def x86_effects(piece: bytes) -> Effects:
+def x86_effects(encoding: bytes) -> Effects:
     """Return the effects of one x86-64 instruction from its encoding."""
-    ins = next(iter(iced.Decoder(64, piece)))
+    ins = next(iter(iced.Decoder(64, encoding)))
     info = iced.InstructionInfoFactory().info(ins)
     reads, writes, kept = set(), set(), set()
     parts: dict[str, int] = {}
@@ -557,16 +563,16 @@ def x86_effects(piece: bytes) -> Effects:
     for used in info.used_registers():
         name = _REGISTERS[iced.RegisterExt.full_register(used.register)]
         size = iced.RegisterExt.size(used.register)
-        narrow = scalar and iced.RegisterExt.is_xmm(used.register)
-        small = size < 4
+        scalar_operand = scalar and iced.RegisterExt.is_xmm(used.register)
+        partial = size < 4
         if used.access in WRITES:
             writes.add(name)
-            if small or used.access in _SOMETIMES or (narrow and used.access in _UPDATES):
+            if partial or used.access in _SOMETIMES or (scalar_operand and used.access in _UPDATES):
                 kept.add(name)
-        if used.access not in (iced.OpAccess.WRITE,) or small:
+        if used.access != iced.OpAccess.WRITE or partial:
             reads.add(name)
         if used.access != iced.OpAccess.WRITE:
-            if narrow:
+            if scalar_operand:
                 size = min(size, iced.MemorySizeExt.size(ins.op_code().memory_size))
             elif used.register in _HIGH:
                 size = 2
@@ -581,15 +587,15 @@ def x86_effects(piece: bytes) -> Effects:
     if ins.mnemonic in _ORDERING:
         reads.add(MEMORY)
         writes.add(MEMORY)
-    if ins.rflags_read & _CARRY:
+    if ins.rflags_read & _CARRY_BIT:
         reads.add(CARRY)
-    if ins.rflags_read & ~_CARRY:
+    if ins.rflags_read & ~_CARRY_BIT:
         reads.add(FLAGS)
-    if ins.rflags_modified & _CARRY:
+    if ins.rflags_modified & _CARRY_BIT:
         writes.add(CARRY)
-    if ins.rflags_modified & ~_CARRY:
+    if ins.rflags_modified & ~_CARRY_BIT:
         writes.add(FLAGS)
-        if ins.rflags_modified & _COMPARED != _COMPARED:  # such as adox, which keeps the others
+        if _RESULT_FLAGS & ~ins.rflags_modified:  # such as adox, which keeps the others
             reads.add(FLAGS)
     return Effects(
         frozenset(reads),
@@ -599,19 +605,17 @@ def x86_effects(piece: bytes) -> Effects:
         parts,
         frozenset(kept),
         loads,
-        len(piece),
+        len(encoding),
     )
 
 
 _COMPARING = frozenset({"cmp", "cmn", "tst", "fcmp", "fcmpe"})
 
 
-def arm64_effects(piece: bytes) -> Effects:
+def arm64_effects(encoding: bytes) -> Effects:
     """Return the effects of one AArch64 instruction from its encoding."""
-    from loopwright.code.instructions import decode, disassembled
-
-    [decoded] = decode("arm64", piece)
-    [ins] = disassembled(piece)
+    [decoded] = decode("arm64", encoding)
+    [ins] = disassembled(encoding)
     read, written = ins.regs_access()
     names = [
         {full("arm64", ins.reg_name(r)) for r in group} - {"xzr", "wzr"}
@@ -649,9 +653,13 @@ def lift(assembled: Code, contract: Contract) -> Listing:
         Line("text", f"EXPORT_SYMBOL({contract.symbol})"),
     ]
     steps = (INLINED,) if routine.sites else ()
-    used = {word for line in lines for word in re.findall(r"[.\w$]+", f"{line.text} {line.target}")
-            if line.kind in ("code", "entry")}  # fmt: skip
-    kept = (line for line in lines if line.kind != "label" or line.text in used)
+    mentioned = {
+        word
+        for line in lines
+        if line.kind in ("code", "entry")
+        for word in re.findall(r"[.\w$]+", f"{line.text} {line.target}")
+    }
+    kept = (line for line in lines if line.kind != "label" or line.text in mentioned)
     return Listing(tuple(kept), contract, assembled.isa, steps)
 
 
@@ -667,7 +675,11 @@ class _Site:
 
 
 class _Routine:
-    """The statements of a routine, collected; those of `apart` come after its own."""
+    """The statements of a routine, collected.
+
+    sites is the number of inlined calls. apart holds the parts of callees that come after the
+    routine's own statements, entries the exception table.
+    """
 
     def __init__(self, assembled: Code, contract: Contract) -> None:
         self._code, self._contract = assembled, contract
@@ -694,14 +706,14 @@ class _Routine:
     def _statement(self, ins: Instruction, site: _Site, within: set[int]) -> Iterator[Line]:
         yield label(site.name(ins.address))
         if entry := self._fixups.get(ins.address):
-            self._inside(entry.fixup, within)
-            name = f"{MADE}{site.number}_{ins.address}"
+            self._check_inside(entry.fixup, within)
+            name = f"{NUMERIC_PREFIX}{site.number}_{ins.address}"
             yield label(name)
-            macro = _MACROS[self._code.isa] if "UACCESS" in entry.type else "_ASM_EXTABLE"
+            macro = _ENTRY_MACROS[self._code.isa] if "UACCESS" in entry.type else "_ASM_EXTABLE"
             self.entries.append(Line("entry", name, site.name(entry.fixup), macro))
         text = ins.text
         if ins.target is not None:
-            self._inside(ins.target, within)
+            self._check_inside(ins.target, within)
             text = re.sub(r"(#?0x[0-9a-f]+|#?\d+)$", site.name(ins.target), text)
         if ins.flow is Flow.RETURN and site.number:
             text = f"jmp {site.behind}" if self._code.isa == "x86_64" else f"b {site.behind}"
@@ -709,7 +721,7 @@ class _Routine:
         else:
             yield code(_dialect(text, ins.mnemonic))
 
-    def _inside(self, address: int, within: set[int]) -> None:
+    def _check_inside(self, address: int, within: set[int]) -> None:
         if address not in within:
             raise InputError(
                 f"{self._contract.symbol} goes on at {address:#x}, outside of it: it cannot be "
@@ -723,16 +735,16 @@ class _Routine:
         callee = self._callee(call)
         within = {ins.address for ins in callee}
         straight = [ins for ins in callee if ins.address >= (call.target or 0)]
-        ends = next((n for n, ins in enumerate(straight) if ins.flow is Flow.RETURN), None)
-        if ends is None:
+        last = next((n for n, ins in enumerate(straight) if ins.flow is Flow.RETURN), None)
+        if last is None:
             raise InputError(f"{self._contract.symbol} calls what does not return")
-        own = straight[: ends + 1]
-        for ins in own[:-1]:
+        main_path = straight[: last + 1]
+        for ins in main_path[:-1]:
             yield from self._statement(ins, site, within)
-        yield label(site.name(own[-1].address))
+        yield label(site.name(main_path[-1].address))
         yield label(site.behind)
-        rest = [ins for ins in callee if ins not in own]
-        for ins in rest:
+        others = [ins for ins in callee if ins not in main_path]
+        for ins in others:
             self.apart += self._statement(ins, site, within)
 
     def _callee(self, call: Instruction) -> list[Instruction]:
@@ -760,12 +772,12 @@ class _Routine:
         return [reached[at] for at in sorted(reached)]
 
 
-_MACROS = {"x86_64": "_ASM_EXTABLE_UA", "arm64": "_asm_extable_uaccess"}
+_ENTRY_MACROS = {"x86_64": "_ASM_EXTABLE_UA", "arm64": "_asm_extable_uaccess"}
 
 
 def _padding(assembled: Code) -> dict[int, int]:
     """Return alignment nops by address: the power of two for the first of a run, 0 for others."""
-    out: dict[int, int] = {}
+    powers: dict[int, int] = {}
     run: list[Instruction] = []
     for ins in assembled.instructions:
         if re.fullmatch(r"nop[wl]?|data16|cs", ins.mnemonic):
@@ -773,12 +785,12 @@ def _padding(assembled: Code) -> dict[int, int]:
             continue
         if run:
             length = ins.address - run[0].address
-            powers = range(2, assembled.align.bit_length())
-            power = max((p for p in powers if ins.address % (1 << p) == 0), default=0)
+            candidates = range(2, assembled.align.bit_length())
+            power = max((p for p in candidates if ins.address % (1 << p) == 0), default=0)
             if power and length < 1 << power:
-                out |= {nop.address: 0 for nop in run} | {run[0].address: power}
+                powers |= {nop.address: 0 for nop in run} | {run[0].address: power}
         run = []
-    return out
+    return powers
 
 
 def _dialect(text: str, mnemonic: str) -> str:

@@ -46,9 +46,9 @@ from loopwright.rows import Rows, counted
 COLUMNS_OF_LOOPS = ("id", *COLUMNS[1:], "proof", "measured_gain", "uncertainty", "assembly")
 _TYPES = dict.fromkeys(("cycles", "worst", "gain", "measured_gain", "uncertainty"), "float64")
 _MOST_LOOPS = 40
-_SHOWN_GAIN = 0.1  # the least gain worth showing, before the simulator's error
-_NOTHING = 0.01  # a smaller measured gain counts as no gain
-_SLOWER = 0.02  # a larger measured loss counts as a loss
+_LEAST_SHOWN = 0.1  # the least gain worth showing, before the simulator's error
+_LEAST_MEASURED = 0.01  # a smaller measured gain counts as no gain
+_LEAST_LOSS = 0.02  # a larger measured loss counts as a loss
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LoopsQuestion:
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _LoopCode:
     """The assembled code of a listing.
 
     main is the code of its main loop, at code offset `offset`. entries has the offsets in the code
@@ -90,7 +90,7 @@ class _Made:
 
 
 @dataclass(frozen=True, eq=False)
-class LoopCandidate(_Made):
+class LoopCandidate(_LoopCode):
     """New code for a loop, with its cycles on each core for one iteration of the original loop."""
 
     costs: Mapping[str, Cost]
@@ -113,10 +113,10 @@ def shown_gain(core: str) -> float:
     """
     error = model_accuracy.off_by(models.SIMULATOR, core, model_accuracy.records())
     percent = model_accuracy.UNVALIDATED_PERCENT if error is None else 2 * error
-    return 1 + max(_SHOWN_GAIN, percent / 100)
+    return 1 + max(_LEAST_SHOWN, percent / 100)
 
 
-class Least(NamedTuple):
+class LeastGain(NamedTuple):
     """The least gain over the ranges of unmeasured parameters, and the parameter value it is at."""
 
     gain: float
@@ -124,7 +124,7 @@ class Least(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LoopComparison(Comparison[_Made, LoopCandidate]):
+class LoopComparison(Comparison[_LoopCode, LoopCandidate]):
     """The comparison of candidates for a loop: cycles on each core, at the loop's own position."""
 
     bare: Bare
@@ -138,7 +138,7 @@ class LoopComparison(Comparison[_Made, LoopCandidate]):
         for core in self.cores:
             if missing := lacking(bare.isa, bare.code, needs, core.features):
                 raise InputError(f"{bare.id}: {missing}, which {core.id} lacks")
-        code = _Made(bare.listing, bare.code, bare.code, bare.offset, bare.entries)
+        code = _LoopCode(bare.listing, bare.code, bare.code, bare.offset, bare.entries)
         [base] = self._costed([code])
         if isinstance(base, InputError):
             raise InputError(f"{bare.id} has no cost: {base}")
@@ -150,46 +150,48 @@ class LoopComparison(Comparison[_Made, LoopCandidate]):
         [answer] = model.predict([_block(self.bare, candidate)], core)
         return answer
 
-    def _assembled(self, listing: Listing) -> _Made:
-        text, labels = self.bare.assembled(listing)
+    def _assembled(self, listing: Listing) -> _LoopCode:
+        section_text, labels = self.bare.assembled(listing)
         start, end, head = labels[START], labels[BEHIND], labels[listing.head]
-        whole = text[start:end]
-        body = decode(self.bare.isa, text[head : labels.get(APART, end)], head)
-        back = next((i for i in reversed(body) if i.target == head), None)
-        if back is None:
+        text = section_text[start:end]
+        body = decode(self.bare.isa, section_text[head : labels.get(APART, end)], head)
+        branch = next((i for i in reversed(body) if i.target == head), None)
+        if branch is None:
             raise InputError("its main loop has no branch back")
         entries = {name: labels[name] - start for name in self.bare.entries}
-        return _Made(listing, whole, text[head : back.end], head % 64, entries)
+        return _LoopCode(listing, text, section_text[head : branch.end], head % 64, entries)
 
-    def _with_costs(self, assembled: _Made, costs: Mapping[str, Cost]) -> LoopCandidate:
+    def _with_costs(self, assembled: _LoopCode, costs: Mapping[str, Cost]) -> LoopCandidate:
         return LoopCandidate(**vars(assembled), costs=costs)
 
-    def _costed(self, assembled: Sequence[_Made | InputError]) -> list[LoopCandidate | InputError]:
+    def _costed(
+        self, assembled: Sequence[_LoopCode | InputError]
+    ) -> list[LoopCandidate | InputError]:
         usable = [code for code in assembled if not isinstance(code, InputError)]
         blocks = [Block(self.bare.isa, code.main, "loop", code.offset) for code in usable]
         by_core = {core.id: models.simulated(blocks, core, self.parameters) for core in self.cores}
         results: list[LoopCandidate | InputError] = []
         for n, code in enumerate(usable):
             of_cores = {core: answers[n] for core, answers in by_core.items()}
-            wrong = [f"{core}: {a.error}" for core, a in of_cores.items() if a.cycles is None]
+            errors = [f"{core}: {a.error}" for core, a in of_cores.items() if a.cycles is None]
             cycles = {
                 core: (a.cycles or 0.0) / code.listing.iterations for core, a in of_cores.items()
             }
-            costs_of = {core: Cost(each, each, {}) for core, each in cycles.items()}
-            results.append(InputError(wrong[0]) if wrong else self._with_costs(code, costs_of))
+            costs = {core: Cost(each, each, {}) for core, each in cycles.items()}
+            results.append(InputError(errors[0]) if errors else self._with_costs(code, costs))
         answered = iter(results)
         return [code if isinstance(code, InputError) else next(answered) for code in assembled]
 
 
 def least_gain(
     before: Block, after: Block, iterations: float, core: Microarch, parameters: Mapping[str, str]
-) -> Least:
+) -> LeastGain:
     """Return the least gain of code with `iterations` original iterations in one of its own.
 
     One parameter at a time takes each end of its range, while all others keep their value of
     core.toml. Parameters that the user gave do not vary.
     """
-    gains: list[Least] = []
+    gains: list[LeastGain] = []
     for name, value in [("", ""), *((r.name, v) for r in core.ranges for v in r.values)]:
         if name in parameters:
             continue
@@ -199,7 +201,7 @@ def least_gain(
         except InputError:  # the parameter has no effect on this core
             continue
         if old.cycles and new.cycles:
-            gains.append(Least(old.cycles * iterations / new.cycles, f"{name} = {value}"))
+            gains.append(LeastGain(old.cycles * iterations / new.cycles, f"{name} = {value}"))
     return min(gains)
 
 
@@ -207,7 +209,7 @@ def _block(bare: Bare, candidate: LoopCandidate) -> Block:
     return Block(bare.isa, candidate.main, "loop", candidate.offset)
 
 
-def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outcome:
+def answer_loops(question: LoopsQuestion, progress: Progress | None = None) -> Outcome:
     """Search better code for loops, prove it equal, and measure it on this machine.
 
     Rows are those of improve, for each loop by its id: cycles of one iteration of the original, at
@@ -216,10 +218,10 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
     this machine as a ratio, with its uncertainty; assembly is the code. InputError if there is no
     loop that can be improved.
     """
-    loops = _loops(asked)
-    if asked.out is not None:
-        files.made_folder(asked.out)  # refused now, not behind a search
-    cores = selected_cores(asked.microarch, loops[0][1].isa)
+    loops = _loops(question)
+    if question.out is not None:
+        files.made_folder(question.out)  # refused now, not behind a search
+    cores = selected_cores(question.microarch, loops[0][1].isa)
     rows: list[tuple[Any, ...]] = []
     findings = ["cycles an iteration of the loop, where it lies; pipeline simulator"]
     written: list[Path] = []
@@ -227,35 +229,35 @@ def answer_loops(asked: LoopsQuestion, progress: Progress | None = None) -> Outc
     interrupted = False
     for section, piece in loops:
         try:
-            improved = improve_loop(section, piece, cores, asked, progress)
+            improved = improve_loop(section, piece, cores, question, progress)
         except InputError as error:
             refused.append(str(error))
             continue
-        if asked.measured and not improved.search.interrupted:
+        if question.measured and not improved.search.interrupted:
             improved.measure(progress)
         rows += improved.rows()
         findings += improved.findings()
-        if asked.out is not None:
-            written += improved.write(asked.out)
+        if question.out is not None:
+            written += improved.write(question.out)
         if interrupted := improved.search.interrupted:
             break
     if len(refused) == len(loops):
-        more = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
-        raise InputError(f"{refused[0]}{more}")
+        others = f" (and {counted(len(loops) - 1, 'loop')} more)" if len(loops) > 1 else ""
+        raise InputError(f"{refused[0]}{others}")
     findings += [f"left alone: {why}" for why in refused if not interrupted]
     return Outcome(Rows(COLUMNS_OF_LOOPS, rows, _TYPES), written, findings, interrupted)
 
 
-def _loops(asked: LoopsQuestion) -> list[tuple[Section, Piece]]:
+def _loops(question: LoopsQuestion) -> list[tuple[Section, Piece]]:
     """Return the requested loops; InputError if there are none, or more than _MOST_LOOPS."""
-    if (asked.asm is None) == (asked.obj is None):
+    if (question.asm is None) == (question.obj is None):
         raise InputError("give one of KERNEL/VARIANT, --asm FILE and --obj FILE[:SYMBOL]")
-    if asked.isa is not None and asked.asm is None:
+    if question.isa is not None and question.asm is None:
         raise InputError("--isa is for assembly text: give it with --asm FILE")
-    if asked.asm is not None:
-        loops, name = snippet.loops_of(asked.asm, asked.isa), "the assembly"
+    if question.asm is not None:
+        loops, name = snippet.loops_of(question.asm, question.isa), "the assembly"
     else:
-        loops, name = code_loops.loops_of(str(asked.obj)), str(asked.obj)
+        loops, name = code_loops.loops_of(str(question.obj)), str(question.obj)
     if not loops:
         raise InputError(f"{name} has no loop: improve takes loops, and variants of kernels")
     if len(loops) > _MOST_LOOPS:
@@ -269,26 +271,26 @@ def improve_loop(
     section: Section,
     piece: Piece,
     cores: Sequence[Microarch],
-    asked: LoopsQuestion,
+    question: LoopsQuestion,
     progress: Progress | None = None,
 ) -> "Improved":
     """Return a loop with its best candidates that are proven equal to it, not yet measured.
 
     InputError for a loop that cannot be improved, and where a core has no figures for it.
     """
-    bare = of_piece(section, piece, asked.free)
-    common = frozenset.intersection(*(core.features for core in cores))
-    bare = replace(bare, listing=replace(bare.listing, features=common))
-    comparison = LoopComparison(bare, cores, asked.parameters or {})
+    bare = of_piece(section, piece, question.free)
+    features = frozenset.intersection(*(core.features for core in cores))
+    bare = replace(bare, listing=replace(bare.listing, features=features))
+    comparison = LoopComparison(bare, cores, question.parameters or {})
     journal = None
-    if asked.state is not None:
+    if question.state is not None:
         inputs = bare.code, bare.offset, bare.listing.render()
-        about = digest_of(cores, comparison.parameters, *inputs)
-        journal = Journal(asked.state / f"{_stem(bare.id)}.jsonl", about)
+        digest = digest_of(cores, comparison.parameters, *inputs)
+        journal = Journal(question.state / f"{_file_stem(bare.id)}.jsonl", digest)
     base = comparison.base()
-    result = search(comparison, base, LOOP_TRANSFORMATIONS, asked.settings, progress, journal)
+    result = search(comparison, base, LOOP_TRANSFORMATIONS, question.settings, progress, journal)
     improved = Improved(comparison, result)
-    improved.prove(asked.shown, progress)
+    improved.prove(question.shown, progress)
     return improved
 
 
@@ -296,7 +298,8 @@ class Improved:
     """A loop with the result of its search.
 
     named has the shown candidates, the best first, with proofs and status of each; refused has the
-    reason for every candidate that was rejected.
+    reason for every candidate that was rejected. measured has speedup and uncertainty; least_shown
+    the least gain shown, by core.
     """
 
     def __init__(self, comparison: LoopComparison, result: Search[LoopCandidate]) -> None:
@@ -305,22 +308,22 @@ class Improved:
         self.proofs: dict[str, Proof] = {}
         self.status: dict[str, str] = {}
         self.notes: dict[str, str] = {}
-        self.measured: dict[str, tuple[float, float]] = {}  # speedup, its uncertainty
+        self.measured: dict[str, tuple[float, float]] = {}
         self.refused: list[str] = []
-        self.shown = {core.id: shown_gain(core.id) for core in comparison.cores}
+        self.least_shown = {core.id: shown_gain(core.id) for core in comparison.cores}
 
     def prove(self, most: int, progress: Progress | None) -> None:
         """Name up to `most` of the best candidates that are equal to the loop."""
         for candidate in self.search.pareto():
             gains = self.search.gains(candidate)
-            if not any(gain >= self.shown[core] for core, gain in gains.items()):
+            if not any(gain >= self.least_shown[core] for core, gain in gains.items()):
                 continue
             if len(self.named) == most:
                 break
             if progress:
                 progress(len(self.named), most, "proving")
             steps = "; ".join(candidate.listing.steps)
-            if (least := self._least(candidate)) is not None:
+            if (least := self._too_small_gain(candidate)) is not None:
                 text = f"{least.gain:.2f} times as fast if {least.at}, which nobody has measured"
                 self.refused.append(f"{steps}: {text}")
                 continue
@@ -335,16 +338,16 @@ class Improved:
             self.named[label], self.proofs[label] = candidate, proof
             self.status[label], self.notes[label] = "proven", ""
 
-    def _least(self, candidate: LoopCandidate) -> Least | None:
-        """Return the highest of the cores' least gains, None if one is large enough to be shown."""
+    def _too_small_gain(self, candidate: LoopCandidate) -> LeastGain | None:
+        """Return the highest of the cores' least gains; None if one is large enough to be shown."""
         comparison, base = self.comparison, self.search.base
         before, after = _block(comparison.bare, base), _block(comparison.bare, candidate)
         least_gains = []
         for core in comparison.cores:
-            if self.search.gains(candidate)[core.id] >= self.shown[core.id]:
+            if self.search.gains(candidate)[core.id] >= self.least_shown[core.id]:
                 iterations, given = candidate.listing.iterations, comparison.parameters
                 least_gains.append(least_gain(before, after, iterations, core, given))
-                if least_gains[-1].gain >= self.shown[core.id]:
+                if least_gains[-1].gain >= self.least_shown[core.id]:
                     return None
         return max(least_gains)
 
@@ -374,22 +377,23 @@ class Improved:
         candidate = self.named[label]
         ratio = base["cycles"] * candidate.listing.iterations / row["cycles"]
         share = base["uncertainty"] / base["cycles"] + row["uncertainty"] / row["cycles"]
-        error = ratio * share
-        self.measured[label] = ratio, error
+        uncertainty = ratio * share
+        self.measured[label] = ratio, uncertainty
         core = hosts.microarch() or "this machine"
         cycles = row["cycles"] / candidate.listing.iterations
         figure = (
-            f"{ratio:.2f} times as fast (± {error:.2f}) on {core}, {row['clock']}: "
+            f"{ratio:.2f} times as fast (± {uncertainty:.2f}) on {core}, {row['clock']}: "
             f"{base['cycles']:.2f} and {cycles:.2f} cycles an iteration"
         )
         predicted = self.search.gains(candidate).get(core, 1.0)
+        no_gain = 1 + _LEAST_MEASURED + uncertainty
         self.notes[label] = f"measured {figure}"
-        if ratio - error > 1:
+        if ratio - uncertainty > 1:
             self.status[label] = "measured"
-        elif core in candidate.costs and ratio + error < 1 - _SLOWER:
+        elif core in candidate.costs and ratio + uncertainty < 1 - _LEAST_LOSS:
             self.status[label] = "withdrawn"
             self.notes[label] += "; it is slower here"
-        elif predicted >= self.shown.get(core or "", math.inf) and ratio < 1 + _NOTHING + error:
+        elif predicted >= self.least_shown.get(core, math.inf) and ratio < no_gain:
             self.status[label] = "withdrawn"
             self.notes[label] += "; the simulator was wrong there"
         elif core in candidate.costs:
@@ -401,50 +405,50 @@ class Improved:
         return [row for label, candidate in shown.items() for row in self._steps(label, candidate)]
 
     def _steps(self, label: str, candidate: LoopCandidate) -> Iterable[tuple[Any, ...]]:
-        unknown = float("nan"), float("nan")
+        unmeasured_gain = float("nan"), float("nan")
         bare, path = self.comparison.bare, self.search.path(candidate)
         for n, stage in enumerate(path):
             last = n and stage is candidate
-            about = (
+            annotations = (
                 "baseline" if not n else self.status[label] if last else "",
                 self.notes[label] if last else "",
                 str(self.proofs[label]) if last else "",
-                *(self.measured.get(label, unknown) if last else unknown),
-                _shown(bare, stage.listing) if last else "",
+                *(self.measured.get(label, unmeasured_gain) if last else unmeasured_gain),
+                _assembly(bare, stage.listing) if last else "",
             )
             step = stage.listing.steps[-1] if n else bare.id
             for core in self.comparison.cores:
                 cycles = stage.costs[core.id].mean
                 before = path[n - 1].costs[core.id].mean if n else cycles
-                costs = round(cycles, 3), round(cycles, 3), round(before / cycles, 3)
-                yield (bare.id, label, n, step, core.id, *costs, stage.bytes, *about)
+                figures = round(cycles, 3), round(cycles, 3), round(before / cycles, 3)
+                yield (bare.id, label, n, step, core.id, *figures, stage.bytes, *annotations)
 
     def findings(self) -> list[str]:
         """Return the result in words: proofs, refusals, gains and bottlenecks."""
         bare, result = self.comparison.bare, self.search
         out = [f"{bare.id}: {label}: {proof}" for label, proof in self.proofs.items()]
-        out += [f"{bare.id}: {bare.around}"] if self.named else []
+        out += [f"{bare.id}: {bare.liveness}"] if self.named else []
         out += [f"{bare.id}: no candidate: {why}" for why in self.refused]
         best = next(iter(self.named.values()), result.base)
         for core in self.comparison.cores:
             gain = f"{result.gains(best)[core.id]:.2f} times as fast"
-            what = "nothing better found" if best is result.base else gain
-            out.append(f"{bare.id}: {core.id}: {what}; bound by {self.bound(best, core)}")
+            outcome = "nothing better found" if best is result.base else gain
+            out.append(f"{bare.id}: {core.id}: {outcome}; bound by {self.bound(best, core)}")
         return [*out, f"{bare.id}: {result.in_words('without a figure')}"]
 
     def bound(self, candidate: LoopCandidate, core: Microarch) -> str:
         """Return a candidate's bottleneck on a core, in words."""
         answer = self.comparison.answer(candidate, core)
-        limit = answer.bottleneck or "what is not known"
-        limit = limit.replace("balanced: ", "several limits alike: ")
+        bottleneck = answer.bottleneck or "what is not known"
+        bottleneck = bottleneck.replace("balanced: ", "several limits alike: ")
         if not answer.cycles or not answer.bound:
-            return limit
+            return bottleneck
         distance = within(answer.cycles, answer.bound)
-        return f"{limit} ({distance} of what its ports, dispatch and dependencies allow)"
+        return f"{bottleneck} ({distance} of what its ports, dispatch and dependencies allow)"
 
     def text(self, label: str) -> str:
         """Return a candidate's assembly, ready to replace the loop."""
-        return _shown(self.comparison.bare, self.named[label].listing)
+        return _assembly(self.comparison.bare, self.named[label].listing)
 
     def diff(self, label: str, before: str, after: str, notes: Sequence[str]) -> str:
         """Return a candidate as a diff of the loop's assembly; before and after name the sides.
@@ -452,9 +456,9 @@ class Improved:
         notes has a comment for each instruction of the loop, shown beside it.
         """
         bare = self.comparison.bare
-        old, new = (_inside(bare, listing) for listing in (bare.listing, self.named[label].listing))
+        old, new = (_from_start(bare, x) for x in (bare.listing, self.named[label].listing))
         diff = list(difflib.unified_diff(old, new, before, after, n=len(old), lineterm=""))
-        mark = _comment(bare.isa)
+        mark = _comment_mark(bare.isa)
         width = max(len(line.expandtabs()) for line in old) + 2
         pending = iter(notes)
         for n, line in enumerate(diff[3:], 3):
@@ -466,7 +470,7 @@ class Improved:
     def write(self, out: Path) -> list[Path]:
         """Write the candidates that are not withdrawn, a file each."""
         written = []
-        stem = _stem(self.comparison.bare.id)
+        stem = _file_stem(self.comparison.bare.id)
         for label in self.named:
             if self.status[label] != "withdrawn":
                 path = out / f"{stem}_{label}.s"
@@ -475,24 +479,24 @@ class Improved:
         return written
 
 
-def _stem(name: str) -> str:
+def _file_stem(name: str) -> str:
     """Return a file name for a loop."""
     return re.sub(r"[^\w.+-]+", "_", name).lstrip(".")
 
 
-def _shown(bare: Bare, listing: Listing) -> str:
+def _assembly(bare: Bare, listing: Listing) -> str:
     """Return a listing's assembly, ready to replace the loop."""
-    comment = _comment(bare.isa)
+    comment = _comment_mark(bare.isa)
     notes = [f"{comment} in the place of {bare.id}: {'; '.join(listing.steps)}"]
     notes += [f"{comment} what goes to its byte {n} goes to {at}" for at, n in bare.entries.items()]
-    return "\n".join([*notes, *_inside(bare, listing), ""])
+    return "\n".join([*notes, *_from_start(bare, listing), ""])
 
 
-def _inside(bare: Bare, listing: Listing) -> list[str]:
+def _from_start(bare: Bare, listing: Listing) -> list[str]:
     """Return the lines of a listing from its start label on, without the padding before it."""
     source = bare.source(listing).splitlines()
     return source[source.index(f"{START}:") :]
 
 
-def _comment(isa: str) -> str:
+def _comment_mark(isa: str) -> str:
     return "#" if isa == "x86_64" else "//"

@@ -35,7 +35,7 @@ from loopwright.improving.transformable_loops import (
 )
 
 _VECTORS = frozenset(f"zmm{n}" for n in range(16))
-_MOST_ALONE = 4  # single-site variants, at most; unrolled loops have many alike sites
+_MOST_SINGLE = 4  # listings with one site changed, at most; unrolled loops have many alike sites
 Change = Mapping[int, Sequence[str]]
 """By the position of a statement, the instructions that replace it."""
 
@@ -56,8 +56,8 @@ class Rewrite(ABC):
                 single.append(edited(listing, change))
             if change := self.change(all_changed, at):
                 all_changed = edited(all_changed, change)
-        several = [all_changed] if len(single) > 1 else []
-        for changed in [*several, *single[: -_MOST_ALONE - 1 : -1]]:
+        combined = [all_changed] if len(single) > 1 else []
+        for changed in [*combined, *single[: -_MOST_SINGLE - 1 : -1]]:
             yield listing.with_lines(changed.lines, self.name)
 
     @abstractmethod
@@ -81,7 +81,7 @@ def edited(listing: Listing, change: Change) -> Listing:
     return listing.with_lines(lines, "")
 
 
-def known(text: str) -> Effects | None:
+def effects_if_valid(text: str) -> Effects | None:
     """Return the effects of an instruction, None if it does not assemble."""
     try:
         return effects_of("x86_64", [text])[text]
@@ -162,9 +162,10 @@ def reader(listing: Listing, at: int) -> int | None:
     return None
 
 
-_COUNTS = re.compile(r"(popcnt|lzcnt|tzcnt)[lq]?")
-_LOWEST = re.compile(r"(cvt(si|sd|ss)2s[sd][lq]?|sqrts[sd]|rcpss|rsqrtss|rounds[sd])")
-_MERGED = re.compile(r"movs[sd]")
+# Counts of bits, operations that write the lowest element of a vector register, and moves of it.
+_BIT_COUNTS = re.compile(r"(popcnt|lzcnt|tzcnt)[lq]?")
+_LOWEST_ELEMENT = re.compile(r"(cvt(si|sd|ss)2s[sd][lq]?|sqrts[sd]|rcpss|rsqrtss|rounds[sd])")
+_MERGING_MOVES = re.compile(r"movs[sd]")
 
 
 class BreakDependencies(Rewrite):
@@ -192,16 +193,16 @@ class BreakDependencies(Rewrite):
     def _independent(self, listing: Listing, at: int, register: str, size: int) -> list[str] | None:
         line, mnemonic = listing.lines[at], listing.lines[at].mnemonic
         *sources, target = line.operands
-        if _COUNTS.fullmatch(mnemonic) and size > 2:
+        if _BIT_COUNTS.fullmatch(mnemonic) and size > 2:
             zero = half(register)
             return [f"xorl {zero},{zero}", line.text]  # the count overwrites the flags as well
-        if _LOWEST.fullmatch(mnemonic):
-            lowest = 4 if mnemonic.rstrip("lq").endswith("s") else 8
-            if unread_above(listing, at, register, lowest):
+        if _LOWEST_ELEMENT.fullmatch(mnemonic):
+            written_size = 4 if mnemonic.rstrip("lq").endswith("s") else 8
+            if unread_above(listing, at, register, written_size):
                 return [f"xorps {target},{target}", line.text]
-        lowest = 4 if mnemonic == "movss" else 8
-        merged = _MERGED.fullmatch(mnemonic) and size_of(sources[0]) == 16
-        if merged and unread_above(listing, at, register, lowest):
+        written_size = 4 if mnemonic == "movss" else 8
+        merging_move = _MERGING_MOVES.fullmatch(mnemonic) and size_of(sources[0]) == 16
+        if merging_move and unread_above(listing, at, register, written_size):
             return [f"movaps {sources[0]},{target}"]
         if size > 2 or target != part(register, size):
             return None  # not a part of a register, or its second byte
@@ -234,15 +235,15 @@ class Rename(Rewrite):
         register = whole(target) if size_of(target) > 2 else ""
         if register not in effects.writes - effects.reads - {"rsp"}:
             return None
-        counts = _COUNTS.fullmatch(line.mnemonic)
-        others = (e for n, e in enumerate(listing.effects) if n != at)
-        if not counts and not any(register in e.writes - e.reads for e in others):
+        bit_count = _BIT_COUNTS.fullmatch(line.mnemonic)
+        other_effects = (e for n, e in enumerate(listing.effects) if n != at)
+        if not bit_count and not any(register in e.writes - e.reads for e in other_effects):
             return None
         uses = self.uses(listing, at, register)
         if uses is None:
             return None
         other = free_register(listing, vector=register.startswith("zmm"))
-        source = whole(line.operands[0]) if counts else ""
+        source = whole(line.operands[0]) if bit_count else ""
         if source in GENERAL["x86_64"] and self.unused(listing, (at, *uses), source):
             other = source
         if other is None or other == register:
@@ -301,7 +302,7 @@ _SIZES = {letter: size for size, letter in LETTERS.items()}
 _LOADS = {1: "movzbl", 2: "movzwl", 4: "movl", 8: "movq"}
 _OPERATION = re.compile(r"(add|sub|and|or|xor|adc|sbb|imul|cmp|test)([bwlq]?)")
 _UPDATE = re.compile(r"(add|sub|and|or|xor|inc|dec|neg|not)([bwlq]?)")
-_COMPARING = ("cmp", "test")
+_ONLY_FLAGS = ("cmp", "test")
 # A memory operand of an SSE operation has to be aligned like its load; VEX has no such demand.
 _VECTOR_LOAD = re.compile(r"mov(aps|apd|dqa|ss|sd)|vmov(ups|upd|dqu|ss|sd)")
 _VECTOR_OPERATION = re.compile(
@@ -353,7 +354,7 @@ class FoldLoads(Rewrite):
         if load is None or n is None or not dead(listing, n, load.register):
             return None
         new = self.within(listing.lines[n], load)
-        effects = known(new) if new else None
+        effects = effects_if_valid(new) if new else None
         fits = effects is not None and effects.loads == listing.effects[at].loads
         return {at: [], n: [new]} if fits else None
 
@@ -371,7 +372,7 @@ class FoldLoads(Rewrite):
             fits = not at and _VECTOR_OPERATION.fullmatch(line.mnemonic)
             return f"{line.mnemonic} {','.join(operands)}" if fits else ""
         match = _OPERATION.fullmatch(line.mnemonic)
-        if not match or (at == len(operands) - 1 and match[1] not in _COMPARING):
+        if not match or (at == len(operands) - 1 and match[1] not in _ONLY_FLAGS):
             return ""
         return f"{match[1]}{match[2] or LETTERS[load.size]} {','.join(operands)}"
 
@@ -392,15 +393,15 @@ class UnfoldLoads(Rewrite):
         if not match or len(indices) != 1 or len(operands) < 2 or free is None:
             return None
         [n] = indices
-        if n == len(operands) - 1 and match[1] not in _COMPARING:
+        if n == len(operands) - 1 and match[1] not in _ONLY_FLAGS:
             return None
         size = _SIZES.get(match[2], 0) or max(map(size_of, operands))
         operands[n] = part(free, size)
         operation = f"{line.mnemonic} {','.join(operands)}"
-        return {at: [_loading(line.operands[n], free, size), operation]}
+        return {at: [_load_text(line.operands[n], free, size), operation]}
 
 
-def _loading(memory: str, register: str, size: int) -> str:
+def _load_text(memory: str, register: str, size: int) -> str:
     return f"{_LOADS[size]} {memory},{part(register, max(4, size))}"
 
 
@@ -421,10 +422,8 @@ class SplitUpdates(Rewrite):
             return None
         size = _SIZES.get(match[2], 0) or size_of(sources[0])
         operation, result = f"{match[1]}{LETTERS[size]}", part(free, size)
-        store = f"mov{LETTERS[size]} {result},{memory}"
-        return {
-            at: [_loading(memory, free, size), f"{operation} {','.join([*sources, result])}", store]
-        }
+        load, store = _load_text(memory, free, size), f"mov{LETTERS[size]} {result},{memory}"
+        return {at: [load, f"{operation} {','.join([*sources, result])}", store]}
 
 
 class JoinUpdates(Rewrite):
@@ -461,7 +460,7 @@ class JoinUpdates(Rewrite):
             return None
         new = [*(_narrowed(s, load.size) for s in sources), load.memory]
         text = f"{match[1]}{LETTERS[load.size]} {','.join(new)}"
-        return {at: [], n: [], last: [text]} if known(text) else None
+        return {at: [], n: [], last: [text]} if effects_if_valid(text) else None
 
 
 def _narrowed(source: str, size: int) -> str:
@@ -473,7 +472,7 @@ def _narrowed(source: str, size: int) -> str:
 
 
 _COPY = re.compile(r"mov[lq]?|vmov(aps|apd|dqa|ups|upd|dqu)")
-_THREE = re.compile(r"v(?!mov)\w+|(andn|bextr|bzhi|pdep|pext|rorx|s[ah][lr]x)[lq]?")
+_THREE_OPERANDS = re.compile(r"v(?!mov)\w+|(andn|bextr|bzhi|pdep|pext|rorx|s[ah][lr]x)[lq]?")
 _SHIFT = re.compile(r"(shl|sal|shr|sar)([lq]?)")
 _ROTATION = re.compile(r"(ror|rol)([lq]?)")
 _BMI1, _BMI2 = "bmi1", "bmi2"
@@ -511,7 +510,7 @@ class ThreeOperands(Rewrite):
             new = self._sum(operation, source, copy)
             if not new and _BMI2 in listing.features:
                 new = _shifted(operation, source, copy)
-        effects = known(new) if new else None
+        effects = effects_if_valid(new) if new else None
         if effects is None or whole(copy) not in effects.writes - effects.reads:
             return None
         return {at: [], n: [new]}
@@ -519,10 +518,10 @@ class ThreeOperands(Rewrite):
     def _three(self, line: Line, source: str, copy: str) -> str:
         """Return a three-operand operation with the original instead of its copy, "" if none."""
         *operands, target = line.operands
-        if not _THREE.fullmatch(line.mnemonic):
+        if not _THREE_OPERANDS.fullmatch(line.mnemonic):
             return ""
-        exact = [source if operand == copy else operand for operand in operands]
-        return "" if exact == operands else f"{line.mnemonic} {','.join([*exact, target])}"
+        replaced = [source if operand == copy else operand for operand in operands]
+        return "" if replaced == operands else f"{line.mnemonic} {','.join([*replaced, target])}"
 
     def _sum(self, line: Line, source: str, copy: str) -> str:
         """Return a lea that computes an addition or a left shift by up to three, "" if none."""
@@ -549,9 +548,9 @@ def _shifted(line: Line, source: str, target: str) -> str:
     if shift and count == "%cl" and len(line.operands) == 2:
         kind = shift[1].replace("sal", "shl")
         return f"{kind}x{LETTERS[size]} {part('rcx', size)},{source},{target}"
-    rotation, count_ = _ROTATION.fullmatch(line.mnemonic), immediate(count)
-    if rotation and count_ is not None and len(line.operands) == 2:
-        right = count_ if rotation[1] == "ror" else -count_
+    rotation, constant = _ROTATION.fullmatch(line.mnemonic), immediate(count)
+    if rotation and constant is not None and len(line.operands) == 2:
+        right = constant if rotation[1] == "ror" else -constant
         return f"rorx{LETTERS[size]} ${right % (8 * size)},{source},{target}"
     return ""
 
@@ -601,16 +600,16 @@ class TwoOperands(Rewrite):
         size = size_of(target)
         if place is None or size not in (4, 8) or not place.base:
             return None
-        letter, base_ = LETTERS[size], part(whole(target), 8)
-        more = [f"add{letter} ${place.disp},{target}"] if place.disp else []
+        letter, result = LETTERS[size], part(whole(target), 8)
+        addition = [f"add{letter} ${place.disp},{target}"] if place.disp else []
         if not place.indexed:
             base = part(whole(place.base), size)
-            move = [] if place.base == base_ else [f"mov{letter} {base},{target}"]
-            return {at: [*move, *more]} if more else None
-        if more:
-            return {at: [f"{line.mnemonic} {place._replace(disp=0)},{target}", *more]}
+            move = [] if place.base == result else [f"mov{letter} {base},{target}"]
+            return {at: [*move, *addition]} if addition else None
+        if addition:
+            return {at: [f"{line.mnemonic} {place._replace(disp=0)},{target}", *addition]}
         registers = [place.base, place.indexed]
-        if place.scale > 1 or base_ not in registers:
+        if place.scale > 1 or result not in registers:
             return None
-        registers.remove(base_)
+        registers.remove(result)
         return {at: [f"add{letter} {part(whole(registers[0]), size)},{target}"]}

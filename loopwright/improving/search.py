@@ -22,10 +22,10 @@ from loopwright.microarchs import Microarch
 ALIKE = 0.025
 """Gains that differ by less count as equal: half of the least difference that a verdict reports."""
 
-_SAME = ALIKE / 4  # largest distance of a group's representative from its best candidate
-_LEAST = 0.005  # a smaller gain of a round counts as none
-_IDLE = 2  # rounds without a gain after which a search ends
-_WORSE = 0.02  # largest loss of a step that may prepare another step
+_REPRESENTED = ALIKE / 4  # largest distance of a group's representative from its best candidate
+_LEAST_GAIN = 0.005  # a smaller gain of a round counts as none
+_MOST_IDLE = 2  # rounds without a gain after which a search ends
+_MOST_LOSS = 0.02  # largest loss of a step that may prepare another step
 
 _TABLES = ("core.toml", "instructions.csv")
 
@@ -44,64 +44,64 @@ class Cost:
     sizes: Mapping[int, float]
 
 
-Known = Mapping[str, Cost] | InputError
-"""Costs by core id, or the error."""
+CostsOrError = Mapping[str, Cost] | InputError
+"""The costs of a candidate by core id, or the reason that it has none."""
 
 
 class Journal:
     """Costs by text, or the error; a search with the same inputs reuses them.
 
-    about is a digest of all inputs of the costs besides the text.
+    digest is that of all inputs of the costs besides the text.
     """
 
-    def __init__(self, path: Path, about: str) -> None:
+    def __init__(self, path: Path, digest: str) -> None:
         """Read the file; InputError for one of another search, or of another kind."""
         self._path = path
-        self._known: dict[str, Known] = {}
+        self._costs: dict[str, CostsOrError] = {}
         lines: Sequence[str] = ()
         if path.exists():
             *lines, _ = files.content(path, regular=True).decode(errors="replace").split("\n")
         if not lines:
-            files.written(path, json.dumps({"about": about}) + "\n")
+            files.written(path, json.dumps({"about": digest}) + "\n")
             return
         try:
             first, *rows = map(json.loads, lines)
-            stored = first["about"]
-            self._known = {row["text"]: _found(row) for row in rows}
+            stored_digest = first["about"]
+            self._costs = {row["text"]: _from_row(row) for row in rows}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{path} is not a state of a search; name another folder") from None
-        if stored != about:
+        if stored_digest != digest:
             raise InputError(
                 f"{path} is of a search of other code, cores, parameters or figures; name another "
                 "folder, or remove the file to begin again"
             )
 
-    def known(self, texts: Iterable[str]) -> dict[str, Known]:
+    def known(self, texts: Iterable[str]) -> dict[str, CostsOrError]:
         """Return the stored costs, or errors, of those texts that have any."""
         keys = {text: _digest(text) for text in texts}
-        return {text: self._known[key] for text, key in keys.items() if key in self._known}
+        return {text: self._costs[key] for text, key in keys.items() if key in self._costs}
 
-    def add(self, costs: Mapping[str, Known]) -> None:
+    def add(self, costs: Mapping[str, CostsOrError]) -> None:
         """Append the costs of new texts to the file."""
         rows = []
-        for text, cost in costs.items():
+        for text, found in costs.items():
             key = _digest(text)
-            if key not in self._known:
-                self._known[key] = cost
-                rows.append(json.dumps({"text": key, **_row(cost)}) + "\n")
+            if key not in self._costs:
+                self._costs[key] = found
+                rows.append(json.dumps({"text": key, **_to_row(found)}) + "\n")
         with files.writing(self._path), self._path.open("r+b") as file:
             file.seek(file.read().rfind(b"\n") + 1)  # drop a line that an interrupt cut off
             file.truncate()
             file.write("".join(rows).encode())
 
 
-def _row(costs: Known) -> dict[str, Any]:
+def _to_row(costs: CostsOrError) -> dict[str, Any]:
     if isinstance(costs, InputError):
         return {"error": str(costs)}
     return {"costs": {core: [c.mean, c.worst, {**c.sizes}] for core, c in costs.items()}}
 
 
-def _found(row: Mapping[str, Any]) -> Known:
+def _from_row(row: Mapping[str, Any]) -> CostsOrError:
     if "error" in row:
         return InputError(row["error"])
     return {
@@ -115,7 +115,7 @@ def _digest(text: str) -> str:
 
 
 def digest_of(cores: Iterable[Microarch], parameters: Mapping[str, str], *more: object) -> str:
-    """Return a digest of the inputs of costs: simulator, core tables, parameters, and more."""
+    """Return a digest of the inputs of costs: simulator, core tables, parameters, and `more`."""
     digest = hashlib.sha256(binding.file().read_bytes())
     for core in cores:
         for name in _TABLES:
@@ -155,13 +155,11 @@ class Candidate(Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
-
-
 M = TypeVar("M")
 
 
 class Comparison(ABC, Generic[M, C]):
-    """The comparison of candidates on several cores; M is a candidate without its costs."""
+    """The comparison of candidates C on several cores; M is the assembled code of one."""
 
     cores: Sequence[Microarch]
 
@@ -184,13 +182,13 @@ class Comparison(ABC, Generic[M, C]):
             return error
 
     def candidates(
-        self, listings: Sequence[Listing], known: Mapping[str, Known] = MappingProxyType({})
+        self, listings: Sequence[Listing], known: Mapping[str, CostsOrError] = MappingProxyType({})
     ) -> list[C | InputError]:
         """Return the candidate of each listing, or the error; known has costs by text."""
         with ThreadPoolExecutor(toolchain.cpus()) as pool:
             assembled = list(pool.map(self._assembled_or_error, listings))
-        of_each = [known.get(listing.render()) for listing in listings]
-        pairs = list(zip(assembled, of_each, strict=True))
+        given_costs = [known.get(listing.render()) for listing in listings]
+        pairs = list(zip(assembled, given_costs, strict=True))
         answers = iter(self._costed([item for item, costs in pairs if costs is None]))
         results: list[C | InputError] = []
         for item, costs in pairs:
@@ -198,11 +196,10 @@ class Comparison(ABC, Generic[M, C]):
                 results.append(next(answers))
             elif isinstance(costs, InputError):
                 results.append(costs)
+            elif isinstance(item, InputError):
+                results.append(item)
             else:
-                known_costs = (
-                    item if isinstance(item, InputError) else self._with_costs(item, costs)
-                )
-                results.append(known_costs)
+                results.append(self._with_costs(item, costs))
         return results
 
 
@@ -212,8 +209,8 @@ def selected_cores(ids: str | None, isa: str) -> list[Microarch]:
         chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
     else:
         chosen = microarchs.targets(isa)
-    if wrong := [core.id for core in chosen if core.isa != isa]:
-        raise InputError(f"{wrong[0]} does not run {isa} code; --microarch names cores of {isa}")
+    if foreign := [core.id for core in chosen if core.isa != isa]:
+        raise InputError(f"{foreign[0]} does not run {isa} code; --microarch names cores of {isa}")
     if not chosen:
         raise InputError("--microarch names no core; give it as zen2,zen4")
     return chosen
@@ -269,11 +266,11 @@ class Search(Generic[C]):
         """Return, by core, the speedup over the base: cycles are the mean over offsets."""
         return {core: self.base.costs[core].mean / c.mean for core, c in candidate.costs.items()}
 
-    def in_words(self, without: str) -> str:
-        """Return the number of simulated candidates in words; without is said of dropped ones."""
+    def in_words(self, reason: str) -> str:
+        """Return the number of simulated candidates in words, and the reason of dropped ones."""
         dropped = sum(self.dropped.values())
         words = [f"{self.tried} candidates simulated"]
-        words += [f"{dropped} of them {without}"] if dropped else []
+        words += [f"{dropped} of them {reason}"] if dropped else []
         words += ["interrupted: the best so far"] if self.interrupted else []
         return ", ".join(words)
 
@@ -292,11 +289,11 @@ def _representatives(ordered: Sequence[C], gains: Callable[[C], Mapping[str, flo
     """
     groups: list[list[C]] = []
     for candidate in ordered:
-        own = gains(candidate)
+        own_gains = gains(candidate)
         for group in groups:
-            first = gains(group[0])
-            difference = max(abs(own[core] / first[core] - 1) for core in own)
-            if difference < _SAME:
+            first_gains = gains(group[0])
+            difference = max(abs(own_gains[core] / first_gains[core] - 1) for core in own_gains)
+            if difference < _REPRESENTED:
                 group.append(candidate)
             if difference < ALIKE:
                 break
@@ -324,23 +321,23 @@ def search(
     result.candidates[base.digest] = base
     generator = random.Random(settings.seed)
     beam = [base]
-    reached, idle = result.rank(base), 0
+    best_rank, idle_rounds = result.rank(base), 0
     try:
         for _ in range(settings.depth):
-            proposals = _expanded(beam, transformations)
+            proposals = _proposals(beam, transformations)
             generator.shuffle(proposals)
             # A transformation's further results come after the first ones of all others.
             proposals.sort(key=lambda proposal: proposal.number)
-            new = _simulated(comparison, proposals, result, settings, progress, journal)
+            promising = _simulated(comparison, proposals, result, settings, progress, journal)
             # The best on each core stays, too: a mean over cores may hide the gain on one of them.
-            kept = sorted(new, key=result.rank, reverse=True)
-            cores = comparison.cores if new else ()
-            best = [max(new, key=lambda c: result.robust(c)[core.id]) for core in cores]
-            beam = list(dict.fromkeys([*kept[: settings.beam], *best]))
-            top = max(map(result.rank, result.candidates.values()))
-            idle = idle + 1 if top[0] < reached[0] * (1 + _LEAST) else 0
-            reached = max(top, reached)
-            if not beam or result.tried >= settings.tried or idle == _IDLE:
+            ranked = sorted(promising, key=result.rank, reverse=True)
+            cores = comparison.cores if promising else ()
+            best = [max(promising, key=lambda c: result.robust(c)[core.id]) for core in cores]
+            beam = list(dict.fromkeys([*ranked[: settings.beam], *best]))
+            rank = max(map(result.rank, result.candidates.values()))
+            idle_rounds = idle_rounds + 1 if rank[0] < best_rank[0] * (1 + _LEAST_GAIN) else 0
+            best_rank = max(rank, best_rank)
+            if not beam or result.tried >= settings.tried or idle_rounds == _MOST_IDLE:
                 break
     except KeyboardInterrupt:
         result.interrupted = True
@@ -355,7 +352,7 @@ class _Proposal(NamedTuple, Generic[C]):
     number: int
 
 
-def _expanded(beam: Iterable[C], transformations: Sequence[Transformation]) -> list[_Proposal[C]]:
+def _proposals(beam: Iterable[C], transformations: Sequence[Transformation]) -> list[_Proposal[C]]:
     proposals: list[_Proposal[C]] = []
     seen: set[str] = set()
     for parent in beam:
@@ -398,7 +395,7 @@ def _simulated(
                 result.candidates[candidate.digest] = candidate
                 result.parents[candidate.digest] = parent
                 gains, before = result.robust(candidate), result.robust(parent)
-                if max(gains[core] / before[core] for core in gains) > 1 - _WORSE:
+                if max(gains[core] / before[core] for core in gains) > 1 - _MOST_LOSS:
                     promising.append(candidate)
         if progress:
             progress(result.tried, settings.tried, _best(result))

@@ -14,8 +14,8 @@ from loopwright.improving.listing import CARRY, FLAGS
 
 _MOST_OLD, _MOST_NEW = 40, 160  # instructions
 _MOST_ITERATIONS = 8
-_EFFORT, _MOST_EFFORT = 3_000_000, 60_000_000  # of one query, of a proof; in z3's rlimit units
-_CLASSES = {CARRY: ("CF",), FLAGS: (*(bit for bit in BITS if bit != "CF"), *FLAG_BITS)}
+_QUERY_EFFORT, _PROOF_EFFORT = 3_000_000, 60_000_000  # at most; in units of z3's rlimit
+_BITS_OF = {CARRY: ("CF",), FLAGS: (*(bit for bit in BITS if bit != "CF"), *FLAG_BITS)}
 
 
 def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
@@ -48,7 +48,7 @@ class _Simulation:
     def __post_init__(self) -> None:
         """Decode both codes and find the cut points."""
         start = 1 << 32 | self.bare.offset  # far from what they address relative to themselves
-        self._start, self._begun = start, 0
+        self._start, self._spent_before = start, 0
         old, new = (self._decoded(text) for text in (self.bare.code, self.new))
         if len(old) > _MOST_OLD or len(new) > _MOST_NEW:
             raise InputError(f"it has more than {_MOST_OLD} instructions, {_MOST_NEW} new ones")
@@ -83,10 +83,10 @@ class _Simulation:
         old_starts = {name: self._start + at for name, at in self.bare.entries.items()}
         cuts = [(at, name, old_starts.get(name, self._start)) for at, name in starts.items()]
         cuts += [(at, HEAD, self._start) for at in self._heads - starts.keys()]
-        self._guess(starts)
-        self._keep(cuts)
+        self._guess_invariants(starts)
+        self._drop_invariants(cuts)
         for at, name, old in cuts:
-            if why := self._compared(at, name, old):
+            if why := self._deviation(at, name, old):
                 return why
         return ""
 
@@ -94,38 +94,36 @@ class _Simulation:
         state = replace(self._new.fresh(""), given=tuple(self.invariants.get(at, ())))
         return list(self._new.runs(state, at, self._heads, self._possible))
 
-    def _guess(self, starts: Iterable[int]) -> None:
+    def _guess_invariants(self, starts: Iterable[int]) -> None:
         """Guess the invariants of each loop head from the first path that reaches it."""
         z3 = self.z3
-        begun = self._new.fresh("")
+        initial = self._new.fresh("")
         for at in starts:
-            for end, state in self._new.runs(begun, at, self._heads, self._possible):
+            for end, state in self._new.runs(initial, at, self._heads, self._possible):
                 if end not in self._heads or end in self.invariants:
                     continue
-                now = {name: z3.simplify(value) for name, value in state.values.items()}
-                changed = {
-                    name for name in self._new.names if not z3.eq(now[name], begun.values[name])
-                }
-                values = [(begun.values[name] == now[name], now[name]) for name in changed]
+                values = {name: z3.simplify(value) for name, value in state.values.items()}
+                old = initial.values
+                changed = [name for name in self._new.names if not z3.eq(values[name], old[name])]
+                # Each invariant with the formula whose constants must not have changed.
+                guesses = [(old[name] == values[name], values[name]) for name in changed]
+                guesses += [(condition, condition) for condition in state.given]
                 self.invariants[end] = [
                     invariant
-                    for invariant, formula in (
-                        *values,
-                        *((condition, condition) for condition in state.given),
-                    )
-                    if not _named(formula) & changed
+                    for invariant, formula in guesses
+                    if not _constants_of(formula).intersection(changed)
                 ]
 
-    def _keep(self, cuts: Sequence[tuple[int, str, int]]) -> None:
+    def _drop_invariants(self, cuts: Sequence[tuple[int, str, int]]) -> None:
         """Drop invariants that a path to their cut point does not preserve, up to a fixed point."""
-        begun = self._new.fresh("")
+        initial = self._new.fresh("")
         dropped = True
         while dropped:
             dropped = False
             for at, _, _ in cuts:
                 for end, state in self._paths(at):
-                    pairs = [(begun.values[n], state.values[n]) for n in self._new.names]
-                    pairs.append((begun.memory, state.memory))
+                    pairs = [(initial.values[n], state.values[n]) for n in self._new.names]
+                    pairs.append((initial.memory, state.memory))
                     kept = [
                         invariant
                         for invariant in self.invariants.get(end, ())
@@ -134,43 +132,43 @@ class _Simulation:
                     if len(kept) < len(self.invariants.get(end, ())):
                         self.invariants[end], dropped = kept, True
 
-    def _compared(self, at: int, name: str, old: int) -> str:
+    def _deviation(self, at: int, name: str, old: int) -> str:
         """Return the first deviation of the paths from a cut point of the new code, or ""."""
         new_start = self._new.fresh("")
         old_start = self._old.fresh("_old")
         live = self._live[name]
         values = {
-            n: (new_start if _lives(n, live) else old_start).values[n] for n in self._new.names
+            n: (new_start if _is_live(n, live) else old_start).values[n] for n in self._new.names
         }
         for end, state in self._paths(at):
             initial = replace(old_start, values=values, given=state.given)
-            if why := self._matched(at, end, state, old, initial, 0):
+            if why := self._unmatched(at, end, state, old, initial, 0):
                 return why
         return ""
 
-    def _matched(
+    def _unmatched(
         self, at: int, end: int, new: State, old: int, state: State, iterations: int
     ) -> str:
-        """Return "" if whole iterations of the loop match a path of the new code, or the reason."""
+        """Return the reason that no iterations of the loop match a path of the new code, or ""."""
         label = self._exit(end, len(self.new))
         if not label and old == self._start and (iterations or end > at):
-            why = self._difference(new, state, self._live[HEAD])
-            if not why:
+            reason = self._difference(new, state, self._live[HEAD])
+            if not reason:
                 return ""
         else:
-            why = "it leaves where the loop goes on"
+            reason = "it leaves where the loop goes on"
         if iterations == _MOST_ITERATIONS:
-            return why
+            return reason
         paths = list(self._old.runs(state, old, frozenset({self._start}), self._possible))
         for stop, reached in paths:
             if stop == self._start:
-                reason = self._matched(at, end, new, stop, reached, iterations + 1)
+                why = self._unmatched(at, end, new, stop, reached, iterations + 1)
             elif label and label == self._exit(stop, len(self.bare.code)):
-                reason = self._difference(new, reached, self.bare.listing.leaving[label])
+                why = self._difference(new, reached, self.bare.listing.leaving[label])
             else:
-                reason = why if not label else "it leaves at another place"
-            if reason:
-                return reason
+                why = reason if not label else "it leaves at another place"
+            if why:
+                return why
         return ""
 
     def _exit(self, at: int, size: int) -> str:
@@ -179,8 +177,8 @@ class _Simulation:
         if at == end:
             return BEHIND
         for name, address in self.bare.outside.items():
-            there = (end if address.behind else self._start) + address.distance
-            if name in self.bare.listing.leaving and at == there:
+            exit_address = (end if address.behind else self._start) + address.distance
+            if name in self.bare.listing.leaving and at == exit_address:
                 return name
         if not self._start <= at < end:
             raise InputError("it goes to an address that is not an exit")
@@ -189,7 +187,8 @@ class _Simulation:
     def _difference(self, new: State, old: State, live: frozenset[str]) -> str:
         """Return the first live value that may differ, or the first access that the loop lacks."""
         for name in self._new.names:
-            if _lives(name, live) and not self._same(old.given, new.values[name], old.values[name]):
+            old_value, new_value = old.values[name], new.values[name]
+            if _is_live(name, live) and not self._same(old.given, new_value, old_value):
                 return f"{name} may differ"
         if not self._same(old.given, new.memory, old.memory):
             return "memory may differ"
@@ -213,22 +212,23 @@ class _Simulation:
     def _possible(self, conditions: Sequence[Any]) -> bool:
         """True if conditions may hold together, also where the solver gives no answer."""
         solver = self.z3.SimpleSolver()
-        solver.set("rlimit", _EFFORT)
+        solver.set("rlimit", _QUERY_EFFORT)
         solver.add(*conditions)
         verdict = solver.check()
         statistics = solver.statistics()
         spent = statistics.get_key_value("rlimit count")  # of the process, up to now
-        self._begun = min(spent, self._begun or spent)
-        if spent - self._begun > _MOST_EFFORT:
+        self._spent_before = min(spent, self._spent_before or spent)
+        if spent - self._spent_before > _PROOF_EFFORT:
             raise InputError("it takes more than is spent on a proof")
         return bool(verdict != self.z3.unsat)
 
 
-def _lives(name: str, live: frozenset[str]) -> bool:
-    return name in live or any(kind in live and name in bits for kind, bits in _CLASSES.items())
+def _is_live(name: str, live: frozenset[str]) -> bool:
+    """True if a register or flag is live, the flag by its kind."""
+    return name in live or any(kind in live and name in bits for kind, bits in _BITS_OF.items())
 
 
-def _named(formula: Any) -> set[str]:
+def _constants_of(formula: Any) -> set[str]:
     """Return the names of the free constants of a formula."""
     names: set[str] = set()
     pending = [formula]

@@ -23,18 +23,22 @@ from loopwright.improving.listing import (
 REPEATABLE = ("copy", "clear", "set", "store_fields")  # effects whose stores may be repeated
 PREHEADER = ".Lpreheader"  # the label at which outside code enters a bare loop
 EVERY_FLAG = frozenset({CARRY, FLAGS})
-_IMMEDIATE = re.compile(r"^\$(-?(?:0x[0-9a-f]+|\d+))$")
-_SUFFIX = re.compile(r"^(add|sub|inc|dec|lea|cmp)([bwlq]?)$")
-_ABOVE = frozenset({"jae", "jnb", "jnc"})
+_IMMEDIATE_OPERAND = re.compile(r"^\$(-?(?:0x[0-9a-f]+|\d+))$")
+_UPDATE_MNEMONIC = re.compile(r"^(add|sub|inc|dec|lea|cmp)([bwlq]?)$")
+_NOT_BELOW = frozenset({"jae", "jnb", "jnc"})
 _NOT_ZERO = frozenset({"jnz", "jne"})
 
 
 class Update(NamedTuple):
-    """An instruction that adds a constant to a register, and its position."""
+    """An instruction that adds a constant to a register, and its position.
+
+    register is the full register, operand the one that the instruction names, suffix that of the
+    mnemonic.
+    """
 
     at: int
     register: str
-    written: str
+    operand: str
     step: int
     suffix: str
 
@@ -107,7 +111,7 @@ def steps_ahead(updates: Mapping[str, Update], copy: int, at: int) -> dict[str, 
 
 def update_of(line: Line, at: int) -> Update | None:
     """Return an instruction's addition of a constant, None for another instruction."""
-    match = _SUFFIX.match(line.mnemonic)
+    match = _UPDATE_MNEMONIC.match(line.mnemonic)
     if not match or match[1] == "cmp":
         return None
     kind, suffix, operands = match[1], match[2], line.operands
@@ -132,7 +136,7 @@ def update_of(line: Line, at: int) -> Update | None:
 
 def immediate(operand: str) -> int | None:
     """Return the value of an immediate operand of x86-64."""
-    match = _IMMEDIATE.match(operand)
+    match = _IMMEDIATE_OPERAND.match(operand)
     return int(match[1], 0) if match else None
 
 
@@ -161,31 +165,35 @@ def _counted(listing: Listing, head: int, last: int) -> Counted | None:
         return None
     if any(effects[n].flow is not Flow.NEXT or effects[n].string for n in inside):
         return None
-    steps = {u.register: u for n in inside if (u := update_of(lines[n], n))}
-    writers = [r for n in inside for r in effects[n].writes if r in steps]
-    steps = {r: u for r, u in steps.items() if writers.count(r) == 1}
-    flag = CARRY if lines[last].mnemonic in _ABOVE else FLAGS
+    updates = {u.register: u for n in inside if (u := update_of(lines[n], n))}
+    written = [r for n in inside for r in effects[n].writes if r in updates]
+    updates = {r: u for r, u in updates.items() if written.count(r) == 1}
+    flag = CARRY if lines[last].mnemonic in _NOT_BELOW else FLAGS
     setters = [n for n in inside if flag in effects[n].writes]
     if not setters:
         return None
-    form, counter = _test(lines, setters[-1], lines[last].mnemonic, steps)
+    form, counter = _exit_condition(lines, setters[-1], lines[last].mnemonic, updates)
     if counter is None:
         return None
-    return Counted(listing, lines[head].text, first, last, form, counter, steps, setters[-1])
+    return Counted(listing, lines[head].text, first, last, form, counter, updates, setters[-1])
 
 
-def _test(
-    lines: Sequence[Line], test: int, branch: str, steps: Mapping[str, Update]
+def _exit_condition(
+    lines: Sequence[Line], test: int, branch: str, updates: Mapping[str, Update]
 ) -> tuple[str, Update | None]:
-    """Return the form of a loop's exit condition, and its counter."""
-    tested = next((u for u in steps.values() if u.at == test), None)
-    if tested and branch in _ABOVE and tested.step < 0 and lines[test].mnemonic.startswith("sub"):
+    """Return the form of a loop's exit condition, and its counter; None without one.
+
+    test is the position of the instruction that sets the flags of the branch.
+    """
+    tested = next((u for u in updates.values() if u.at == test), None)
+    mnemonic = lines[test].mnemonic
+    if tested and branch in _NOT_BELOW and tested.step < 0 and mnemonic.startswith("sub"):
         return "borrow", tested
     if tested and branch in _NOT_ZERO and tested.step:
         return ("zero" if tested.step < 0 else "index"), tested
-    if lines[test].mnemonic.startswith("cmp") and branch in _ABOVE:
+    if mnemonic.startswith("cmp") and branch in _NOT_BELOW:
         limit, *rest = lines[test].operands
-        counter = steps.get(full("x86_64", rest[0])) if rest else None
+        counter = updates.get(full("x86_64", rest[0])) if rest else None
         if counter and counter.at < test and immediate(limit) == -counter.step:
             return "limit", counter
     return "", None
@@ -202,42 +210,45 @@ def least_before(listing: Listing, at: int, register: str, *, negated: bool = Fa
     `and` that rounds down to a power of two. If negated, it is the least value of the negation.
     """
     taken = False
-    later: list[tuple[str, int]] = []  # changes of the value on the path, the last one first
+    changes: list[tuple[str, int]] = []  # changes of the value on the path, the last one first
     for _ in range(len(listing.lines)):
         at -= 1
         if at < 0:
             return 0
         line, effects = listing.lines[at], listing.effects[at]
         if listing.is_target(at):
-            sources = _ways(listing, at)
+            sources = _sources(listing, at)
             if len(sources) != 1:
                 return 0
             at, taken = sources[0] + 1, line.text in listing.lines[sources[0]].words
             continue
         if line.kind != "code":
             continue
-        passed = effects.flow is Flow.JUMP or line.mnemonic == "ALTERNATIVE"
-        if effects.flow is Flow.RETURN or (passed and not taken):
+        unconditional = effects.flow is Flow.JUMP or line.mnemonic == "ALTERNATIVE"
+        if effects.flow is Flow.RETURN or (unconditional and not taken):
             return 0
-        if effects.flow is Flow.BRANCH and line.mnemonic in (_ABOVE if taken else _BELOW):
-            limit = _compared(listing, at, register)
+        if effects.flow is Flow.BRANCH and line.mnemonic in (_NOT_BELOW if taken else _BELOW):
+            limit = _compared_constant(listing, at, register)
             if limit is not None and not negated:
-                return _least(limit, reversed(later))
+                return _least_after(limit, reversed(changes))
         if register in effects.writes:
             if negated:
                 if line.mnemonic not in ("neg", "negq") or line.operands != (f"%{register}",):
                     return 0
                 negated = False
-            elif (change := _lowered(line, at, register)) is not None:
-                later.append(change)
+            elif (change := _largest_decrease(line, at, register)) is not None:
+                changes.append(change)
             else:
                 return 0
         taken = False
     return 0
 
 
-def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
-    """Return the largest decrease of a 64-bit register by an instruction, None if not known."""
+def _largest_decrease(line: Line, at: int, register: str) -> tuple[str, int] | None:
+    """Return how much an instruction lowers a 64-bit register at most, None if not known.
+
+    It is ("sub", an amount), or ("round", a power of two) for rounding down to its multiples.
+    """
     if not line.operands or line.operands[-1] != f"%{register}":  # a part of it may wrap
         return None
     if (update := update_of(line, at)) is not None:
@@ -248,7 +259,7 @@ def _lowered(line: Line, at: int, register: str) -> tuple[str, int] | None:
     return ("round", unit) if unit > 0 and unit & (unit - 1) == 0 else None
 
 
-def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
+def _least_after(limit: int, changes: Iterable[tuple[str, int]]) -> int:
     """Return the least value after changes of a value of at least limit; 0 where it may wrap."""
     for kind, amount in changes:
         limit = limit - limit % amount if kind == "round" else limit - amount
@@ -257,22 +268,22 @@ def _least(limit: int, changes: Iterable[tuple[str, int]]) -> int:
     return limit
 
 
-def _ways(listing: Listing, at: int) -> list[int]:
-    """Return the instructions from which control comes to a label, other than by a fault."""
+def _sources(listing: Listing, at: int) -> list[int]:
+    """Return the positions from which control comes to a label; none for that of a fixup."""
     lines, name = listing.lines, listing.lines[at].text
     if name in listing.fixup_targets:
         return []
     sources = [n for n, line in enumerate(lines) if line.kind == "code" and name in line.words]
-    above = _code_above(listing, at)
-    falls = above is not None and listing.effects[above].flow in (Flow.NEXT, Flow.BRANCH)
-    return [*sources, above] if above is not None and falls else sources
+    previous = _code_above(listing, at)
+    falls = previous is not None and listing.effects[previous].flow in (Flow.NEXT, Flow.BRANCH)
+    return [*sources, previous] if previous is not None and falls else sources
 
 
 def _code_above(listing: Listing, at: int) -> int | None:
     return next((n for n in range(at - 1, -1, -1) if listing.lines[n].kind == "code"), None)
 
 
-def _compared(listing: Listing, branch: int, register: str) -> int | None:
+def _compared_constant(listing: Listing, branch: int, register: str) -> int | None:
     """Return the constant that a branch's cmp compares all of a register with."""
     at = next((n for n in range(branch - 1, -1, -1) if listing.lines[n].kind != "text"), -1)
     line = listing.lines[at]
@@ -325,10 +336,10 @@ def _single_path(
             return None
         if line.kind != "code":
             continue
-        plain = effects.flow is Flow.NEXT or (
+        allowed = effects.flow is Flow.NEXT or (
             effects.flow is Flow.BRANCH and line.mnemonic in _OPPOSITE
         )
-        if not plain or effects.string or lines[head].text in line.operands:
+        if not allowed or effects.string or lines[head].text in line.operands:
             return None
     return SinglePathLoop(listing, lines[head].text, first, last)
 
@@ -392,7 +403,7 @@ def after_transfer(listing: Listing, at: int, count: int) -> int:
 
 def operation(kind: str, amount: int, update: Update) -> str:
     """Return an add or sub of a constant to a counter, at the width of its own update."""
-    return f"{kind}{update.suffix} ${amount},{update.written}"
+    return f"{kind}{update.suffix} ${amount},{update.operand}"
 
 
 class Exit(NamedTuple):
@@ -475,7 +486,7 @@ def next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
     return None
 
 
-def flags_pass(loop: Counted) -> bool:
+def flags_live(loop: Counted) -> bool:
     """True if flags are live at a loop's head or after the loop."""
     live = loop.listing.live
     return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
@@ -488,11 +499,13 @@ def repeatable(loop: Counted) -> bool:
     stores, and that the contract's effect is one whose stores may be repeated.
     """
     listing = loop.listing
+    contract = listing.contract
+    if contract is None or contract.effect not in REPEATABLE:
+        return False
     carried = loop.written() & listing.live[loop.first] - {MEMORY}
     accesses = (listing.effects[n] for n in loop.accesses)
-    both = any(MEMORY in effects.reads & effects.writes for effects in accesses)
-    contract = listing.contract
-    return not carried and not both and contract is not None and contract.effect in REPEATABLE
+    updates_memory = any(MEMORY in effects.reads & effects.writes for effects in accesses)
+    return not carried and not updates_memory
 
 
 def may_fault(loop: Counted) -> bool:
@@ -509,9 +522,9 @@ def stepped(line: Line, update: Update, factor: int) -> str:
     """Return an update with its step multiplied by a factor."""
     amount = update.step * factor
     if line.mnemonic.startswith("lea"):
-        return f"{line.mnemonic} {amount}({update.written}),{update.written}"
+        return f"{line.mnemonic} {amount}({update.operand}),{update.operand}"
     kind = "add" if amount > 0 else "sub"
-    return f"{kind}{update.suffix} ${abs(amount)},{update.written}"
+    return f"{kind}{update.suffix} ${abs(amount)},{update.operand}"
 
 
 def spliced(
@@ -570,6 +583,6 @@ def entered(loop: Counted) -> bool:
     if loop.head in listing.fixup_targets:
         return True
     jumps = [n for n, x in enumerate(listing.lines) if x.kind == "code" and loop.head in x.text]
-    above = _code_above(listing, listing.position[loop.head])
-    falls = above is None or listing.effects[above].flow in (Flow.NEXT, Flow.BRANCH)
+    previous = _code_above(listing, listing.position[loop.head])
+    falls = previous is None or listing.effects[previous].flow in (Flow.NEXT, Flow.BRANCH)
     return jumps != [loop.last] or not falls

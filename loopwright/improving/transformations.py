@@ -19,8 +19,8 @@ from loopwright.improving.rewriting import (
     ThreeOperands,
     TwoOperands,
     UnfoldLoads,
+    effects_if_valid,
     fixups_spare,
-    known,
 )
 from loopwright.improving.transformable_loops import (
     EVERY_FLAG,
@@ -32,7 +32,7 @@ from loopwright.improving.transformable_loops import (
     aligns,
     backward_branches,
     exit_label,
-    flags_pass,
+    flags_live,
     half,
     next_code,
     repeatable,
@@ -69,13 +69,13 @@ class Align:
         directive = Line("text", f"\t.p2align {self.power}")
         for head in sorted({head for head, _ in backward_branches(listing)}):
             start = head - len(listing.labels_of(head))
-            rest = listing.lines[:start]
-            if rest and aligns(rest[-1]):
-                if rest[-1].text.split()[-1] == str(self.power):
+            above = listing.lines[:start]
+            if above and aligns(above[-1]):
+                if above[-1].text.split()[-1] == str(self.power):
                     continue
-                rest = rest[:-1]
-            aligned = listing.with_lines([*rest, directive, *listing.lines[start:]], self.name)
-            longer = longer_encodings(aligned, len(rest))
+                above = above[:-1]
+            aligned = listing.with_lines([*above, directive, *listing.lines[start:]], self.name)
+            longer = longer_encodings(aligned, len(above))
             yield replace(
                 aligned, lines=tuple(longer.get(n, x) for n, x in enumerate(aligned.lines))
             )
@@ -87,7 +87,8 @@ _ENCODINGS = ("{rex}", "{disp8}", "{disp32}", "{vex3}", "ds")
 def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
     """Return longer encodings for statements before a directive, which replace its padding.
 
-    Empty if control does not fall through the directive, or where no encodings have the length.
+    Empty where control does not fall through the directive, or no encodings have the length of the
+    padding.
     """
     lines = listing.lines
     inside = {n for head, last in backward_branches(listing) for n in range(head, last + 1)}
@@ -104,13 +105,17 @@ def longer_encodings(listing: Listing, at: int) -> dict[int, Line]:
             break
         for encoding in _ENCODINGS:
             text = f"{encoding} {line.text}"
-            extra = (longer.size if (longer := known(text)) else 0) - effects.size
+            longer = effects_if_valid(text)
+            extra = longer.size - effects.size if longer else 0
             if extra > 0 and line.mnemonic == line.text.split()[0]:
                 for total, chosen in list(by_length.items()):
                     if n not in chosen:
                         new = {**chosen, n: replace(line, text=text)}
                         by_length.setdefault(total + extra, new)
     return by_length.get(padding, {})
+
+
+_SHORT_BRANCH = 2  # length of a branch with an 8-bit displacement, in bytes
 
 
 def _addresses(listing: Listing) -> list[int]:
@@ -127,21 +132,18 @@ def _addresses(listing: Listing) -> list[int]:
                 unit = 1 << unit if "p2" in line.text else unit
                 at = -(-at // unit) * unit
                 continue
-            if effects.flow in (Flow.BRANCH, Flow.JUMP) and effects.size == _SHORT:
+            if effects.flow in (Flow.BRANCH, Flow.JUMP) and effects.size == _SHORT_BRANCH:
                 targets[n] = listing.branch_target(n)
             at += effects.size
             at += (3 if line.mnemonic == "jmp" else 4) if n in long_branches else 0
         too_far = {
             n
             for n, to in targets.items()
-            if to is None or not -128 <= addresses[to] - addresses[n] - _SHORT < 128
+            if to is None or not -128 <= addresses[to] - addresses[n] - _SHORT_BRANCH < 128
         }
         if too_far <= long_branches:
             return addresses
         long_branches |= too_far
-
-
-_SHORT = 2  # length of a branch with an 8-bit displacement, in bytes
 
 
 class Reorder:
@@ -213,20 +215,20 @@ class JoinSections:
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
         removed: set[int] = set()
-        closed = None
+        last_clac = None
         for n, line in enumerate(listing.lines):
             effects, gate = listing.effects[n], _gate(line)
             if gate == "clac":
-                closed = n
-            elif gate == "stac" and closed is not None:
-                removed |= {closed, n}
-                closed = None
+                last_clac = n
+            elif gate == "stac" and last_clac is not None:
+                removed |= {last_clac, n}
+                last_clac = None
             elif (
                 listing.is_target(n)
                 or effects.flow is not Flow.NEXT
                 or MEMORY in effects.reads | effects.writes
             ):
-                closed = None
+                last_clac = None
         if removed:
             yield _without(listing, removed, self.name)
 
@@ -251,19 +253,19 @@ class ConstantBranches:
         """Return the listing with one jump threaded past a test whose result is known."""
         lines = listing.lines
         for n, line in enumerate(lines):
-            set_to = _CONSTANT.match(line.text) if line.kind == "code" else None
-            if not set_to or int(set_to[1], 0) == 0:
+            constant = _CONSTANT.match(line.text) if line.kind == "code" else None
+            if not constant or int(constant[1], 0) == 0:
                 continue
             jump = next_code(listing, n)
             if jump is None or not lines[jump].text.startswith("jmp "):
                 continue
-            goal = self._known(listing, lines[jump].operands[0], set_to[2])
+            goal = self._threaded_target(listing, lines[jump].operands[0], constant[2])
             if goal and goal != lines[jump].operands[0]:
                 new = Line("code", f"jmp {goal}")
                 return listing.with_lines([*lines[:jump], new, *lines[jump + 1 :]], self.name)
         return None
 
-    def _known(self, listing: Listing, target: str, register: str) -> str:
+    def _threaded_target(self, listing: Listing, target: str, register: str) -> str:
         """Return the label that control reaches from a label if a register is not zero, or ""."""
         lines = listing.lines
         if target not in listing.position:
@@ -274,8 +276,9 @@ class ConstantBranches:
         if not match or match[1] != register or branch is None:
             return ""
         goal = lines[branch].operands[-1] if lines[branch].operands else ""
-        known = lines[branch].mnemonic in ("jne", "jnz") and goal in listing.position
-        return goal if known and not EVERY_FLAG & listing.live[listing.position[goal]] else ""
+        if lines[branch].mnemonic not in ("jne", "jnz") or goal not in listing.position:
+            return ""
+        return "" if EVERY_FLAG & listing.live[listing.position[goal]] else goal
 
     def _simplified(self, listing: Listing) -> Listing | None:
         """Return the listing without one test of zero and its branch, or without one dead write."""
@@ -290,7 +293,7 @@ class ConstantBranches:
         return _without_dead(listing, self.name)
 
 
-class Copies:
+class PropagateCopies:
     """Copy propagation: the source instead of a copy, which is removed once it is dead.
 
     Condition: neither register is written between copy and use, and there is no jump target between
@@ -322,7 +325,7 @@ class Copies:
             if listing.is_target(n):
                 return
             if whole(copy) in effects.reads:
-                lines[n] = replace(lines[n], text=_used(lines[n], source, constant, copy))
+                lines[n] = replace(lines[n], text=_with_source(lines[n], source, constant, copy))
             if both & effects.writes or effects.flow is not Flow.NEXT:
                 return
 
@@ -342,7 +345,7 @@ def _copy(line: Line) -> tuple[str, int, str] | None:
     return None
 
 
-def _used(line: Line, source: str, constant: int, copy: str) -> str:
+def _with_source(line: Line, source: str, constant: int, copy: str) -> str:
     """Return an instruction that reads a copy's source instead of the copy."""
     operands = list(line.operands)
     for n, operand in enumerate(operands):
@@ -481,8 +484,8 @@ class CarryChains:
         if len(free) < self.chains:
             return None
         pointer, *sums = free[: self.chains]
-        bytes_ = 8 * self.words
-        head, rest = listing.fresh(f"sum{self.words}"), listing.fresh(f"sum{self.words}_rest")
+        step = 8 * self.words
+        head, rest_label = listing.fresh(f"sum{self.words}"), listing.fresh(f"sum{self.words}_rest")
         totals = [loop.total, *sums]
         words_per_chain = self.words // self.chains
         body = []
@@ -496,19 +499,19 @@ class CarryChains:
             *(code(f"xorl {half(whole(total))},{half(whole(total))}") for total in sums),
             code(f"leaq ({loop.base},%rcx),{pointer}"),
             code(
-                f"addq ${bytes_},%rcx",
+                f"addq ${step},%rcx",
                 f"Less than {self.words} words are left to the chain behind this one.",
             ),
-            code(f"jg {rest}"),
+            code(f"jg {rest_label}"),
             Line("text", "\t.p2align 4"),
             label(head, f"{self.name[0].upper()}{self.name[1:]}."),
             *body,
-            code(f"leaq {bytes_}({pointer}),{pointer}"),
-            code(f"addq ${bytes_},%rcx"),
+            code(f"leaq {step}({pointer}),{pointer}"),
+            code(f"addq ${step},%rcx"),
             code(f"jle {head}"),
             *(code(f"{kind},{loop.total}") for x in sums for kind in (f"addq {x}", "adcq $0")),
-            label(rest),
-            code(f"subq ${bytes_},%rcx"),
+            label(rest_label),
+            code(f"subq ${step},%rcx"),
         ]
         changed = [*listing.lines[: loop.clear], *lines, *listing.lines[loop.clear :]]
         return listing.with_lines(changed, self.name)
@@ -546,29 +549,29 @@ class StringInstruction(CountedTransformation):
 
     def changed(self, loop: Counted) -> Listing | None:
         listing = loop.listing
-        copies = _words(loop)
-        ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"
-        if copies is None or not ours or flags_pass(loop):
+        copies = _copies_words(loop)
+        supported = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"
+        if copies is None or not supported or flags_live(loop):
             return None
         if not repeatable(loop) or "unrolled" in loop.head:
             return None
         bias = loop.step if loop.form == "borrow" else 0
         behind = exit_label(loop, "done")
         fault = listing.fresh("string_fault")
-        first, rep = (access_label(listing, f"string_{n}") for n in (0, 1))
+        store_label, rep_label = (access_label(listing, f"string_{n}") for n in (0, 1))
         pointers = ["%rdi", "%rsi"] if copies else ["%rdi"]
         entry = next((e for n in loop.accesses for e in listing.entries_at(n)), None)
         load = [code("movq (%rsi),%rax")] if copies else []
-        second = access_label(listing, "string_2")
+        load_label = access_label(listing, "string_2")
         lines = [
             code(f"cmpq ${self.least - bias},%rcx"),
             code(f"jb {loop.head}"),
-            *([label(second)] if copies and entry else []),
+            *([label(load_label)] if copies and entry else []),
             *(
                 replace(line, note="The first word as it lies; whole words follow it.")
                 for line in load
             ),
-            *([label(first)] if entry else []),
+            *([label(store_label)] if entry else []),
             code(
                 "movq %rax,(%rdi)",
                 "" if copies else "The first word as it lies, before whole words.",
@@ -578,7 +581,7 @@ class StringInstruction(CountedTransformation):
             code("andq $-8,%rcx"),
             *(code(f"subq %rcx,{p}") for p in pointers),
             code("shrq $3,%rcx"),
-            *([label(rep)] if entry else []),
+            *([label(rep_label)] if entry else []),
             code("rep movsq" if copies else "rep stosq", f"{self.name.capitalize()}."),
             *([code(f"subq ${bias},%rcx")] if bias else []),
             code(f"jmp {behind.name}"),
@@ -592,17 +595,20 @@ class StringInstruction(CountedTransformation):
                 code(test),
                 code(f"{'js' if bias else 'jb'} {behind.name}"),
                 code(f"jmp {loop.head}"),
-                *([replace(entry, text=second, target=loop.head)] if copies else []),
-                replace(entry, text=first, target=loop.head),
-                replace(entry, text=rep, target=fault),
+                *([replace(entry, text=load_label, target=loop.head)] if copies else []),
+                replace(entry, text=store_label, target=loop.head),
+                replace(entry, text=rep_label, target=fault),
             ]
         return spliced(loop, lines, behind, stub, self.name)
 
 
-def _words(loop: Counted) -> bool | None:
-    """Return True for a loop that copies contiguous words, False for one that clears them."""
+def _copies_words(loop: Counted) -> bool | None:
+    """Return True for a loop that copies contiguous words, False for one that stores rax to them.
+
+    None for another loop.
+    """
     listing = loop.listing
-    stored, loaded, held = [], [], ""
+    stored, loaded, target_register = [], [], ""
     for at in loop.body:
         line = listing.lines[at]
         if not re.fullmatch(r"movq?", line.mnemonic) or len(line.operands) != 2:
@@ -610,8 +616,8 @@ def _words(loop: Counted) -> bool | None:
         ahead = steps_ahead(loop.updates, 0, at)
         source, target = (address(o) for o in line.operands)
         if source and not source.indexed and source.base == "%rsi":
-            held = line.operands[1]
-            if held != "%rax":
+            target_register = line.operands[1]
+            if target_register != "%rax":
                 return None
             loaded.append(source.disp + ahead.get("rsi", 0))
         elif target and not target.indexed and target.base == "%rdi" and line.operands[0] == "%rax":
@@ -620,10 +626,10 @@ def _words(loop: Counted) -> bool | None:
                 return None
         else:
             return None
-    whole = list(range(0, loop.step, 8))
+    expected = list(range(0, loop.step, 8))
     pointers = {"rdi", *(["rsi"] if loaded else [])}
     steps = {r: u.step for r, u in loop.updates.items() if r != "rcx"}
-    if stored != whole or steps != dict.fromkeys(pointers, loop.step):
+    if stored != expected or steps != dict.fromkeys(pointers, loop.step):
         return None
     if not loaded:
         return False if "rax" not in loop.written() else None
@@ -645,7 +651,7 @@ REWRITES: tuple[Rewrite, ...] = (
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     ConstantBranches(),
     JoinSections(),
-    Copies(),
+    PropagateCopies(),
     PointersForIndex(),
     FuseUpdate(),
     *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),

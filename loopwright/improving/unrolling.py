@@ -19,7 +19,7 @@ from loopwright.improving.transformable_loops import (
     Update,
     access_label,
     exit_label,
-    flags_pass,
+    flags_live,
     half,
     immediate,
     least_before,
@@ -41,8 +41,8 @@ _MOST_ACCESSES = 32  # in an unrolled body
 AHEAD = "unrolled"  # part of the labels of loops that transformations put before others
 
 
-class Copies(NamedTuple):
-    """The statements of the copies of a loop, each as the number of a copy and its position.
+class CopiedStatements(NamedTuple):
+    """The statements of copies of a loop, each as the number of a copy and a position.
 
     first is executed once before the loop, inside in each iteration.
     """
@@ -78,7 +78,7 @@ class AheadOfLoop(CountedTransformation):
         return self.factor
 
     @abstractmethod
-    def copies(self, loop: Counted) -> Copies | None:
+    def copies(self, loop: Counted) -> CopiedStatements | None:
         """Return the statements of the new loop, None if the condition does not hold."""
 
     def changed(self, loop: Counted) -> Listing | None:
@@ -86,7 +86,7 @@ class AheadOfLoop(CountedTransformation):
         listing, factor = loop.listing, self.factor
         if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
             return None
-        if AHEAD in loop.head or flags_pass(loop):
+        if AHEAD in loop.head or flags_live(loop):
             return None
         if may_fault(loop) and not repeatable(loop):
             return None
@@ -96,16 +96,16 @@ class AheadOfLoop(CountedTransformation):
         if copies is None:
             return None
         counter, step = loop.counter, loop.step
-        before = {"borrow": (factor - 1) * step, "index": -factor * step}.get(
-            loop.form, factor * step
-        )
-        head, fix = listing.fresh(self.stem), listing.fresh(f"{self.stem}_rest")
+        # In the new loop the counter is ahead by this amount: its test ends it early enough.
+        bias = -factor * step if loop.form == "index" else factor * step
+        bias -= step if loop.form == "borrow" else 0
+        head, rest_label = listing.fresh(self.stem), listing.fresh(f"{self.stem}_rest")
         fault, behind = listing.fresh(f"{self.stem}_fault"), exit_label(loop, "done")
         down = loop.form != "index"
-        operations = ("sub", "add") if down else ("add", "sub")
-        amount = abs(before)
+        forwards, backwards = ("sub", "add") if down else ("add", "sub")
+        amount = abs(bias)
         first, inside = (
-            self._shifted(loop, which, before, fault) for which in (copies.first, copies.inside)
+            self._shifted(loop, which, bias, fault) for which in (copies.first, copies.inside)
         )
         if first is None or inside is None:
             return None
@@ -114,31 +114,31 @@ class AheadOfLoop(CountedTransformation):
         done, continues = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(
             loop.form, ("jz", "jnz")
         )
-        ends = [code(operation(operations[1], amount, counter))]
+        ends = [code(operation(backwards, amount, counter))]
         if loop.form == "limit":
-            ends.append(code(f"cmp{counter.suffix} ${step},{counter.written}"))
+            ends.append(code(f"cmp{counter.suffix} ${step},{counter.operand}"))
         ends.append(code(f"{continues} {loop.head}" if self.apart else f"{done} {behind.name}"))
         entry = listing.position[loop.head]
         least = least_before(listing, entry, counter.register, negated=not down)
-        enough, total = 0 < amount <= least, self.stride * step
-        rest = f"Less than {factor} iterations are left to the loop behind this one."
+        enough, own_step = 0 < amount <= least, self.stride * step
+        note = f"Less than {factor} iterations are left to the loop behind this one."
         unrolled = [
-            code(operation(operations[0], amount, counter), "" if enough else rest),
-            *([] if enough else [code(f"{'jb' if down else 'jg'} {fix}")]),
+            code(operation(forwards, amount, counter), "" if enough else note),
+            *([] if enough else [code(f"{'jb' if down else 'jg'} {rest_label}")]),
             *first.lines,
-            label(head, f"{self.name.capitalize()}: {total} of the counter an iteration."),
+            label(head, f"{self.name.capitalize()}: {own_step} of the counter an iteration."),
             *inside.lines,
             *steps,
-            code(operation(operations[0], total, counter)),
+            code(operation(forwards, own_step, counter)),
             code(f"{'jae' if down else 'jle'} {head}"),
-            label(fix),
+            label(rest_label),
             *ends,
         ]
         stub = []
         if entries := [*first.entries, *inside.entries]:
             stub = [
                 label(fault, "The loop behind this one finds the fault again, and its place."),
-                code(operation(operations[1], amount, counter)),
+                code(operation(backwards, amount, counter)),
                 code(f"jmp {loop.head}"),
                 *entries,
             ]
@@ -148,7 +148,7 @@ class AheadOfLoop(CountedTransformation):
         return replace(changed, head=head, iterations=listing.iterations * self.stride)
 
     def _shifted(
-        self, loop: Counted, statements: Sequence[tuple[int, int]], before: int, fault: str
+        self, loop: Counted, statements: Sequence[tuple[int, int]], bias: int, fault_label: str
     ) -> "_CopiedCode | None":
         """Return copies of statements with adjusted addresses, and exception-table entries."""
         listing = loop.listing
@@ -156,14 +156,14 @@ class AheadOfLoop(CountedTransformation):
         entries: list[Line] = []
         for number, (copy, at) in enumerate(statements):
             ahead = steps_ahead(loop.updates, copy, at)
-            ahead[loop.counter.register] += before
+            ahead[loop.counter.register] += bias
             text = shifted(loop, at, ahead)
             if text is None:
                 return None
             for entry in listing.entries_at(at)[:1]:
                 name = access_label(listing, f"{self.stem}_{copy}_{at}_{number}")
                 lines.append(label(name))
-                entries.append(replace(entry, text=name, target=fault))
+                entries.append(replace(entry, text=name, target=fault_label))
             lines.append(code(text))
         return _CopiedCode(lines, entries)
 
@@ -192,8 +192,8 @@ class Unroll(AheadOfLoop):
     def stem(self) -> str:
         return f"{AHEAD}{self.factor}"
 
-    def copies(self, loop: Counted) -> Copies:
-        return Copies((), [(copy, at) for copy in range(self.factor) for at in loop.body])
+    def copies(self, loop: Counted) -> CopiedStatements:
+        return CopiedStatements((), [(copy, at) for copy in range(self.factor) for at in loop.body])
 
 
 @dataclass(frozen=True)
@@ -217,13 +217,13 @@ class PipelineLoads(AheadOfLoop):
     def stride(self) -> int:
         return 1
 
-    def copies(self, loop: Counted) -> Copies | None:
+    def copies(self, loop: Counted) -> CopiedStatements | None:
         loads = first_loads(loop)
         rest = [at for at in loop.body if at not in loads]
         if not loads or not rest:
             return None
-        next_ones = [(1, at) for at in loads]
-        return Copies([(0, at) for at in loads], [*((0, at) for at in rest), *next_ones])
+        next_loads = [(1, at) for at in loads]
+        return CopiedStatements([(0, at) for at in loads], [*((0, at) for at in rest), *next_loads])
 
 
 def first_loads(loop: Counted) -> list[int]:
@@ -283,9 +283,9 @@ class CopyIterations(SinglePathTransformation):
             body_lines.append(code(back) if copy < self.factor - 1 else listing.lines[loop.last])
         before, after = listing.lines[: loop.first], listing.lines[loop.exit :]
         lines = [*before, *body_lines, *behind.new, *after, *entries]
-        more = self.factor if listing.head == loop.head else 1
+        copies = self.factor if listing.head == loop.head else 1
         changed = listing.with_lines(lines, self.name)
-        return replace(changed, iterations=listing.iterations * more)
+        return replace(changed, iterations=listing.iterations * copies)
 
 
 class EntriesApart:
@@ -336,7 +336,7 @@ _WIDE = GENERAL["x86_64"] - {"rsp"}
 
 
 @dataclass(frozen=True)
-class _Loop(SinglePathLoop):
+class _DistanceLoop(SinglePathLoop):
     """A loop that continues while a moving register has a relation to its end.
 
     test is the position of the comparison; end is the operand that the register is compared with;
@@ -370,7 +370,7 @@ class UnrollByDistance(SinglePathTransformation):
         return f"unroll by {self.factor} by the distance to the end"
 
     def changed(self, original: SinglePathLoop) -> Listing | None:
-        loop = _read(original)
+        loop = _distance_loop(original)
         listing = original.listing
         if loop is None or "unrolled" in original.head or (listing.iterations > 1):
             return None
@@ -385,7 +385,7 @@ class UnrollByDistance(SinglePathTransformation):
         copies, stubs = self._copies(loop, kept, head)
         if copies is None:
             return None
-        width = "q" if loop.wide else "l"
+        suffix = "q" if loop.wide else "l"
         distance = f"%{scratch}" if loop.wide else half(scratch)
         step = abs(loop.moving.step)
         near = (self.factor - 1) * step  # distance that has to be left before the last iteration
@@ -394,23 +394,21 @@ class UnrollByDistance(SinglePathTransformation):
         register = loop.moving.register
         moving = f"%{register}" if loop.wide else half(register)
         ends = (loop.end, moving) if loop.moving.step > 0 else (moving, loop.end)
-        rest = loop.head
-        refuse = {"jle": "jl", "jbe": "jb"}
-        none = "jle" if loop.signed else "jbe"
+        past_end = ("jl" if loop.signed else "jb") + ("" if at_least else "e")
         before = [
             code(
-                f"mov{width} {ends[0]},{distance}",
+                f"mov{suffix} {ends[0]},{distance}",
                 f"What is left up to the end; less than {self.factor} iterations are for the loop "
                 "behind this one.",
             ),
-            code(f"sub{width} {ends[1]},{distance}"),
-            *([] if exact else [code(f"{refuse[none] if at_least else none} {rest}")]),
-            code(f"sub{width} ${self.factor * step if exact else near},{distance}"),
-            code(f"{'jb' if exact or at_least else 'jbe'} {rest}"),
+            code(f"sub{suffix} {ends[1]},{distance}"),
+            *([] if exact else [code(f"{past_end} {loop.head}")]),
+            code(f"sub{suffix} ${self.factor * step if exact else near},{distance}"),
+            code(f"{'jb' if exact or at_least else 'jbe'} {loop.head}"),
             label(head, f"{self.name[0].upper()}{self.name[1:]}."),
             *copies,
             *(code(stepped(listing.lines[u.at], u, self.factor)) for u in loop.joined.values()),
-            code(f"sub{width} ${self.factor * step},{distance}"),
+            code(f"sub{suffix} ${self.factor * step},{distance}"),
             code(f"{'jae' if exact or at_least else 'ja'} {head}"),
             listing.lines[loop.test],
         ]
@@ -427,7 +425,7 @@ class UnrollByDistance(SinglePathTransformation):
         )
 
     def _copies(
-        self, loop: _Loop, kept: Sequence[int], head: str
+        self, loop: _DistanceLoop, kept: Sequence[int], head: str
     ) -> tuple[list[Line] | None, list[Line]]:
         """Return the unrolled body, and stubs that update registers before the body's exits."""
         listing = loop.listing
@@ -457,7 +455,7 @@ class UnrollByDistance(SinglePathTransformation):
         return lines, stubs
 
 
-def _read(original: SinglePathLoop) -> _Loop | None:
+def _distance_loop(original: SinglePathLoop) -> _DistanceLoop | None:
     """Return a loop whose last test is a comparison of two registers, None for another loop."""
     listing = original.listing
     lines, live = listing.lines, listing.live
@@ -471,29 +469,29 @@ def _read(original: SinglePathLoop) -> _Loop | None:
     if not setters or not re.fullmatch(r"cmp[ql]?", lines[setters[-1]].mnemonic):
         return None
     test = setters[-1]
-    behind = [n for n in original.inside if n > test]
-    if any(EVERY_FLAG & effects[n].reads or n in original.exits for n in behind):
+    after_test = [n for n in original.inside if n > test]
+    if any(EVERY_FLAG & effects[n].reads or n in original.exits for n in after_test):
         return None
-    writers = [r for n in original.inside for r in effects[n].writes]
+    written = [r for n in original.inside for r in effects[n].writes]
     updates = {
         u.register: u
         for n in original.inside
-        if (u := update_of(lines[n], n)) and writers.count(u.register) == 1 and u.step
+        if (u := update_of(lines[n], n)) and written.count(u.register) == 1 and u.step
     }
-    comparison = _compared(lines[test], updates, set(writers))
+    comparison = _compared_registers(lines[test], updates, set(written))
     if comparison is None:
         return None
-    moving, end, first, wide = comparison
-    clears = moving.written == half(moving.register)  # the upper half of the register
+    moving, end, moving_first, wide = comparison
+    clears = moving.operand == half(moving.register)  # the upper half of the register
     if moving.at > test or (wide and clears):
         return None
-    if any(whole(r) in effects[n].writes for n in behind for r in (moving.written, end)):
+    if any(whole(r) in effects[n].writes for n in after_test for r in (moving.operand, end)):
         return None
     relation, signed = when_taken
-    relation = relation if first else _MIRRORED[relation]
+    relation = relation if moving_first else _MIRRORED[relation]
     if (relation[0] == "<" and moving.step < 0) or (relation[0] == ">" and moving.step > 0):
         return None  # it moves away from its end
-    loop = _Loop(**vars(original), test=test, moving=moving, end=end, relation=relation,
+    loop = _DistanceLoop(**vars(original), test=test, moving=moving, end=end, relation=relation,
                  signed=signed, wide=wide, updates=updates)  # fmt: skip
     joined = {
         r: u
@@ -503,29 +501,29 @@ def _read(original: SinglePathLoop) -> _Loop | None:
     return replace(loop, joined=joined)
 
 
-def _compared(
+def _compared_registers(
     test: Line, updates: Mapping[str, Update], written: set[str]
 ) -> tuple[Update, str, bool, bool] | None:
     """Return the moving register's update, its end, whether it is operand P, whether 64-bit."""
     if len(test.operands) != 2:
         return None
     source, destination = test.operands  # the flags are those of destination - source
-    for moving, end, first in ((destination, source, True), (source, destination, False)):
+    for moving, end, moving_first in ((destination, source, True), (source, destination, False)):
         update = updates.get(whole(moving)) if moving.startswith("%") else None
         constant = immediate(end)
-        stays = end.startswith("%") and whole(end) not in written
-        if update is None or not (stays or constant is not None):
+        invariant = end.startswith("%") and whole(end) not in written
+        if update is None or not (invariant or constant is not None):
             continue
         wide = whole(moving) == moving.lstrip("%")
-        narrow = moving == half(whole(moving))
-        if (wide or narrow) and whole(moving) in _WIDE:
-            return update, end, first, wide
+        is_half = moving == half(whole(moving))
+        if (wide or is_half) and whole(moving) in _WIDE:
+            return update, end, moving_first, wide
     return None
 
 
-def _only_addresses(loop: _Loop, update: Update) -> bool:
+def _only_addresses(loop: _DistanceLoop, update: Update) -> bool:
     """True if an update's register is used in addresses only, apart from the comparison."""
-    if update.register not in _WIDE or update.written != f"%{update.register}":
+    if update.register not in _WIDE or update.operand != f"%{update.register}":
         return False
     listing, register = loop.listing, update.register
     for n in loop.inside:
@@ -540,4 +538,4 @@ def _only_addresses(loop: _Loop, update: Update) -> bool:
 
 def _added(update: Update, amount: int) -> str:
     """Return an addition that preserves the flags."""
-    return f"leaq {amount}({update.written}),{update.written}"
+    return f"leaq {amount}({update.operand}),{update.operand}"

@@ -84,7 +84,7 @@ ENTERED = {"while": WHILE, "twice": TWICE_ENTERED}
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Make the runs few."""
-    monkeypatch.setattr(equality, "_RANDOM", 64)
+    monkeypatch.setattr(equality, "_RANDOM_CASES", 64)
 
 
 def bare(text, free=()):
@@ -183,7 +183,7 @@ def broken(name, monkeypatch):
         monkeypatch.setattr(unrolling, "free_register", lambda _: "rbx")
     elif name == "an exit finds registers too early":
         monkeypatch.setattr(
-            unrolling, "_added", lambda update, _: f"lea ({update.written}),{update.written}"
+            unrolling, "_added", lambda update, _: f"lea ({update.operand}),{update.operand}"
         )
     elif name == "updates go one step":
         monkeypatch.setattr(unrolling, "stepped", lambda line, *_: line.text)

@@ -21,14 +21,14 @@ FEW = Settings(depth=1, tried=12)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(equality, "_RANDOM", 24)
+    monkeypatch.setattr(equality, "_RANDOM_CASES", 24)
 
 
 @pytest.fixture(scope="module")
 def _improved():
     """Return the loop of COPY improved for Zen 3."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(equality, "_RANDOM", 24)
+        patch.setattr(equality, "_RANDOM_CASES", 24)
         question = asked(asm=ROUTINE.format(COPY), microarch="zen3", shown=1)
         [(section, piece)] = loops._loops(question)
         return loops.improve_loop(section, piece, [microarchs.load("zen3")], question)
@@ -51,7 +51,7 @@ def asked(**more):
 def found(tmp_path_factory):
     """Return what is found of the loop of COPY by its text, with its file."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(equality, "_RANDOM", 24)
+        patch.setattr(equality, "_RANDOM_CASES", 24)
         out = tmp_path_factory.mktemp("found")
         return answer_loops(asked(asm=ROUTINE.format(COPY), out=out))
 
@@ -174,7 +174,7 @@ def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
     wide = Range("rename.width", "6", ("1", "6"), "a slow one", numeric=True)
     core = replace(microarchs.load("zen3"), ranges=(wide,))
     monkeypatch.setattr(loops, "selected_cores", lambda *_: [core])
-    monkeypatch.setattr(loops, "_SHOWN_GAIN", 0.45)  # it is 1.5, and 1.4 of one a cycle
+    monkeypatch.setattr(loops, "_LEAST_SHOWN", 0.45)  # it is 1.5, and 1.4 of one a cycle
     found = answer_loops(asked(asm=ROUTINE.format(COPY), parameters={"rename.width": "6"}))
     assert found.rows.records()[-1]["status"] == "proven"
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))

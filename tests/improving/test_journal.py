@@ -93,7 +93,7 @@ def test_what_costs_follow_from_tells_searches_apart():
 
 
 def test_loops_have_a_file_each_and_are_not_simulated_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(equality, "_RANDOM", 24)
+    monkeypatch.setattr(equality, "_RANDOM_CASES", 24)
     asked = LoopsQuestion(
         asm=ROUTINE.format(COPY),
         microarch="zen3",

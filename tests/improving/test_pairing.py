@@ -95,7 +95,7 @@ def test_a_base_that_moves_between_keeps_loads_apart(monkeypatch, tmp_path):
     moving = changed(split, old, new)
     [made] = PairAccesses().apply(moving)
     assert failure(variant, made, tmp_path) == ""
-    monkeypatch.setattr(PairAccesses, "reached", lambda _, __, first: [first + 1, first + 2])
+    monkeypatch.setattr(PairAccesses, "movable", lambda _, __, first: [first + 1, first + 2])
     [broken] = PairAccesses().apply(moving)
     assert failure(variant, broken, tmp_path)
 

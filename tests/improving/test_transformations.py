@@ -18,8 +18,8 @@ from loopwright.improving.transformations import (
     Align,
     CarryChains,
     ConstantBranches,
-    Copies,
     JoinSections,
+    PropagateCopies,
     Reorder,
     StringInstruction,
 )
@@ -44,7 +44,7 @@ USED = {
     COPY: (PipelineLoads(), Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2),),
     SUM: (CarryChains(32, 4),),
-    PUT: (ConstantBranches(), Copies()),
+    PUT: (ConstantBranches(), PropagateCopies()),
     MOVE: (PipelineLoads(),),
 }
 
@@ -208,15 +208,15 @@ def whole_steps(updates, copy, at):
 # Of each condition that is dropped: where it is asked for, the answer, and where it matters.
 DROPPED = {
     "iterations begin again": (unrolling, "repeatable", yes, CARRIED, Unroll(2)),
-    "no flags pass": (unrolling, "flags_pass", no, BORROWED, Unroll(2)),
+    "no flags pass": (unrolling, "flags_live", no, BORROWED, Unroll(2)),
     "iterations are left": (unrolling, "least_before", lambda *_, **__: 1 << 20, CLEAR, Unroll(8)),
     "an index is that far": (unrolling, "least_before", lambda *_, **__: 1 << 20, INDEX, Unroll(8)),
     "steps within a body": (unrolling, "steps_ahead", whole_steps, INDEX, Unroll(2)),
-    "words of one stretch": (transformations, "_words", no, COPY, StringInstruction(256)),
+    "words of one stretch": (transformations, "_copies_words", no, COPY, StringInstruction(256)),
     "a head is fallen into": (accesses, "entered", no, "twice", PointersForIndex()),
     "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
     "a constant on every way": (transformations, "_zero_before", yes, "or", ConstantBranches()),
-    "a copy's constant": (transformations, "_used", unmoved, PUT, Copies()),
+    "a copy's constant": (transformations, "_with_source", unmoved, PUT, PropagateCopies()),
     "what an update moves past": (accesses, "shifted", as_it_is, INDEX, FuseUpdate()),
     "a branch turned round": (unrolling, "opposite", as_before, COMPARE, CopyIterations(2)),
     "loads come first": (unrolling, "first_loads", all_loads, COPY, PipelineLoads()),

@@ -56,7 +56,7 @@ PROFILE = """\
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(equality, "_RANDOM", 64)
+    monkeypatch.setattr(equality, "_RANDOM_CASES", 64)
     monkeypatch.setattr(suspects, "_SEARCH", suspects.Settings(depth=1, tried=16))
 
 
