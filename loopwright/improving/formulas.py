@@ -470,24 +470,8 @@ class X86Formulas(Formulas[iced.Instruction]):
         legacy = ins.encoding == iced.EncodingKind.LEGACY
         arguments: list[Any] = []
         written: list[str] = []
-        # Explicit operands in order, so that a load matches a register with the loaded value.
-        used: list[tuple[iced.Register_ | None, Any]] = []
-        for n in range(ins.op_count):
-            access = info.op_access(n)
-            if ins.op_kind(n) == iced.OpKind.REGISTER:
-                used.append((ins.op_register(n), access))
-            elif ins.op_kind(n) == iced.OpKind.MEMORY and access != iced.OpAccess.WRITE:
-                used.append((None, access))
         named = [_full_name(ins.op_register(n)) or "" for n in range(ins.op_count)]
-        address_registers = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
-        used += [
-            (access.register, access.access)
-            for access in info.used_registers()
-            if _full_name(access.register) not in named
-            and not (access.register in address_registers and access.access == iced.OpAccess.READ)
-            and not iced.RegisterExt.is_segment_register(access.register)
-        ]
-        for register, access in used:
+        for register, access in _used(ins, info, named):
             if register is None:
                 size = iced.MemorySizeExt.size(ins.memory_size)
                 value, state = self._load(state, ins, size)
@@ -534,3 +518,25 @@ class X86Formulas(Formulas[iced.Instruction]):
             else:
                 values[name] = self._function((key, role), old.sort(), arguments)
         return replace(state, values=values)
+
+
+def _used(
+    ins: iced.Instruction, info: iced.InstructionInfo, named: Sequence[str]
+) -> Iterator[tuple["iced.Register_ | None", "iced.OpAccess_"]]:
+    """Yield the registers that an instruction uses, and None for a loaded operand, with the access.
+
+    Explicit operands come in order, so that a load matches a register with the loaded value; then
+    come the registers that are not named, but for those of addresses.
+    """
+    for n in range(ins.op_count):
+        access = info.op_access(n)
+        if ins.op_kind(n) == iced.OpKind.REGISTER:
+            yield ins.op_register(n), access
+        elif ins.op_kind(n) == iced.OpKind.MEMORY and access != iced.OpAccess.WRITE:
+            yield None, access
+    of_address = {ins.memory_base, ins.memory_index} if info.used_memory() else set()
+    for used in info.used_registers():
+        addresses = used.register in of_address and used.access == iced.OpAccess.READ
+        segment = iced.RegisterExt.is_segment_register(used.register)
+        if _full_name(used.register) not in named and not addresses and not segment:
+            yield used.register, used.access

@@ -456,7 +456,7 @@ def _hand_written(
 ) -> Sequence[str]:
     """Return, in words, the cost on each core of the best hand-written variant beside candidates.
 
-    A variant that needs a CPU feature switched off is reported separately.
+    One with other features switched off than the original is reported only where it is faster.
     """
     comparable = _comparable(comparison, hand_written)
     separate = {

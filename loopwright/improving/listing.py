@@ -113,9 +113,10 @@ def label(name: str, note: str = "") -> Line:
 class Effects:
     """The reads, writes and control flow of an instruction; registers by their full names.
 
-    CARRY, FLAGS and MEMORY are among the registers. For x86-64, parts has the number of low bytes
-    read of each register; kept are registers of which the instruction preserves a part; loads is
-    the number of bytes loaded, size the length of the instruction in bytes.
+    CARRY, FLAGS and MEMORY are among the registers. string is True for an instruction with a repeat
+    prefix. For x86-64, parts has the number of low bytes read of each register; kept are registers
+    of which the instruction preserves a part; loads is the number of bytes loaded, size the length
+    of the instruction in bytes.
     """
 
     reads: frozenset[str]
@@ -139,8 +140,9 @@ class Listing:
     its exits, by label. scratch are registers that it may use freely. entered are its labels other
     than the start at which outside code enters. features are CPU features of all requested cores,
     which new instructions may need. offset is its code offset. steps names the transformations
-    applied to the original source. head is the label of the main loop where a transformation made a
-    new one, and iterations the number of original iterations in one iteration of it.
+    applied to the original source. head is the label of a bare loop's main loop, which a
+    transformation may replace by a new one; "" for a routine. iterations is the number of original
+    iterations in one iteration of the main loop.
     """
 
     lines: tuple[Line, ...]
@@ -481,12 +483,12 @@ def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
 
 
 def assembled_text(
-    isa: str, source: str, what: str, *, symbols: bool
+    isa: str, source: str, subject: str, *, symbols: bool
 ) -> tuple[bytes, dict[str, int]]:
     """Return the code of assembly, and the offsets of its labels, local ones included.
 
-    what names the assembly in errors. InputError if it does not assemble; without symbols (those of
-    other files) also if it needs a linker.
+    subject names the assembly in errors. InputError if it does not assemble. Without symbols, those
+    of other files, also if it needs a linker.
     """
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         object_file = Path(scratch, "text.o")
@@ -498,11 +500,13 @@ def assembled_text(
         if result.returncode:
             lines = result.stderr.strip().splitlines()
             complaint = next((x for x in lines if "Error: " in x), lines[-1])
-            raise InputError(f"{what} does not assemble: {complaint.split('Error: ')[-1]}")
+            raise InputError(f"{subject} does not assemble: {complaint.split('Error: ')[-1]}")
         with object_file.open("rb") as file:
             image = ELFFile(file)
             if not symbols and image.get_section_by_name(".rela.text") is not None:
-                raise InputError(f"{what} needs a linker: its branches lead out of their section")
+                raise InputError(
+                    f"{subject} needs a linker: its branches lead out of their section"
+                )
             text = cast(Section, image.get_section_by_name(".text")).data()
             table = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
             return text, {s.name: s["st_value"] for s in table.iter_symbols() if s.name}
@@ -598,14 +602,14 @@ def x86_effects(encoding: bytes) -> Effects:
         if _RESULT_FLAGS & ~ins.rflags_modified:  # such as adox, which keeps the others
             reads.add(FLAGS)
     return Effects(
-        frozenset(reads),
-        frozenset(writes),
-        X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
-        ins.has_rep_prefix or ins.has_repne_prefix,
-        parts,
-        frozenset(kept),
-        loads,
-        len(encoding),
+        reads=frozenset(reads),
+        writes=frozenset(writes),
+        flow=X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
+        string=ins.has_rep_prefix or ins.has_repne_prefix,
+        parts=parts,
+        kept=frozenset(kept),
+        loads=loads,
+        size=len(encoding),
     )
 
 

@@ -242,18 +242,18 @@ class Rename(Rewrite):
         uses = self.uses(listing, at, register)
         if uses is None:
             return None
-        other = free_register(listing, vector=register.startswith("zmm"))
+        replacement = free_register(listing, vector=register.startswith("zmm"))
         source = whole(line.operands[0]) if bit_count else ""
         if source in GENERAL["x86_64"] and self.unused(listing, (at, *uses), source):
-            other = source
-        if other is None or other == register:
+            replacement = source
+        if replacement is None or replacement == register:
             return None
         change = {}
         for n in (at, *uses):
             operands = list(listing.lines[n].operands)
             for k, operand in enumerate(operands):
                 if n > at or k == len(operands) - 1:
-                    operands[k] = renamed(operand, register, other)
+                    operands[k] = renamed(operand, register, replacement)
             change[n] = [f"{listing.lines[n].mnemonic} {','.join(operands)}"]
         return change
 
@@ -531,8 +531,8 @@ class ThreeOperands(Rewrite):
         if update and not line.mnemonic.startswith("lea"):
             place = Address(update.step, base)
         elif re.fullmatch(r"add[lq]?", line.mnemonic) and size_of(line.operands[0]) == size:
-            other = line.operands[0]
-            index = base if other == copy else part(whole(other), 8)
+            addend = line.operands[0]
+            index = base if addend == copy else part(whole(addend), 8)
             place = Address(0, index, base) if index == "%rsp" else Address(0, base, index)
         elif shift and shift[1] in ("shl", "sal"):
             count = immediate(line.operands[0]) if len(line.operands) == 2 else 1
@@ -577,10 +577,10 @@ class NewerForms(Rewrite):
         n = reader(listing, at)
         if n is None or not re.fullmatch(r"and[lq]?", listing.lines[n].mnemonic):
             return None
-        other, result = listing.lines[n].operands
-        if result != target or size_of(other) != size_of(target) or other == target:
+        source, result = listing.lines[n].operands
+        if result != target or size_of(source) != size_of(target) or source == target:
             return None
-        new = f"andn{LETTERS[size_of(target)]} {other},{target},{target}"
+        new = f"andn{LETTERS[size_of(target)]} {source},{target},{target}"
         return {at: [], n: [new]} if _flags_die(listing, n) else None
 
 

@@ -24,7 +24,7 @@ REPEATABLE = ("copy", "clear", "set", "store_fields")  # effects whose stores ma
 PREHEADER = ".Lpreheader"  # the label at which outside code enters a bare loop
 EVERY_FLAG = frozenset({CARRY, FLAGS})
 _IMMEDIATE_OPERAND = re.compile(r"^\$(-?(?:0x[0-9a-f]+|\d+))$")
-_UPDATE_MNEMONIC = re.compile(r"^(add|sub|inc|dec|lea|cmp)([bwlq]?)$")
+_UPDATE_MNEMONIC = re.compile(r"^(add|sub|inc|dec|lea)([bwlq]?)$")
 _NOT_BELOW = frozenset({"jae", "jnb", "jnc"})
 _NOT_ZERO = frozenset({"jnz", "jne"})
 
@@ -112,26 +112,21 @@ def steps_ahead(updates: Mapping[str, Update], copy: int, at: int) -> dict[str, 
 def update_of(line: Line, at: int) -> Update | None:
     """Return an instruction's addition of a constant, None for another instruction."""
     match = _UPDATE_MNEMONIC.match(line.mnemonic)
-    if not match or match[1] == "cmp":
+    *sources, register = line.operands or ("",)
+    if not match or not register.startswith("%"):
         return None
-    kind, suffix, operands = match[1], match[2], line.operands
-    if kind in ("inc", "dec") and len(operands) == 1 and operands[0].startswith("%"):
-        register = operands[0]
-        return Update(at, full("x86_64", register), register, 1 if kind == "inc" else -1, suffix)
-    if kind == "lea" and len(operands) == 2:
-        memory = address(operands[0])
-        if memory and memory.base == operands[1] and not memory.indexed:
-            register = operands[1]
-            return Update(at, full("x86_64", register), register, memory.disp, suffix)
-        return None
-    if kind in ("add", "sub") and len(operands) == 2 and operands[1].startswith("%"):
-        constant = immediate(operands[0])
-        if constant is None:
-            return None
-        register = operands[1]
-        step = constant if kind == "add" else -constant
-        return Update(at, full("x86_64", register), register, step, suffix)
-    return None
+    kind, suffix = match.groups()
+    step: int | None = None
+    if kind in ("inc", "dec") and not sources:
+        step = 1 if kind == "inc" else -1
+    elif kind == "lea" and len(sources) == 1:
+        memory = address(sources[0])
+        if memory and memory.base == register and not memory.indexed:
+            step = memory.disp
+    elif kind in ("add", "sub") and len(sources) == 1:
+        constant = immediate(sources[0])
+        step = constant if kind == "add" or constant is None else -constant
+    return None if step is None else Update(at, whole(register), register, step, suffix)
 
 
 def immediate(operand: str) -> int | None:

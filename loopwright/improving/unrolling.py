@@ -219,11 +219,11 @@ class PipelineLoads(AheadOfLoop):
 
     def copies(self, loop: Counted) -> CopiedStatements | None:
         loads = first_loads(loop)
-        rest = [at for at in loop.body if at not in loads]
-        if not loads or not rest:
+        others = [at for at in loop.body if at not in loads]
+        if not loads or not others:
             return None
-        next_loads = [(1, at) for at in loads]
-        return CopiedStatements([(0, at) for at in loads], [*((0, at) for at in rest), *next_loads])
+        inside = [*((0, at) for at in others), *((1, at) for at in loads)]
+        return CopiedStatements([(0, at) for at in loads], inside)
 
 
 def first_loads(loop: Counted) -> list[int]:
