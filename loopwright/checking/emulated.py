@@ -173,7 +173,7 @@ class _CallSearch:
                 kinds |= {watch.TAKEN: "branch never taken", watch.NOT_TAKEN: "branch never passed"}
             if step.condition is not None:
                 kinds |= {watch.TRUE: "condition never true", watch.FALSE: "condition never false"}
-            parts += [(at, what) for bit, what in kinds.items() if not seen & bit]
+            parts += [(at, kind) for bit, kind in kinds.items() if not seen & bit]
             if at in entries and step.accesses and at not in hit:
                 parts.append((at, "entry never used"))
         return parts
@@ -340,8 +340,14 @@ class _CallSearch:
             size = count * self._units[side]
             limits: Sequence[int] = range(size)
             if size > max(_FULL_FAULTS, self._units[side] * 3):
-                few = {*range(18), *range(size - 18, size), size // 2, size // 2 + 1, size // 3}
-                limits = sorted(limit for limit in few if 0 <= limit < size)
+                candidates = {
+                    *range(18),
+                    *range(size - 18, size),
+                    size // 2,
+                    size // 2 + 1,
+                    size // 3,
+                }
+                limits = sorted(limit for limit in candidates if 0 <= limit < size)
             for limit in limits:
                 t = next(turn)
                 here, beside, area = _Place(limit), t % 16, t // 7 % watch.AREAS
@@ -511,10 +517,10 @@ class _CallSearch:
 
         Entries that were never used are left to `_inject`.
         """
-        for at, what in self.missing():
-            if what == "entry never used":
+        for at, kind in self.missing():
+            if kind == "entry never used":
                 continue
-            for comparison in body.comparisons_before(self._body, at, what):
+            for comparison in body.comparisons_before(self._body, at, kind):
                 if not self._try(self._flipped(comparison)):
                     return False
         return True
@@ -536,12 +542,12 @@ def _positions(count: int) -> Iterable[int]:
     """Return positions in a number of bytes: all, or those at the ends and around powers."""
     if count <= _FULL_FAULTS:
         return range(count + 2)
-    few = {1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, count // 2, count - 1, count}
-    return sorted(few)
+    ends = {count // 2, count - 1, count}
+    return sorted({1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65} | ends)
 
 
 def _changed(call: Call, delta: int, contract: Contract) -> Iterator[Call]:
-    """Yield a call with each input changed by a difference and by its multiples."""
+    """Yield a call with each input changed by a difference; count and sum by its shifts as well."""
     for scale in range(8):
         for magnitude in {delta << scale, delta >> scale}:
             for change in (magnitude, -magnitude):
@@ -732,13 +738,13 @@ def _summary(checked: Sequence[Configuration], records: Sequence[dict[str, Any]]
         return f"not proven: {unknown}"
     places = []
     for n, record in enumerate(records):
-        for at, what in record["missing"]:
+        for at, kind in record["missing"]:
             text = record["steps"][str(at)]
             others = [
                 r for m, r in enumerate(records) if m != n and r["steps"].get(str(at)) == text
             ]
-            if all([at, what] in [list(x) for x in r["missing"]] for r in others):
-                places.append(f"+{at:#x} {what}")
+            if all([at, kind] in [list(x) for x in r["missing"]] for r in others):
+                places.append(f"+{at:#x} {kind}")
     hit = {at for r in records for at in r["hit"]}
     reachable = {int(at) for r in records for at in r["steps"]}
     entries = dict.fromkeys(e.insn for e in checked[0].code.exceptions)

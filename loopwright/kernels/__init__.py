@@ -328,7 +328,7 @@ def select(spec: str) -> tuple[Kernel, list[Variant]]:
 
 
 def _unknown(name: str, names: Sequence[str]) -> InputError:
-    """Return the error for a name of no kernel; that of a file names the option that takes it."""
+    """Return the error for a name of no kernel; for a file it names the option that takes it."""
     path = Path(name)
     if not path.is_file():
         return unknown("kernel", name, names)
