@@ -52,7 +52,7 @@ _NOT_FOLLOWED = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
 _UNKNOWN_SUCCESSOR = (iced.Mnemonic.SYSCALL, iced.Mnemonic.INT, iced.Mnemonic.HLT)
 _LONG_JUMPS = re.compile(rb"[\xe8\xe9]\Z|\x0f[\x80-\x8f]\Z", re.DOTALL)
 _SHORT_JUMPS = re.compile(rb"[\x70-\x7f\xe0-\xe3\xeb]\Z", re.DOTALL)
-_ARM64_INDIRECT = 0xFFFFFC1F, 0xD61F0000  # br: mask and value
+_ARM64_INDIRECT = 0xFEFFF000, 0xD61F0000  # br, braa, braaz, brab, brabz: mask and value
 
 
 @dataclass(frozen=True)

@@ -447,6 +447,15 @@ def test_loops_of_aarch64_are_run_side_by_side(name):
     assert equality.compare(loop, *new_code(loop, replace(loop.listing, lines=lines))).failure
 
 
+# br x1; braaz x1; brabz x1; braa x1, x2; brab x1, x2
+@pytest.mark.parametrize("word", [0xD61F0020, 0xD61F083F, 0xD61F0C3F, 0xD71F0822, 0xD71F0C22])
+def test_a_jump_by_a_register_may_lead_into_a_loop_of_aarch64(word):
+    text = ARM64_ROUTINE.format(entry=".L2", body=ARM64["find"][0].replace("; ", "\n\t"))
+    [(section, piece)] = snippet.loops_of(text.replace("ret", f".inst {word}"), "arm64")
+    with pytest.raises(InputError, match="jumps by a register, which may lead into"):
+        of_piece(section, piece)
+
+
 def test_a_loop_of_aarch64_may_be_entered_in_its_middle():
     loop = arm64("copy", ".L3")
     assert list(loop.entries.values()) == [8]
