@@ -236,7 +236,7 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
         0.0,
         f"of {len(all_latencies)} pairs; of others no more than a bound",
     )
-    for part, note in learned.front_end.said.items():
+    for part, note in learned.front_end.summaries.items():
         yield f"front end of {part}", "", 0.0, note
     known = sum(one.ports is not None for one in learned.uops.values())
     left = len(core_files.left_out(learned))

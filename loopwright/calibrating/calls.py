@@ -44,28 +44,28 @@ CALL, RETURN = "call rel", "ret"
 CROWDED = "branches close together"
 _BUBBLE = "taken_branch.return_bubble"
 _PAIRS, _NEXT_LINE = "taken_branch.jump_pairs", "taken_branch.next_line"
-_LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles, as fitted to calls of Zen 4
+_LEAD, _AHEAD = "taken_branch.return_lead", 4  # cycles
 _DENSE = ", 8 bytes each"
 _CROWDED = 1.5  # factor over calls apart that exceeds any rule of the simulator
 _LEAST = 4  # loops that need a figure
 _TOLD = 0.02  # relative errors of a loop that differ by less do not tell bubbles apart
-_OFFSETS = (0, 16, 32)  # of loops with calls, as branches conflict at one of several offsets
-_PLACES = range(1, 5)
+_OFFSETS = (0, 16, 32)  # code offsets of loops with calls: branches conflict at some of them
+_SLOTS = range(1, 5)
 _BUBBLES = range(1, 4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
 _BUSY = (6, 10, 14)  # instructions on the ports of branches
 _SHORT = (1, 2, 4)  # nops of loops that may take less than a cycle
-_PLACE = 0x20F00F00
-STACKED = Run(load=_PLACE, store=_PLACE)  # addresses of the return stack, for simulated machines
+_STACK = 0x20F00F00
+STACKED = Run(load=_STACK, store=_STACK)  # addresses of the return stack, for simulated machines
 
 
 def kernels(kit: Kit) -> dict[str, bytes]:
     """Return loop bodies by description; none if the ISA has no calls to measure."""
     if not kit.CALLED:
         return {}
-    out = dict(_with_calls(kit, kit.CALLED_APART, ""))
-    out |= _with_calls(kit, kit.CALLED, _DENSE)
-    return out | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
+    bodies = dict(_with_calls(kit, kit.CALLED_APART, ""))
+    bodies |= _with_calls(kit, kit.CALLED, _DENSE)
+    return bodies | {f"a loop of {n} nops that is tested apart": kit.SHORT * n for n in _SHORT}
 
 
 def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, bytes]]:
@@ -82,13 +82,13 @@ def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, byte
     yield f"a call beside moves{where}", called + b"".join(others)
 
 
-def _cost_of_crowding(found: Mapping[str, Figure]) -> str:
+def _cost_of_crowding(figures: Mapping[str, Figure]) -> str:
     """Describe the cost of branches close together, where it exceeds any rule of the simulator."""
-    for name, figure in found.items():
-        apart = found.get(name.removesuffix(_DENSE))
-        if name.endswith(_DENSE) and apart and figure.cycles > _CROWDED * apart.cycles:
+    for name, figure in figures.items():
+        sparse = figures.get(name.removesuffix(_DENSE))
+        if name.endswith(_DENSE) and sparse and figure.cycles > _CROWDED * sparse.cycles:
             return f"{name} take{'s' * name.startswith('a ')} {figure.cycles:.1f} cycles, and " + (
-                f"{apart.cycles:.1f} where they stand further apart; the simulator has no rule"
+                f"{sparse.cycles:.1f} where they stand further apart; the simulator has no rule"
             )
     return ""
 
@@ -101,14 +101,14 @@ def _branch_ports(kit: Kit, learned: CoreModel) -> Ports | None:
 def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict[str, bytes]:
     """Return loops of a call beside blocking instructions of the branch ports, by description."""
     blocker = learned.core.blocker_of(branch)
-    out: dict[str, bytes] = {}
+    bodies: dict[str, bytes] = {}
     if blocker is None or not kit.CALLED:
-        return out
+        return bodies
     for number in _BUSY:
         instances = form_instances.Instances()
         busy = b"".join(instances.of(blocker) for _ in range(number))
-        out[f"a call beside {number} of {blocker.name}"] = kit.CALLED_APART + busy
-    return out
+        bodies[f"a call beside {number} of {blocker.name}"] = kit.CALLED_APART + busy
+    return bodies
 
 
 def _registers(kit: Kit) -> Sequence[int]:
@@ -118,84 +118,86 @@ def _registers(kit: Kit) -> Sequence[int]:
 
 def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with calls, returns, and the forms derived from others."""
-    for choose in (_choose_joins, _choose_jump_ports, _called):
+    for choose in (_choose_joins, _choose_jump_ports, _choose_call_uops):
         learned = choose(laboratory, learned)
     return _derived(laboratory.kit, learned)
 
 
-def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+def _choose_call_uops(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return the learned core with slots and ports of calls and returns, and the bubble."""
     branch = _branch_ports(laboratory.kit, learned)
     bodies = {**_beside_branches(laboratory.kit, learned, branch), **kernels(laboratory.kit)}
     load, store = learned.core.class_ports(learned.core.load), learned.core.store_uops
     if not bodies or branch is None or load is None or not store:
         return learned
-    figures = _time_loops(laboratory, bodies)
-    timed = {**learned.figures, **dict(zip(bodies, figures, strict=True))}
-    learned = replace(learned, figures=timed)
-    found = {
-        name: call_slots for name, call_slots in zip(bodies, figures, strict=True) if call_slots
-    }
-    if len(found) < _LEAST:
-        refused = next(call_slots.refused for call_slots in figures if not call_slots)
-        left = {CALL: f"calls were not timed: {refused}"}
-        known = replace(learned.branches, left={**learned.branches.left, **left})
-        return replace(learned, branches=known)
-    if crowding := _cost_of_crowding(found):
-        found = {
-            name: call_slots for name, call_slots in found.items() if not name.endswith(_DENSE)
-        }
-        known = replace(learned.branches, left={**learned.branches.left, CROWDED: crowding})
-        learned = replace(learned, branches=known)
-    bodies, figures = {name: bodies[name] for name in found}, list(found.values())
-    counter = COUNTER[laboratory.isa]
-    codes = [*bodies.values(), block.tested(laboratory.isa, counter, b"")]
+    timed = dict(zip(bodies, _time_loops(laboratory, bodies), strict=True))
+    learned = replace(learned, figures={**learned.figures, **timed})
+    figures = {name: figure for name, figure in timed.items() if figure}
+    if len(figures) < _LEAST:
+        refused = next(figure.refused for figure in timed.values() if not figure)
+        return _leaving_out(learned, CALL, f"calls were not timed: {refused}")
+    if cost := _cost_of_crowding(figures):
+        figures = {name: one for name, one in figures.items() if not name.endswith(_DENSE)}
+        learned = _leaving_out(learned, CROWDED, cost)
+    bodies = {name: bodies[name] for name in figures}
+    codes = [*bodies.values(), block.tested(laboratory.isa, COUNTER[laboratory.isa], b"")]
     # A jump need not execute on a port, so a call may not either.
     ports = [((*jump_ports, *store), (branch, load)) for jump_ports in ((branch,), ())]
-    lines = _finds_lines(laboratory, learned)
+    next_line = _finds_lines(laboratory, learned)
     cores = [
         _with(learned, call_ports, return_ports, call_slots, return_slots)
-        for (call_ports, return_ports), call_slots, return_slots in product(ports, _PLACES, _PLACES)
+        for (call_ports, return_ports), call_slots, return_slots in product(ports, _SLOTS, _SLOTS)
     ]
-    tried = [
-        Hypothesis(core, {**returns, **joins})
+    hypotheses = [
+        Hypothesis(core, {**bubble, **joins})
         for joins in _read_rules(learned)
         for core in cores
-        for returns in _return_bubbles(next_line=lines)
+        for bubble in _return_bubbles(next_line=next_line)
     ]
-    best_fit = fit.fit(laboratory, codes, lambda core: _time_loops(core, bodies), tried, figures)
+
+    def time(core: Laboratory) -> list[Figure]:
+        return _time_loops(core, bodies)
+
+    best_fit = fit.fit(laboratory, codes, time, hypotheses, list(figures.values()))
     if best_fit is None:
         return learned
     if not best_fit.explained:
         best_fit = best_fit.bounding()
     best = _with_read_rule(best_fit.hypothesis.learned, best_fit)
-    crowding = f"{len(bodies)} loops, most with calls, mean error {100 * best_fit.error:.1f} %"
-    doubted = assumed(f"no rule explains {crowding}")
-    why = fitted(crowding) if best_fit.explained else doubted
+    basis = f"{len(bodies)} loops, most with calls, {best_fit.error_note}"
+    doubted = assumed(f"no rule explains {basis}")
+    why = fitted(basis) if best_fit.explained else doubted
     bubble = _bubble(best_fit)
     if isinstance(bubble, Between):
-        why = assumed(f"kernels ask for other bubbles; {crowding}")
+        why = assumed(f"kernels ask for other bubbles; {basis}")
     rules = best_fit.hypothesis.rules
-    told = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
-    best = fit.with_rules(best, {_BUBBLE: bubble, **told}, why)
+    branch_rules = {name: rules[name] for name in (_PAIRS, _NEXT_LINE) if name in rules}
+    best = fit.with_rules(best, {_BUBBLE: bubble, **branch_rules}, why)
     if _LEAD in rules:
         best = fit.with_rules(best, {_LEAD: _AHEAD}, assumed("as fitted to calls of Zen 4"))
     if best_fit.explained:
         return best
-    ends = {
-        name: Doubt(replace(uops, slots=1), replace(uops, slots=_PLACES[-1] + 1), doubted)
+    doubts = {
+        name: Doubt(replace(uops, slots=1), replace(uops, slots=_SLOTS[-1] + 1), doubted)
         for name in (CALL, RETURN)
         for uops in [best.uops[name]]
     }
-    return replace(best, doubts={**best.doubts, **ends})
+    return replace(best, doubts={**best.doubts, **doubts})
 
 
-def _bubble(found: fit.Fit) -> int:
-    """Return the bubble of a fit, with those that single loops suggest as its range."""
-    best = found.hypothesis
+def _leaving_out(learned: CoreModel, name: str, reason: str) -> CoreModel:
+    """Return the learned core with a kind of branch left out for a reason."""
+    branches = replace(learned.branches, left={**learned.branches.left, name: reason})
+    return replace(learned, branches=branches)
+
+
+def _bubble(best_fit: fit.Fit) -> int:
+    """Return the bubble of a fit; its range has those that single loops suggest."""
+    best = best_fit.hypothesis
     joins = best.rules.get(JOINS)
     errors = {
-        int(str(one.rules[_BUBBLE])): found.errors[n]
-        for n, one in enumerate(found.hypotheses)
+        int(str(one.rules[_BUBBLE])): best_fit.errors[n]
+        for n, one in enumerate(best_fit.hypotheses)
         if one.learned is best.learned
         and one.rules.get(JOINS) == joins
         and one.rules.get(_PAIRS) in (None, best.rules.get(_PAIRS, True))
@@ -215,25 +217,25 @@ def _finds_lines(laboratory: Laboratory, learned: CoreModel) -> bool:
     """True if the next line may take a cycle to find like a target, by loops of no call."""
     loops = list(learned.front_end.of(LOOPS))
     trials = [probe.trial for probe, _, _ in loops]
-    measured = [Figure(cycles, error) for _, cycles, error in loops]
+    figures = [Figure(cycles, error) for _, cycles, error in loops]
 
-    def off(rules: Rules) -> float:
+    def error_with(rules: Rules) -> float:
         codes = (trial.code for trial in trials)
-        core = fit.candidate_laboratory(learned, laboratory.machine, codes, rules)
-        return fit.mean_error(core.figures(trials), measured)
+        simulated = fit.candidate_laboratory(learned, laboratory.machine, codes, rules)
+        return fit.mean_error(simulated.figures(trials), figures)
 
-    lines = {_BUBBLE: _BUBBLES[0], _LEAD: _AHEAD, _NEXT_LINE: True}
-    return not loops or off(lines) <= off({}) + fit.TIE
+    next_line = {_BUBBLE: _BUBBLES[0], _LEAD: _AHEAD, _NEXT_LINE: True}
+    return not loops or error_with(next_line) <= error_with({}) + fit.TIE
 
 
 def _return_bubbles(*, next_line: bool) -> list[Rules]:
-    """Return the possible bubbles of a return, and whether jumps behind one are found with it."""
-    lost = [
+    """Return the possible bubbles of a return, with jumps found in pairs or alone."""
+    with_bubble = [
         {_BUBBLE: bubble, _LEAD: _AHEAD, _PAIRS: pairs, _NEXT_LINE: next_line}
         for bubble in _BUBBLES
         for pairs in (True, False)
     ]
-    return [{_BUBBLE: 0}, *lost]
+    return [{_BUBBLE: 0}, *with_bubble]
 
 
 def _read_rules(learned: CoreModel) -> list[Rules]:
@@ -244,13 +246,13 @@ def _read_rules(learned: CoreModel) -> list[Rules]:
     return [{JOINS: joins} for joins in JOINED]
 
 
-def _with_read_rule(best: CoreModel, found: fit.Fit) -> CoreModel:
+def _with_read_rule(best: CoreModel, best_fit: fit.Fit) -> CoreModel:
     """Return the best core with its rule of reads, and the evidence."""
-    joins = found.hypothesis.rules.get(JOINS)
+    joins = best_fit.hypothesis.rules.get(JOINS)
     if joins is None:
         return best
-    evidence = f"loops with calls, mean error {100 * found.error:.1f} %"
-    why = assumed(f"no loop of jumps tells it; explains best {evidence}")
+    basis = f"explains best loops with calls, {best_fit.error_note}"
+    why = assumed(f"no loop of jumps tells it; {basis}")
     return with_joins(best, str(joins), why)
 
 
@@ -261,17 +263,18 @@ def _time_loops(laboratory: Laboratory, bodies: Mapping[str, bytes]) -> list[Fig
     others = [code for code in bodies.values() if code not in calling]
     codes = [closed(laboratory.isa, code) for code in calling]
     trials = [Trial(code, "loop", offset, STACKED) for code in codes for offset in _OFFSETS]
-    found = laboratory.figures(trials)
-    figures = [_median(found[n : n + len(_OFFSETS)]) for n in range(0, len(found), len(_OFFSETS))]
+    at_offsets = laboratory.figures(trials)
+    count = len(_OFFSETS)
+    figures = [_median(at_offsets[n : n + count]) for n in range(0, len(at_offsets), count)]
     return figures + laboratory.tested_iterations(others)
 
 
 def _median(figures: Sequence[Figure]) -> Figure:
-    """Return the median of figures by cycles; a refusal where most are refused."""
-    known = sorted(filter(None, figures), key=lambda one: one.cycles)
-    if 2 * len(known) <= len(figures):
+    """Return the median of figures by cycles; a refusal where at least half are refused."""
+    answered = sorted(filter(None, figures), key=lambda one: one.cycles)
+    if 2 * len(answered) <= len(figures):
         return next(one for one in figures if not one)
-    return known[(len(known) - 1) // 2]
+    return answered[(len(answered) - 1) // 2]
 
 
 def _with(
@@ -297,35 +300,35 @@ def _with(
 def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
     """Return the learned core with forms that no microbenchmark times, derived from timed ones.
 
-    They may take a slot more than the form that they are taken for.
+    They may take a dispatch slot more than that form, and one for each further uop.
     """
     core = learned.core
-    parts: dict[str, tuple[Ports, ...]] = {
-        "load": tuple(one for one in [core.class_ports(core.load)] if one),
+    ports_of: dict[str, tuple[Ports, ...]] = {
+        "load": tuple(filter(None, [core.class_ports(core.load)])),
         "store": core.store_uops,
         "compute": (core.all_arithmetic,),
     }
     uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
     stores = set(learned.stores)
-    for name, (like, extra) in kit.DERIVED.items():
-        base, branch = uops.get(like), learned.branches.ports.get(like)
-        if like == kit.JUMP:
+    for name, (base_name, extra_uops) in kit.DERIVED.items():
+        base, branch = uops.get(base_name), learned.branches.ports.get(base_name)
+        if base_name == kit.JUMP:
             branch = _branch_ports(kit, learned)  # an indirect jump uses the ports of branches
         if base is None and branch is not None:
             base = Uops(1, (branch,))
-        if not like:
+        if not base_name:
             base = Uops(1, ())
         timed = name in uops or name in learned.branches.ports
         if base is None or base.ports is None or timed:
             continue
-        ports = (*base.ports, *(one for part in extra for one in parts[part]))
-        why = assumed("as " + " and a ".join([*([like] if like else []), *extra]))
-        slots = base.slots if like else max(len(extra), 1)
+        ports = (*base.ports, *(ports for kind in extra_uops for ports in ports_of[kind]))
+        why = assumed("as " + " and a ".join([*([base_name] if base_name else []), *extra_uops]))
+        slots = base.slots if base_name else max(len(extra_uops), 1)
         uops[name] = replace(base, slots=slots, ports=ports, why=why)
-        latencies[name] = latencies.get(like, ()) if not extra else ()
-        upper = replace(uops[name], slots=slots + 1 + len(extra))
-        doubts[name] = Doubt(uops[name], upper, why)
-        if like in stores or "store" in extra:
+        latencies[name] = latencies.get(base_name, ()) if not extra_uops else ()
+        most = replace(uops[name], slots=slots + 1 + len(extra_uops))
+        doubts[name] = Doubt(uops[name], most, why)
+        if base_name in stores or "store" in extra_uops:
             stores.add(name)
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts, stores=frozenset(stores))
 
@@ -338,17 +341,13 @@ def _choose_joins(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     trials = list(jump_loops(laboratory.isa, laboratory.kit).values())
     codes = [trial.code for trial in trials]
     hypotheses = [Hypothesis(learned, {JOINS: joins}) for joins in JOINED]
-    found = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
-    if found is None or not found.explained:
+    best_fit = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
+    if best_fit is None or not best_fit.explained:
         return learned
-    measured_by = f"{len(trials)} loops of jumps, mean error {100 * found.error:.1f} %"
-    indistinguishable = ", ".join(JOINED[n] for n in found.rivals)
-    evidence = (
-        assumed(f"no kernel tells it from: {indistinguishable}; {measured_by}")
-        if indistinguishable
-        else fitted(measured_by)
-    )
-    return with_joins(learned, JOINED[found.best], evidence)
+    basis = f"{len(trials)} loops of jumps, {best_fit.error_note}"
+    rivals = ", ".join(JOINED[n] for n in best_fit.rivals)
+    why = assumed(f"no kernel tells it from: {rivals}; {basis}") if rivals else fitted(basis)
+    return with_joins(learned, JOINED[best_fit.best], why)
 
 
 def with_joins(learned: CoreModel, joins: str, why: Evidence) -> CoreModel:
@@ -357,7 +356,7 @@ def with_joins(learned: CoreModel, joins: str, why: Evidence) -> CoreModel:
     chosen = {JOINS: (joins, why)}
     ends = front.ends
     if ends:
-        least, most = ({**one, **chosen} if JOINS in one else one for one in ends)
+        least, most = ({**end, **chosen} if JOINS in end else end for end in ends)
         ends = least, most
     parameters = {**front.parameters, **chosen}
     return replace(learned, front_end=replace(front, parameters=parameters, ends=ends))
@@ -379,13 +378,13 @@ def _choose_jump_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     free = replace(learned.branches, ports={**learned.branches.ports, kit.JUMP: frozenset()})
     hypotheses = [Hypothesis(learned), Hypothesis(replace(learned, branches=free))]
     codes = [trial.code for trial in trials]
-    found = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
-    return found.hypothesis.learned if found and found.explained else learned
+    best_fit = fit.fit(laboratory, codes, lambda core: core.figures(trials), hypotheses)
+    return best_fit.hypothesis.learned if best_fit and best_fit.explained else learned
 
 
 def jump_loops(isa: str, kit: Kit) -> Mapping[str, Trial]:
     """Return loops of jumps, by their description."""
-    out = {}
+    bodies = {}
     for nops in _BEFORE:
         before = kit.pad(3)[0] * nops
         for jumps in _JUMPS:
@@ -393,6 +392,6 @@ def jump_loops(isa: str, kit: Kit) -> Mapping[str, Trial]:
             for _ in range(jumps):
                 code += before
                 code += kit.jump_over(-(len(code) + len(kit.jump_over(0))) % _LINE)
-            out[f"{jumps} jumps to the next line, {nops} nops before each"] = code + before
-        out[f"a jump within a line behind {nops} nops"] = before + kit.jump_over(_NEAR) + before
-    return {name: Trial(closed(isa, code), "loop", 0, Run()) for name, code in out.items()}
+            bodies[f"{jumps} jumps to the next line, {nops} nops before each"] = code + before
+        bodies[f"a jump within a line behind {nops} nops"] = before + kit.jump_over(_NEAR) + before
+    return {name: Trial(closed(isa, code), "loop", 0, Run()) for name, code in bodies.items()}

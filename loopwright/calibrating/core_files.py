@@ -356,7 +356,7 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
         yield "renamed_updates", "constant", why
 
 
-def taken(learned: CoreModel) -> int:
+def taken_cycles(learned: CoreModel) -> int:
     """Return the cycles of a loop of one branch; 1 if unknown."""
     figure = learned.branches.taken
     return max(round(figure.cycles), 1) if figure else 1
@@ -366,9 +366,9 @@ def _taken_branch(learned: CoreModel) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
         note = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
-        if taken(learned) > 1:
+        if taken_cycles(learned) > 1:
             note = assumed(f"it is not fetch that loses some; {note}")
-        yield "cycles", taken(learned), note
+        yield "cycles", taken_cycles(learned), note
 
 
 MEASURED = "measured.csv"

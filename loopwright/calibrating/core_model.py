@@ -75,12 +75,12 @@ Parameters = Mapping[str, tuple[object, Evidence]]
 class FrontEnd(FrontEndTimings):
     """Front-end microbenchmarks, and the front end that explains them once chosen.
 
-    said summarises the fit by kind of code. ends are the front ends that limit least and most of
+    summaries describe the fit by kind of code. ends are the front ends that limit least and most of
     those that microbenchmarks leave open; None if they leave none.
     """
 
     parameters: Parameters
-    said: Mapping[str, str]
+    summaries: Mapping[str, str]
     left: Mapping[str, str]
     ends: tuple[Parameters, Parameters] | None = None
 

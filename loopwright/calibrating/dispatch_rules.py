@@ -113,7 +113,7 @@ def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreMo
     if found is None or not found.explained or not found.hypothesis.rules:
         return learned
     kind = f"{len(bodies)} chains of loads by address, mean error {100 * found.error:.1f} %, "
-    return fit.settled(learned, found, f"{kind}{100 * found.error_of(0):.1f} % without")
+    return fit.with_chosen_rules(learned, found, f"{kind}{100 * found.error_of(0):.1f} % without")
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     if found is None or not found.explained:
         return learned
     note = f"{len(bodies)} loops of memory operands with an index alone, mean error "
-    return fit.settled(learned, found, f"{note}{100 * found.error:.1f} %")
+    return fit.with_chosen_rules(learned, found, f"{note}{100 * found.error:.1f} %")
 
 
 def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -264,7 +264,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     found = fit.fit(laboratory, codes, time, tried, figures) or found
     note = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
     note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    learned = fit.settled(found.hypothesis.learned, found, note)
+    learned = fit.with_chosen_rules(found.hypothesis.learned, found, note)
     rules: list[Rules] = [{}, *({_EACH: n} for n in _FEW)]
     return fit.with_less_error(
         laboratory, learned, codes, time, rules, "loops of these", _LESS, figures

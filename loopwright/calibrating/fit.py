@@ -35,10 +35,6 @@ class Hypothesis:
     learned: CoreModel
     rules: Rules = field(default_factory=dict)
 
-    def chosen(self, why: Evidence) -> CoreModel:
-        """Return the learned core with these parameters; why is their evidence."""
-        return with_rules(self.learned, self.rules, why)
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -64,6 +60,16 @@ class Fit:
         return fmean(self.errors[number])
 
     @property
+    def error_note(self) -> str:
+        """Return the mean relative error of the chosen hypothesis, in words."""
+        return f"mean error {100 * self.error:.1f} %"
+
+    @property
+    def gain_note(self) -> str:
+        """Return the error of the chosen hypothesis and of the first one, in words."""
+        return f"{self.error_note}, {100 * self.error_of(0):.1f} % without"
+
+    @property
     def hypothesis(self) -> Hypothesis:
         """Return the chosen hypothesis."""
         return self.hypotheses[self.best]
@@ -79,10 +85,8 @@ class Fit:
         Of the hypotheses that overestimate least, it is the one with the least error.
         """
         least = min(self.overestimates) + TIE
-        candidates = (
-            n for n, overestimate in enumerate(self.overestimates) if overestimate <= least
-        )
-        return replace(self, best=min(candidates, key=self.error_of), rivals=())
+        numbers = [n for n, overestimate in enumerate(self.overestimates) if overestimate <= least]
+        return replace(self, best=min(numbers, key=self.error_of), rivals=())
 
 
 def fit(
@@ -101,29 +105,29 @@ def fit(
     hypotheses predict alike, so that many of them do not hide the few that decide.
     """
     measured = time(laboratory) if figures is None else figures
-    answered = [n for n, one in enumerate(measured) if one]
+    answered = [n for n, figure in enumerate(measured) if figure]
     if not answered or not hypotheses:
         return None
     predictions = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
-    informative = [n for n in answered if any(predicted[n] for predicted in predictions)]
-    deciding = [n for n in informative if apart and _differ([one[n] for one in predictions])]
-    informative = deciding or informative or answered
-    kept = [measured[n] for n in informative]
-    errors_ = [errors([predicted[n] for n in informative], kept) for predicted in predictions]
+    counting = [n for n in answered if any(predicted[n] for predicted in predictions)]
+    deciding = [n for n in counting if apart and _differ([one[n] for one in predictions])]
+    counting = deciding or counting or answered
+    counted = [measured[n] for n in counting]
+    error_rows = [errors([predicted[n] for n in counting], counted) for predicted in predictions]
     overestimates = [
-        fmean(_overestimate(predicted[n], measured[n]) for n in informative)
+        fmean(_overestimate(predicted[n], measured[n]) for n in counting)
         for predicted in predictions
     ]
-    means = [fmean(one) for one in errors_]
-    tolerance = min(means) + noise(kept)
+    means = [fmean(row) for row in error_rows]
+    tolerance = min(means) + noise(counted)
     best = next(n for n, error in enumerate(means) if error <= tolerance)
     rivals = [n for n, error in enumerate(means) if n != best and error <= means[best] + TIE]
-    return Fit(hypotheses, errors_, best, rivals, overestimates)
+    return Fit(hypotheses, error_rows, best, rivals, overestimates)
 
 
 def _differ(predictions: Sequence[Figure]) -> bool:
     """True if predictions of a microbenchmark can be told apart by measuring it."""
-    cycles = [one.cycles for one in predictions if one]
+    cycles = [figure.cycles for figure in predictions if figure]
     return max(cycles) > (1 + _APART) * min(cycles)
 
 
@@ -140,13 +144,14 @@ def _candidates(
     machine: Oracle, codes: Sequence[bytes], hypotheses: Sequence[Hypothesis]
 ) -> Iterator[Laboratory]:
     """Yield a laboratory for each hypothesis; tables of the same learned core are written once."""
-    known: dict[int, tuple[CoreModel, str]] = {}
-    for one in hypotheses:
-        if id(one.learned) not in known:
-            small = only_forms_of(one.learned, machine.isa, codes)
-            known[id(one.learned)] = small, core_files.instruction_table(small, machine)
-        small, table = known[id(one.learned)]
-        toml = core_files.core_toml(with_rules(small, one.rules, TRIED), machine)
+    tables: dict[int, tuple[CoreModel, str]] = {}
+    for hypothesis in hypotheses:
+        learned = hypothesis.learned
+        if id(learned) not in tables:
+            small = only_forms_of(learned, machine.isa, codes)
+            tables[id(learned)] = small, core_files.instruction_table(small, machine)
+        small, table = tables[id(learned)]
+        toml = core_files.core_toml(with_rules(small, hypothesis.rules, TRIED), machine)
         yield Laboratory(CandidateCore(machine, toml, table))
 
 
@@ -201,38 +206,39 @@ def only_forms_of(learned: CoreModel, isa: str, codes: Iterable[bytes]) -> CoreM
     ports = {**dict.fromkeys(branch_names, learned.core.all_arithmetic), **learned.branches.ports}
     return replace(
         learned,
-        uops={n: one for n, one in learned.uops.items() if n in names_used},
+        uops={name: uops for name, uops in learned.uops.items() if name in names_used},
         branches=replace(learned.branches, ports=ports),
     )
 
 
 def with_rules(learned: CoreModel, rules: Rules, why: Evidence) -> CoreModel:
     """Return the learned core with these parameters; why is their evidence."""
-    more = {name: (value, why) for name, value in rules.items()}
-    return replace(learned, rules={**learned.rules, **more})
+    parameters = {name: (value, why) for name, value in rules.items()}
+    return replace(learned, rules={**learned.rules, **parameters})
 
 
-def settled(learned: CoreModel, found: Fit, said: str) -> CoreModel:
+def with_chosen_rules(learned: CoreModel, best_fit: Fit, basis: str) -> CoreModel:
     """Return the learned core with the parameters of a fit, each with its evidence.
 
-    A value is an assumption where a rival hypothesis with no more parameters has another value and
-    explains as much. All values are assumptions where the fit explains little.
+    basis describes the microbenchmarks and the error. A value is an assumption where a rival
+    hypothesis with no more parameters has another value and explains as much. All values are
+    assumptions where the fit does not explain the microbenchmarks.
     """
-    rules = found.hypothesis.rules
-    rivals = [found.hypotheses[n].rules for n in found.rivals]
-    rivals = [one for one in rivals if len(one) <= len(rules)]
-    out = dict(learned.rules)
+    rules = best_fit.hypothesis.rules
+    rivals = [best_fit.hypotheses[n].rules for n in best_fit.rivals]
+    rivals = [rival for rival in rivals if len(rival) <= len(rules)]
+    parameters = dict(learned.rules)
     for name, value in rules.items():
-        other = next((one for one in rivals if one.get(name) != value), None)
-        if not found.explained:
-            why = assumed(f"no rule explains them, and this one leaves least; {said}")
-        elif other is not None:
-            rule = " and ".join(f"{key} {one}" for key, one in other.items()) or "none"
-            why = assumed(f"another rule explains them as well, {rule}; {said}")
+        rival = next((rival for rival in rivals if rival.get(name) != value), None)
+        if not best_fit.explained:
+            why = assumed(f"no rule explains them, and this one leaves least; {basis}")
+        elif rival is not None:
+            rule = " and ".join(f"{key} {other}" for key, other in rival.items()) or "none"
+            why = assumed(f"another rule explains them as well, {rule}; {basis}")
         else:
-            why = fitted(said)
-        out[name] = value, why
-    return replace(learned, rules=out)
+            why = fitted(basis)
+        parameters[name] = value, why
+    return replace(learned, rules=parameters)
 
 
 def with_less_error(
@@ -249,12 +255,15 @@ def with_less_error(
 ) -> CoreModel:
     """Return the learned core with the rules that leave at most a share of the error of the first.
 
-    Without such rules it stays as it is. kind is what microbenchmarks are, in the plural; codes,
-    time, figures and apart are as fit has them.
+    Without such rules it stays as it is. tried begins with no rules. kind names the microbenchmarks
+    in the plural; codes, time, figures and apart are those of fit.
     """
     hypotheses = [Hypothesis(learned, rules) for rules in tried]
-    found = fit(laboratory, codes, time, hypotheses, figures, apart=apart)
-    if found is None or not found.hypothesis.rules or found.error > share * found.error_of(0):
+    best_fit = fit(laboratory, codes, time, hypotheses, figures, apart=apart)
+    if best_fit is None or not best_fit.hypothesis.rules:
         return learned
-    errors = f"mean error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return settled(learned, found, f"{len(found.errors[0])} {kind}, {errors}")
+    if best_fit.error > share * best_fit.error_of(0):
+        return learned
+    return with_chosen_rules(
+        learned, best_fit, f"{len(best_fit.errors[0])} {kind}, {best_fit.gain_note}"
+    )

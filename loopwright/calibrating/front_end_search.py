@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import isnan
 from statistics import fmean
 
 from loopwright.calibrating.core_model import AFTER, Confidence, Evidence, assumed
@@ -32,10 +33,10 @@ def _down(most: int, least: int = 1) -> Sequence[int]:
 class Structure:
     """A kind of front end: fixed values, free values, and parameters to change together.
 
-    starts are values where a search begins, in the place of the preferred ones. beside are values
-    that a search does not try, as kernels hardly tell them from one of those it tries. guises are
-    parameters of what may deliver small loops in the place of everything else, and so hides the
-    rest; they are tried in every combination, and the first one stays fixed.
+    starts are values where a search begins, in the place of the preferred ones. untried are values
+    that a search does not try, as kernels hardly tell them from one of those it tries. masking are
+    parameters of a part that may deliver small loops in the place of all others, and so hides them;
+    their values are tried in every combination, and the first parameter stays fixed.
     """
 
     name: str
@@ -43,18 +44,18 @@ class Structure:
     free: Mapping[str, Sequence[Value]]
     together: tuple[tuple[str, str], ...] = ()
     starts: Sequence[Values] = ({},)
-    beside: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    guises: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    untried: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    masking: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
-    def firsts(self) -> Iterator[dict[str, Value]]:
+    def starting_values(self) -> Iterator[dict[str, Value]]:
         """Yield the values that searches begin with."""
         preferred = {name: values[0] for name, values in self.free.items()}
         yield from ({**self.fixed, **preferred, **start} for start in self.starts)
 
-    def disguised(self, values: Values) -> Iterator[dict[str, Value]]:
-        """Yield these values with each of the guises, nothing without guises."""
-        for guise in product(*self.guises.values()) if self.guises else ():
-            yield {**values, **dict(zip(self.guises, guise, strict=True))}
+    def masked(self, values: Values) -> Iterator[dict[str, Value]]:
+        """Yield these values with each combination of the masking ones; nothing without any."""
+        for combination in product(*self.masking.values()) if self.masking else ():
+            yield {**values, **dict(zip(self.masking, combination, strict=True))}
 
     def partners(self, name: str) -> Iterator[str]:
         """Yield the parameters that are changed together with one."""
@@ -124,13 +125,13 @@ _BUFFER: Mapping[str, Sequence[Value]] = {
         ((1, 144, 64),),
     ),
 }
-_GUISES: Mapping[str, Sequence[Value]] = {
+_MASKING: Mapping[str, Sequence[Value]] = {
     "loop_buffer.enabled": (True,),
     "loop_buffer.uops": (28, 40, 56, 72),
     "loop_buffer.unroll": _BUFFER["loop_buffer.unroll"],
 }
 # Loops of one branch tell nothing of rules for one branch behind another.
-_BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
+_UNTRIED: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
 # Searches for entries begin where none limits, and where one is read a cycle, as on Zen 4: no
 # single change leads from several to one where entries of two regions overlap.
 _ENTRIES: Sequence[Values] = ({}, {"uop_cache.reads": 1, "uop_cache.overlaps": True})
@@ -157,7 +158,7 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     if straight["uop_cache.rule"] == "entry":
         free = {n: v for n, v in {**entry, **branches}.items() if n not in COPIES.free}
         name = "the op cache that holds all copies"
-        yield Structure(name, straight, free, _TOGETHER, _ENTRIES, _BESIDE)
+        yield Structure(name, straight, free, _TOGETHER, _ENTRIES, _UNTRIED)
         return
     yield _fetched(straight, branches, taken)
     fixed = {**straight, "uop_cache.rule": "entry"}
@@ -167,7 +168,7 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     )
     entries = {**entry, **_BUFFER, **branches}
     name = "an op cache of entries"
-    yield Structure(name, fixed, entries, together, _ENTRIES, _BESIDE, _GUISES)
+    yield Structure(name, fixed, entries, together, _ENTRIES, _UNTRIED, _MASKING)
     region: dict[str, Sequence[Value]] = {
         "uop_cache.region_bytes": (32, 64, 16),
         "uop_cache.lines": _down(8),
@@ -189,7 +190,7 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
     starts.append({"uop_cache.region_bytes": 64, **cut})
     name = "an op cache of regions"
-    yield Structure(name, fixed, region, together, starts, _BESIDE, _GUISES)
+    yield Structure(name, fixed, region, together, starts, _UNTRIED, _MASKING)
 
 
 def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: int) -> Structure:
@@ -211,14 +212,14 @@ def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: i
 
 _ROUNDS = 6  # at most
 _FIRST = 12  # kernels that are predicted first, as they reject most values
-_MORE = 3  # and one more for every so many that are known
-_RECENT = 0.3  # weight of the latest error in the expected error of a kernel
+_SHARE = 3  # later rounds predict a third of those predicted so far
+_LATEST_WEIGHT = 0.3  # of the latest error in the expected error of a kernel
 _BETTER = 2e-4  # of the mean error: smaller improvements do not count
-SAME = 0.01  # relative difference of predictions that a kernel tells apart
+_DIFFERENT = 0.01  # relative difference of predictions that a kernel tells apart
 SURE = 0.001  # of the mean error that another value adds, at least
-_WORTH = 0.03  # of the mean error that a guise may add before its other values are searched
+_WORTH = 0.03  # of the mean error that masking may add before its other values are searched
 
-OF_BUFFER = ("loop_buffer.uops", "loop_buffer.unroll")  # parameters of a loop buffer alone
+BUFFER_PARAMETERS = ("loop_buffer.uops", "loop_buffer.unroll")  # parameters of a loop buffer alone
 
 Key = tuple[tuple[str, Value], ...]
 # Predictions of a front end for kernels of these numbers; not a number without an answer.
@@ -226,7 +227,7 @@ Predict = Callable[[Values, Sequence[int]], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Fit:
+class StructureFit:
     """A front end of a structure: its values, mean relative error and predictions.
 
     rivals are other values of the structure that explain the kernels as well.
@@ -239,24 +240,24 @@ class Fit:
     rivals: Sequence[Values] = ()
 
 
-def error(predicted: Sequence[float], cycles: Sequence[float]) -> float:
+def mean_error(predicted: Sequence[float], cycles: Sequence[float]) -> float:
     """Return the mean relative error, each capped at 1."""
-    return fmean(_off(p, c) for p, c in zip(predicted, cycles, strict=True))
+    return fmean(_capped_error(p, c) for p, c in zip(predicted, cycles, strict=True))
 
 
-def _off(predicted: float, cycles: float) -> float:
-    return min(abs(predicted - cycles) / cycles, 1.0) if predicted == predicted else 1.0
+def _capped_error(predicted: float, cycles: float) -> float:
+    return min(abs(predicted - cycles) / cycles, 1.0) if not isnan(predicted) else 1.0
 
 
 @dataclass
-class _Tried:
-    """A tried set of values: its predictions so far by kernel, and the sum of their errors.
+class _Predictions:
+    """Predictions of a front end: cycles so far by kernel, and the sum of their errors.
 
     error is the mean once all kernels are predicted.
     """
 
-    predicted: dict[int, float] = field(default_factory=dict)
-    off: float = 0.0
+    cycles: dict[int, float] = field(default_factory=dict)
+    error_sum: float = 0.0
     error: float | None = None
 
 
@@ -273,48 +274,53 @@ class Search:
         """
         self._predict, self._cycles = predict, cycles
         self._alike = alike or [[n] for n in range(len(cycles))]
-        # Expected error of each group with values that changed the same parameters.
-        self._against: dict[Sequence[str], dict[int, float]] = defaultdict(dict)
-        self._tried: dict[Key, _Tried] = {}
+        # Expected error of each group by the parameters that were changed.
+        self._expected: dict[Sequence[str], dict[int, float]] = defaultdict(dict)
+        self._tried: dict[Key, _Predictions] = {}
 
-    def fit(self, structure: Structure) -> Fit:
+    def fit(self, structure: Structure) -> StructureFit:
         """Return the best values of a structure; of equally good ones, the preferred."""
-        ends = [self._descend(structure, first) for first in structure.firsts()]
-        ends += self._disguised(structure, min(ends, key=self._error))
-        least = min(map(self._error, ends)) + _BETTER
-        values = next(one for one in ends if self._error(one) <= least)
-        values = self._preferred(structure, values, self._error(values))
-        best = self._error(values)
-        rivals = [one for one in ends if self._error(one) < best + SURE and one != values]
-        return Fit(structure, values, best, self._predicted(values), rivals)
+        ends = [self._descend(structure, start) for start in structure.starting_values()]
+        ends += self._masked(structure, min(ends, key=self._mean_error))
+        least = min(map(self._mean_error, ends)) + _BETTER
+        values = next(end for end in ends if self._mean_error(end) <= least)
+        values = self._preferred(structure, values, self._mean_error(values))
+        best = self._mean_error(values)
+        rivals = [end for end in ends if self._mean_error(end) < best + SURE and end != values]
+        return StructureFit(structure, values, best, self._predicted(values), rivals)
 
-    def _disguised(self, structure: Structure, values: Values) -> Iterator[Values]:
-        """Yield the best values with a guise, if it explains kernels about as well as values."""
-        worth = self._error(values) + _WORTH
-        promising = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
+    def _masked(self, structure: Structure, values: Values) -> Iterator[Values]:
+        """Yield the best values with masking, if they explain kernels about as well as values."""
+        worth = self._mean_error(values) + _WORTH
+        promising = [v for v in structure.masked(values) if self._mean_error(v, worth) <= worth]
         if promising:
-            fixed = next(iter(structure.guises))
-            free = {name: values for name, values in structure.free.items() if name != fixed}
-            yield self._descend(replace(structure, free=free), min(promising, key=self._error))
+            fixed = next(iter(structure.masking))
+            free = {name: choices for name, choices in structure.free.items() if name != fixed}
+            start = min(promising, key=self._mean_error)
+            yield self._descend(replace(structure, free=free), start)
 
-    def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
+    def alternatives(
+        self, fit: StructureFit, name: str
+    ) -> Iterator[tuple[Value, float, Sequence[float]]]:
         """Yield the other values of a parameter with their error and predictions.
 
         Parameters that are changed together with it take their best values; all others are as in
         the fit, or as in one of its rivals.
         """
         structure = fit.structure
-        for value in (*structure.free[name], *structure.beside.get(name, ())):
-            if value != fit.values[name]:
-                best = {**fit.values, name: value}
-                for values in (fit.values, *fit.rivals):
-                    for tried in self._with(structure, values, name, value):
-                        if self._error(tried, self._error(best)) < self._error(best):
-                            best = tried
-                yield value, self._error(best), self._predicted(best)
+        for value in (*structure.free[name], *structure.untried.get(name, ())):
+            if value == fit.values[name]:
+                continue
+            best = {**fit.values, name: value}
+            for values in (fit.values, *fit.rivals):
+                for tried in self._replaced(structure, values, name, value):
+                    least = self._mean_error(best)
+                    if self._mean_error(tried, least) < least:
+                        best = tried
+            yield value, self._mean_error(best), self._predicted(best)
 
     @staticmethod
-    def _with(
+    def _replaced(
         structure: Structure, values: Values, name: str, value: Value
     ) -> Iterator[dict[str, Value]]:
         """Yield values with one replaced, alone and with each value of its partners."""
@@ -323,17 +329,17 @@ class Search:
             for other in structure.free[partner]:
                 yield {**values, name: value, partner: other}
 
-    def _descend(self, structure: Structure, first: Values) -> Values:
-        """Descend from some values by single changes and pairs of changes."""
-        values, best = first, self._error(first)
+    def _descend(self, structure: Structure, start: Values) -> Values:
+        """Return the best values that single changes and pairs of changes lead to from a start."""
+        values, least = start, self._mean_error(start)
         for _ in range(_ROUNDS):
-            before = best
+            before = least
             for change in self._changes(structure):
                 tried = {**values, **change}
-                found = self._error(tried, best - _BETTER, tuple(change))
-                if found < best - _BETTER:
-                    values, best = tried, found
-            if best >= before - _BETTER:
+                error = self._mean_error(tried, least - _BETTER, tuple(change))
+                if error < least - _BETTER:
+                    values, least = tried, error
+            if least >= before - _BETTER:
                 break
         return values
 
@@ -345,114 +351,121 @@ class Search:
                 for pair in product(structure.free[one], structure.free[two]):
                     yield dict(zip((one, two), pair, strict=True))
 
-    def _preferred(self, structure: Structure, values: Values, best: float) -> Values:
+    def _preferred(self, structure: Structure, values: Values, least: float) -> Values:
+        """Return values with each parameter at the first value that leaves the least error."""
         for name, choices in structure.free.items():
             for value in choices:
                 tried = {**values, name: value}
-                if self._error(tried, best + _BETTER, (name,)) <= best + _BETTER:
+                if self._mean_error(tried, least + _BETTER, (name,)) <= least + _BETTER:
                     values = tried
                     break
         return values
 
-    def _error(
+    def _mean_error(
         self, values: Values, enough: float = float("inf"), changed: Sequence[str] = ()
     ) -> float:
         """Return the mean error, or a lower bound above enough as soon as kernels show one.
 
-        changed are the parameters in which the values differ from others. Kernels that rejected
-        such values before come first.
+        changed are the parameters in which the values differ from the best ones so far. Kernels
+        that rejected such changes before come first.
         """
-        tried = self._tried.setdefault(key(values), _Tried())
+        tried = self._tried.setdefault(values_key(values), _Predictions())
         count = len(self._cycles)
-        while len(tried.predicted) < count and tried.off <= enough * count:
-            self._go_on(values, tried, self._against[changed])
-        if len(tried.predicted) < count:
-            return tried.off / count
+        while len(tried.cycles) < count and tried.error_sum <= enough * count:
+            self._predict_more(values, tried, self._expected[changed])
+        if len(tried.cycles) < count:
+            return tried.error_sum / count
         if tried.error is None:
-            tried.error = error([tried.predicted[n] for n in range(count)], self._cycles)
+            tried.error = mean_error([tried.cycles[n] for n in range(count)], self._cycles)
         return tried.error
 
-    def _go_on(self, values: Values, tried: _Tried, against: dict[int, float]) -> None:
+    def _predict_more(
+        self, values: Values, tried: _Predictions, expected: dict[int, float]
+    ) -> None:
         """Predict more kernels, those with the largest expected error first."""
-        left = [n for n, group in enumerate(self._alike) if group[0] not in tried.predicted]
-        left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
-        room = max(_FIRST, len(tried.predicted) // _MORE)
+        open_groups = [n for n, group in enumerate(self._alike) if group[0] not in tried.cycles]
+        open_groups.sort(key=lambda n: -expected.get(n, self._expected[()].get(n, 1.0)))
+        room = max(_FIRST, len(tried.cycles) // _SHARE)
         chosen = []
-        while left and room > 0:
-            room -= len(self._alike[left[0]])
-            chosen.append(left.pop(0))
+        while open_groups and room > 0:
+            room -= len(self._alike[open_groups[0]])
+            chosen.append(open_groups.pop(0))
         numbers = [number for n in chosen for number in self._alike[n]]
-        tried.predicted |= zip(numbers, self._predict(values, numbers), strict=True)
+        tried.cycles |= zip(numbers, self._predict(values, numbers), strict=True)
         for n in chosen:
             group = self._alike[n]
-            off = sum(_off(tried.predicted[k], self._cycles[k]) for k in group)
-            tried.off += off
-            for known in (against, self._against[()]):
-                before = known.get(n, off / len(group))
-                known[n] = before + _RECENT * (off / len(group) - before)
+            error_sum = sum(_capped_error(tried.cycles[k], self._cycles[k]) for k in group)
+            tried.error_sum += error_sum
+            error = error_sum / len(group)
+            for errors in (expected, self._expected[()]):
+                before = errors.get(n, error)
+                errors[n] = before + _LATEST_WEIGHT * (error - before)
 
     def _predicted(self, values: Values) -> Sequence[float]:
-        self._error(values)
-        known = self._tried[key(values)].predicted
-        return [known[n] for n in range(len(self._cycles))]
+        self._mean_error(values)
+        cycles = self._tried[values_key(values)].cycles
+        return [cycles[n] for n in range(len(self._cycles))]
 
 
-def key(values: Values) -> Key:
+def values_key(values: Values) -> Key:
     """Return a key that is the same for values with the same effect."""
-    off = not values.get("loop_buffer.enabled", True)
-    return tuple(sorted(v for v in values.items() if not (off and v[0] in OF_BUFFER)))
+    disabled = not values.get("loop_buffer.enabled", True)
+    return tuple(sorted(v for v in values.items() if not (disabled and v[0] in BUFFER_PARAMETERS)))
 
 
-# tolerance of a kernel that tells values apart: relative, or in uncertainties
-_AS_SAID, _ERRORS = 0.015, 3.0
+# Largest error of a kernel that tells values apart: relative, or in uncertainties.
+_RELATIVE, _UNCERTAINTIES = 0.015, 3.0
 
-Timed = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
+TimedProbes = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
 
 
-def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> Evidence:
+def evidence_for(search: Search, fit: StructureFit, name: str, timed: TimedProbes) -> Evidence:
     """Return the evidence of a value; an assumption where other values explain as much."""
-    same: list[Value] = []
+    alike: list[Value] = []
     best: tuple[float, str] | None = None
-    for value, error, predicted in search.others(fit, name):
-        shown = _shown(fit, value, predicted, timed)
-        if shown is None or error < fit.error + SURE:
-            same.append(value)
+    for value, error, predicted in search.alternatives(fit, name):
+        kernel = _deciding_kernel(fit, value, predicted, timed)
+        if kernel is None or error < fit.error + SURE:
+            alike.append(value)
         elif best is None or error < best[0]:
-            best = error, shown
-    told = best[1] if best else ""
-    if not same:
-        return Evidence(told, Confidence.FITTED)
-    others = f"no kernel tells it from: {_list(same)}"
-    return assumed(others + (f"; {told}" if told else ""))
+            best = error, kernel
+    reason = best[1] if best else ""
+    if not alike:
+        return Evidence(reason, Confidence.FITTED)
+    others = f"no kernel tells it from: {_enumerated(alike)}"
+    return assumed(others + (f"; {reason}" if reason else ""))
 
 
-def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:
+def _deciding_kernel(
+    fit: StructureFit, value: Value, predicted: Sequence[float], timed: TimedProbes
+) -> str | None:
     """Return the kernel that speaks most against a value, in words; None if none does.
 
     A kernel that the chosen values do not explain either does not count.
     """
-    most, note = SAME, None
+    most, note = _DIFFERENT, None
     rows = zip(timed, fit.predicted, predicted, strict=True)
-    for (probe, cycles, uncertainty), mine, other in rows:
-        if mine != mine or other != other:
+    for (probe, cycles, uncertainty), chosen, other in rows:
+        if isnan(chosen) or isnan(other):
             continue
-        if abs(mine - cycles) > max(_AS_SAID * cycles, _ERRORS * uncertainty):
+        error = abs(chosen - cycles)
+        if error > max(_RELATIVE * cycles, _UNCERTAINTIES * uncertainty):
             continue
-        gain = (abs(other - cycles) - abs(mine - cycles)) / cycles
+        gain = (abs(other - cycles) - error) / cycles
         if gain > most:
             most = gain
             note = f"{probe.name}: {cycles:.2f} +- {uncertainty:.2f} cycles, as predicted"
-            note += f" {mine:.2f}; {_spelled(value)} would take {other:.2f}"
+            note += f" {chosen:.2f}; {_as_text(value)} would take {other:.2f}"
     return note
 
 
-def _spelled(value: Value) -> str:
+def _as_text(value: Value) -> str:
     if isinstance(value, tuple):
         return str([list(row) for row in value])
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _list(values: Sequence[Value]) -> str:
+def _enumerated(values: Sequence[Value]) -> str:
     """Return values as a list, consecutive numbers as ranges."""
     numbers = sorted(v for v in values if isinstance(v, int) and not isinstance(v, bool))
     if len(numbers) == len(values) > 2:
@@ -463,4 +476,4 @@ def _list(values: Sequence[Value]) -> str:
             else:
                 ranges.append([number])
         return ", ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges)
-    return ", ".join(map(_spelled, values))
+    return ", ".join(map(_as_text, values))

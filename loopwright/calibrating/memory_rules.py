@@ -141,7 +141,7 @@ def _with_best_rule(
         return learned
     why = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
     why += f"{100 * best.error:.1f} %, {100 * without:.1f} % without"
-    return fit.settled(learned, best, why)
+    return fit.with_chosen_rules(learned, best, why)
 
 
 _NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # widths of memory and registers in the name of a form

@@ -137,7 +137,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
             return learned
         why = assumed(f"no rule explains {measured_by}")
         return fit.with_rules(learned, found.hypothesis.rules, why)
-    learned = fit.settled(learned, found, measured_by)
+    learned = fit.with_chosen_rules(learned, found, measured_by)
     if forgotten:
         return learned
     why = assumed(f"at least as long as the longest loop that was timed; {measured_by}")

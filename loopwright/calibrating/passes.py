@@ -198,7 +198,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     step("front end")
     multi_uop = [*front_end_fit.multi_uop_forms(basis.simple, known)]
     delivered = front_end.measure_front_end(laboratory, multi_uop, basis.width)
-    front_end_found = FrontEnd(**vars(delivered), parameters={}, said={}, left={})
+    front_end_found = FrontEnd(**vars(delivered), parameters={}, summaries={}, left={})
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     stack_usages = port_usage.stack_uops(laboratory, core)

@@ -163,7 +163,7 @@ def fit_hold(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         return learned
     note = f"{len(bodies)} loops of string instructions of {_HELD_BYTES} bytes and moves, mean "
     note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    return fit.settled(learned, found, note)
+    return fit.with_chosen_rules(learned, found, note)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
         {},
         SimpleNamespace(parameters={}, of=lambda _: []),
     )
-    found = calls._called(SimpleNamespace(kit=kit, isa="x86_64"), known)
+    found = calls._choose_call_uops(SimpleNamespace(kit=kit, isa="x86_64"), known)
     if len(asked) - refused < calls._LEAST:
         assert "of no one speed" in found.branches.left[calls.CALL]
         assert not tried

@@ -113,7 +113,7 @@ def test_blocks_are_predicted_better_than_with_an_ideal_front_end(found):
         mine = binding.Core(*texts, settings).predict(codes, notion="unrolled", bottleneck=False)
         pairs = [(m["cycles"], t["cycles"]) for m, t in zip(mine, true, strict=True)]
         errors.append(
-            front_end_search.error(*zip(*((m, t) for m, t in pairs if m and t), strict=True))
+            front_end_search.mean_error(*zip(*((m, t) for m, t in pairs if m and t), strict=True))
         )
     assert errors[0] < 0.03
     binds = errors[1] > 0.02  # that of Zen 2 hardly ever does
@@ -165,7 +165,7 @@ def test_values_that_only_another_value_tells_are_assumptions():
     assert all(said[name].startswith("assumption: no kernel tells") for name in ("lines", "uops"))
     assert said["width"].startswith("k: ")
     alone = front_end_search.Structure("x", {}, free)
-    fit = front_end_search.Fit(alone, fit.values, fit.error, fit.predicted)
+    fit = front_end_search.StructureFit(alone, fit.values, fit.error, fit.predicted)
     assert front_end_search.evidence_for(machine, fit, "lines", timed).startswith("k: ")
 
 

@@ -56,7 +56,7 @@ def test_values_that_are_given_up_early_are_those_that_lose(seed, monkeypatch):
         assert fewer < 0.6 * asked
 
 
-GUISE = {"buffer": (True,), "copies": (1, 9)}
+MASKING = {"buffer": (True,), "copies": (1, 9)}
 
 
 def hiding(values, number):
@@ -67,10 +67,10 @@ def hiding(values, number):
 
 
 @pytest.mark.parametrize(("true", "lines"), [(0, 4), (1, 2)])
-def test_what_a_guise_hides_is_told_by_no_kernel(true, lines):
+def test_no_kernel_tells_what_a_loop_buffer_masks(true, lines):
     """Where loops that a buffer replays take as long, nothing is known of what it hides."""
     free = {"lines": (4, 2, 1), "buffer": (False, True), "copies": (1, 9)}
-    structure = Structure("a", {}, free, guises=GUISE)
+    structure = Structure("a", {}, free, masking=MASKING)
 
     def told(values, numbers):
         return [hiding(values, 0 if true else n) for n in numbers]
@@ -78,7 +78,7 @@ def test_what_a_guise_hides_is_told_by_no_kernel(true, lines):
     real = {"lines": lines, "buffer": False, "copies": 1}
     search = Search(told, told(real, range(30)))
     fit = search.fit(structure)
-    errors = {value: error for value, error, _ in search.others(fit, "lines")}
+    errors = {value: error for value, error, _ in search.alternatives(fit, "lines")}
     assert fit.values["buffer"] is False
     assert fit.error == 0
     if true:
