@@ -21,7 +21,7 @@ from loopwright.calibrating.core_model import (
     CoreModel,
     Evidence,
     Parameters,
-    Timed,
+    TimedString,
     assumed,
     measured,
 )
@@ -462,14 +462,14 @@ def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
         _strings(learned.special.strings, folder / STRINGS)
 
 
-def _strings(timed: Sequence[Timed], file: Path) -> None:
+def _strings(timed: Sequence[TimedString], file: Path) -> None:
     """Write the cycles of string instructions; a case that was not timed has its refusal."""
     with file.open("w", newline="") as out:
         rows = csv.writer(out, lineterminator="\n")
         head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
         rows.writerow(head.split(","))
         for one in timed:
-            what, figure = one.what, one.figure
+            what, figure = one.case, one.figure
             shown = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
             offsets = what.source, what.destination
             rows.writerow([f"rep {what.name}", what.size, *offsets, *shown, figure.refused])

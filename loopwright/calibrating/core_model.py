@@ -100,10 +100,10 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedString:
     """Cycles of one repeated string instruction."""
 
-    what: Repeated
+    case: Repeated
     figure: Figure
 
 
@@ -134,7 +134,7 @@ class Special:
 
     serialising: Serialising
     mispredicted: Mispredicted
-    strings: Sequence[Timed]
+    strings: Sequence[TimedString]
     aliased: Mapping[str, Aliased]
     left: Mapping[str, str]
 

@@ -38,13 +38,15 @@ def choose_memory_rules(
         return learned
     load, store = named[kit.LOAD], named[kit.STORE]
     if learned.has_ports(kit.PUSH) and learned.has_ports(kit.POP):
-        synced: list[Rules] = [{}, {"rename.stack_sync": True}]
-        learned = _with_best_rule(laboratory, learned, port_usage.stack_moves(kit), synced)
+        sync_rules: list[Rules] = [{}, {"rename.stack_sync": True}]
+        learned = _with_best_rule(laboratory, learned, port_usage.stack_moves(kit), sync_rules)
     learned = _with_best_rule(
         laboratory, learned, memory_timing.split_loads(load), list(_splits("load"))
     )
-    stored = sorted(_commits(), key=len)
-    learned = _with_best_rule(laboratory, learned, memory_timing.adjacent_stores(store), stored)
+    commit_rules = sorted(_commits(), key=len)
+    learned = _with_best_rule(
+        laboratory, learned, memory_timing.adjacent_stores(store), commit_rules
+    )
     narrow = named.get(kit.FORWARDS["8 bits"][0])
     if narrow and "memory.commit_bytes" in learned.rules:
         rules: list[Rules] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
@@ -53,10 +55,10 @@ def choose_memory_rules(
         laboratory, learned, memory_timing.vector_forwards(kit, named)
     )
     partial = memory_timing.partial_forwards(kit, named)
-    found = dict(zip(partial, laboratory.time(list(partial.values())), strict=True))
-    if not partial or not all(found.values()):
+    figures = dict(zip(partial, laboratory.time(list(partial.values())), strict=True))
+    if not partial or not all(figures.values()):
         return learned
-    return _with_best_rule(laboratory, learned, partial, list(_partial_forwards(found)))
+    return _with_best_rule(laboratory, learned, partial, list(_partial_forwards(figures)))
 
 
 def _with_vector_forwarding(
@@ -72,14 +74,14 @@ def _with_vector_forwarding(
     return _with_best_rule(laboratory, learned, kernels, rules)
 
 
-def _splits(what: str) -> Iterator[Rules]:
+def _splits(kind: str) -> Iterator[Rules]:
     """Yield the possible costs of accesses across a boundary, none first."""
     yield {}
     for boundary, cycles in product(reversed(memory_timing.BOUNDARIES), _LONGER):
-        rule = {f"memory.split_{what}_bytes": boundary, f"memory.split_{what}_cycles": cycles}
-        yield rule
-        if what == "load":
-            yield {**rule, "ports.load_turns": True}
+        split = {f"memory.split_{kind}_bytes": boundary, f"memory.split_{kind}_cycles": cycles}
+        yield split
+        if kind == "load":
+            yield {**split, "ports.load_turns": True}
 
 
 def _commits() -> Iterator[Rules]:
@@ -88,25 +90,23 @@ def _commits() -> Iterator[Rules]:
     for boundary, middle in product(reversed(memory_timing.BOUNDARIES), (False, True)):
         commit = {"memory.commit_bytes": boundary, "memory.commit_middle": middle}
         commits += [commit, {**commit, "memory.commit_parts": True}]
-    for together in commits:
-        for rule in _splits("store"):
-            yield {**together, **rule}
+    yield from ({**commit, **split} for commit, split in product(commits, _splits("store")))
 
 
 def _partial_forwards(figures: Mapping[str, Figure]) -> Iterator[Rules]:
     """Yield the possible costs of loads of a part of a store, or of more than one has."""
-    upper, more = (figures[name] for name in (memory_timing.UPPER, memory_timing.MORE))
+    upper, wider = (figures[name] for name in (memory_timing.UPPER, memory_timing.MORE))
     halves = figures[memory_timing.HALVES]
     part_cycles = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
-    failed_cycles = [0, *(n for n in (round(more.cycles) - s for s in _SOONER) if n >= _LEAST)]
+    failed_cycles = [0, *(n for n in (round(wider.cycles) - s for s in _SOONER) if n >= _LEAST)]
     wait_cycles = [0, *(n for n in (round(halves.cycles) - s for s in _SOONER) if n >= _LEAST)]
     plain = [
         {"memory.forward_parts": parts, "memory.forward_part_cycles": part}
-        | {"memory.failed_forward_cycles": fail, "memory.failed_forward_waits": waits}
-        for parts, part, fail, waits in product(
+        | {"memory.failed_forward_cycles": failed, "memory.failed_forward_waits": waits}
+        for parts, part, failed, waits in product(
             (False, True), part_cycles, failed_cycles, (False, True)
         )
-        if fail or not waits
+        if failed or not waits
     ]
     waiting = [
         {**rule, "memory.merges_lower": merges, "memory.failed_forward_wait_cycles": wait}
@@ -127,21 +127,19 @@ def _with_best_rule(
     """Return the learned core with the rule that explains these kernels, if one does."""
     codes = list(kernels.values())
     figures = laboratory.time(codes)
-    all_figures = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
-    learned = replace(learned, figures=all_figures)
+    timed = dict(zip(kernels, figures, strict=True))
+    learned = replace(learned, figures={**learned.figures, **timed})
     if 2 * sum(map(bool, figures)) <= len(figures):
         return learned
-    parts = [part for one in codes for part in one]
+    parts = [part for kernel in codes for part in kernel]
     hypotheses = [Hypothesis(learned, rule) for rule in rules]
-    best = fit.fit(laboratory, parts, lambda core: core.time(codes), hypotheses, figures)
-    if best is None:
+    best_fit = fit.fit(laboratory, parts, lambda core: core.time(codes), hypotheses, figures)
+    if best_fit is None:
         return learned
-    without = best.error_of(0)
-    if not best.explained and best.error >= _LEFT * without:
+    if not best_fit.explained and best_fit.error >= _LEFT * best_fit.error_of(0):
         return learned
-    why = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
-    why += f"{100 * best.error:.1f} %, {100 * without:.1f} % without"
-    return fit.with_chosen_rules(learned, best, why)
+    basis = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, {best_fit.gain_note}"
+    return fit.with_chosen_rules(learned, best_fit, basis)
 
 
 _NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # widths of memory and registers in the name of a form
@@ -154,16 +152,16 @@ def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     if not cycles:
         return learned
-    known = dict(learned.uops)
+    uops = dict(learned.uops)
     for form in forms:
-        if form.memory is None or not form.memory.narrow or form.name not in known:
+        if form.memory is None or not form.memory.narrow or form.name not in uops:
             continue
         for name in wide_forms(form.name):
-            other = learned.uops.get(name)
-            if other is not None and other.ports is not None:
-                known[form.name] = replace(other, why=f"as {name}; {other.why}")
+            wide = learned.uops.get(name)
+            if wide is not None and wide.ports is not None:
+                uops[form.name] = replace(wide, why=f"as {name}; {wide.why}")
                 break
-    return replace(learned, uops=known)
+    return replace(learned, uops=uops)
 
 
 def wide_forms(name: str) -> Iterator[str]:

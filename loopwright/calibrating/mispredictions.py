@@ -16,7 +16,6 @@ predict all kernels.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise, product
 from statistics import median
 
@@ -62,35 +61,32 @@ def fit_mispredictions(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if measurement is None or not measurement.cost:
         return learned
     cost = measurement.cost
-    measured = f"{cost.cycles:.1f} +- {cost.uncertainty:.1f} cycles more for each of "
-    measured += "half of the branches that go by random bits"
-    cycles, error = _fitted(laboratory, learned, measurement)
-    evidence = fitted(f"{measured}, with what stands between them")
+    basis = f"{cost.cycles:.1f} +- {cost.uncertainty:.1f} cycles more for each of "
+    basis += "half of the branches that go by random bits"
+    cycles, error = _fit_cycles(laboratory, learned, measurement)
+    why = fitted(f"{basis}, with what stands between them")
     if error > _NEAR_CYCLES:
-        cycles = round(measurement.cost.cycles)
-        evidence = assumed(f"nothing stands between them; {measured} [{SOURCE}]")
-    return replace(learned, rules={**learned.rules, _CYCLES: (cycles, evidence)})
+        cycles = round(cost.cycles)
+        why = assumed(f"nothing stands between them; {basis} [{SOURCE}]")
+    return fit.with_rules(learned, {_CYCLES: cycles}, why)
 
 
-def _fitted(
+def _fit_cycles(
     laboratory: Laboratory, learned: CoreModel, measurement: Mispredicted
 ) -> tuple[int, float]:
     """Return the parameter that reproduces the measured difference best, and the error left."""
     code = laboratory.kit.branches_by_bits(True, BRANCHES)
-    middle = round(measurement.cost.cycles)
-    best = middle, float("inf")
+    cost = measurement.cost.cycles
+    middle = round(cost)
+    best, least = middle, float("inf")
     for cycles in range(max(middle - _AROUND, 1), middle + _AROUND + 1):
-        settings = {_CYCLES: cycles}
         simulated = measure_mispredictions(
-            fit.candidate_laboratory(learned, laboratory.machine, [code], settings)
+            fit.candidate_laboratory(learned, laboratory.machine, [code], {_CYCLES: cycles})
         )
-        if simulated.cost:
-            best = min(
-                best,
-                (cycles, abs(simulated.cost.cycles - measurement.cost.cycles)),
-                key=lambda one: one[1],
-            )
-    return best
+        error = abs(simulated.cost.cycles - cost)
+        if simulated.cost and error < least:
+            best, least = cycles, error
+    return best, least
 
 
 EXIT, TURNS, HISTORY = (
@@ -107,7 +103,7 @@ _LOOP_EXITS_SURE = 2.0  # uncertainties of a significant cost
 # cycles around the step that are tried, as it includes other waits of the exit
 _LOOP_EXITS_AROUND = 1
 _FIRST_TURNS, _EARLY = 3, range(1, 7)  # iterations from which on any exit may be late, and its cost
-_STEP_LENGTH = 2  # adjacent expensive counts that make a step
+_STEP_LENGTH = 2  # expensive counts up to the largest that make a step, at least
 
 
 def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
@@ -117,71 +113,70 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         return learned
     misprediction = learned.special.mispredicted.cost if learned.special else None
     half_misprediction = misprediction.cycles / 2 if misprediction else float("inf")
-    forgotten = exits.first(half_misprediction)
-    late = exits.first(_LATE_COST, below=forgotten)
+    forgotten = exits.first_expensive(half_misprediction)
+    late = exits.first_expensive(_LATE_COST, below=forgotten)
     # The branch that closes the outer loop takes part in the history, too.
     rules: Rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
     steps = exits.steps(late, forgotten) if late else ()
-    hypotheses_rules = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
-    hypotheses_rules += [{**rules, TURNS: _FIRST_TURNS, EXIT: step} for step in _EARLY]
-    found = _fitted_exits(laboratory, learned, hypotheses_rules, exits)
-    if found is None:
+    tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
+    tried += [{**rules, TURNS: _FIRST_TURNS, EXIT: step} for step in _EARLY]
+    best_fit = _fit_exit_rules(laboratory, learned, tried, exits)
+    if best_fit is None:
         return learned
-    measured_by = (
-        f"{len(exits.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
-    )
-    measured_by += f"mean error {100 * found.error:.1f} %"
-    if not found.explained:
+    counts = f"{_COUNTS[0]} to {_COUNTS[-1]} iterations"
+    basis = f"{len(exits.figures)} loops in a loop, of {counts}, {best_fit.error_note}"
+    if not best_fit.explained:
         # Where late exits have no single cost, the best approximation is better than none.
-        if not forgotten or found.error > _GAIN * found.error_of(0):
+        if not forgotten or best_fit.error > _GAIN * best_fit.error_of(0):
             return learned
-        why = assumed(f"no rule explains {measured_by}")
-        return fit.with_rules(learned, found.hypothesis.rules, why)
-    learned = fit.with_chosen_rules(learned, found, measured_by)
+        why = assumed(f"no rule explains {basis}")
+        return fit.with_rules(learned, best_fit.hypothesis.rules, why)
+    learned = fit.with_chosen_rules(learned, best_fit, basis)
     if forgotten:
         return learned
-    why = assumed(f"at least as long as the longest loop that was timed; {measured_by}")
+    why = assumed(f"at least as long as the longest loop that was timed; {basis}")
     return fit.with_rules(learned, {HISTORY: rules[HISTORY]}, why)
 
 
 class _ExitCosts:
-    """Cycles of inner loops by their iterations, and the cost of their exits."""
+    """Cycles of inner loops by their iterations, and the cost of their exits.
+
+    known says whether all loops were timed; without that there are no costs.
+    """
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
         self.figures: dict[int, Figure] = {}
         self.known = self._time(_COUNTS)
-        pairs = list(pairwise(_COUNTS))
         if self.known:
             # The counting instruction is a chain, and a taken branch takes a whole cycle.
-            self._turn = round(
-                median(
-                    (self.figures[b].cycles - self.figures[a].cycles) / (b - a) for a, b in pairs
-                )
-            )
+            self._turn = round(median(self._rate(a, b) for a, b in pairwise(_COUNTS)))
             self._base = median(self.extra(count) for count in _COUNTS[:_SHORT])
 
+    def _rate(self, few: int, many: int) -> float:
+        """Return the cycles of an iteration, by the slope between two loops."""
+        return (self.figures[many].cycles - self.figures[few].cycles) / (many - few)
+
     def _time(self, counts: Sequence[int]) -> bool:
-        found = _timed(self._laboratory, counts)
-        if not all(found):
+        """Time loops of so many iterations; True if all have a figure."""
+        figures = _time_loops(self._laboratory, counts)
+        if not all(figures):
             return False
-        self.figures |= dict(zip(counts, found, strict=True))
+        self.figures |= dict(zip(counts, figures, strict=True))
         return True
 
     def extra(self, count: int) -> float:
         """Return the cycles of a loop beyond those of its iterations."""
         return self.figures[count].cycles - count * self._turn
 
-    def first(self, cost: float, below: int | None = None) -> int | None:
-        """Return the fewest iterations whose exit costs so much more than one of short loops."""
+    def first_expensive(self, cost: float, below: int | None = None) -> int | None:
+        """Return the iterations from which on exits cost so much more than in short loops."""
         counts = [count for count in _COUNTS if below is None or count < below]
         expensive = [self._is_expensive(count, cost) for count in counts]
-        if expensive[-_STEP_LENGTH:] != [True] * len(expensive[-_STEP_LENGTH:]):
-            return None
-        start = len(expensive) - next(
-            (n for n, one in enumerate(reversed(expensive)) if not one), len(expensive)
-        )
-        if start == 0:
+        start = len(expensive)
+        while start and expensive[start - 1]:
+            start -= 1
+        if not start or len(expensive) - start < _STEP_LENGTH:
             return None
         low, high = counts[start - 1], counts[start]
         while high - low > 1:
@@ -193,9 +188,10 @@ class _ExitCosts:
                 low = middle
         return high
 
-    def _is_expensive(self, count: int, most: float) -> bool:
+    def _is_expensive(self, count: int, cost: float) -> bool:
+        """True if an exit costs so much more than one of short loops, beyond noise."""
         noise = _LOOP_EXITS_SURE * self.figures[count].uncertainty
-        return self.extra(count) - self._base >= max(most, noise)
+        return self.extra(count) - self._base >= max(cost, noise)
 
     def steps(self, late: int, forgotten: int | None) -> Sequence[int]:
         """Return the costs of a late exit to try.
@@ -205,8 +201,7 @@ class _ExitCosts:
         """
         late_counts = [n for n in self.figures if late <= n < (forgotten or n + 1)]
         first, *_, last = _COUNTS[:_SHORT]
-        rate = (self.figures[last].cycles - self.figures[first].cycles) / (last - first)
-        saved_cycles = self._turn - min(rate, self._turn)
+        saved_cycles = self._turn - min(self._rate(first, last), self._turn)
         least, most = (
             round(choose(self.extra(n) + share * n for n in late_counts) - self._base)
             for choose, share in ((median, 0.0), (max, saved_cycles))
@@ -215,17 +210,17 @@ class _ExitCosts:
         return range(min(max(least - _LOOP_EXITS_AROUND, 1), most), most + 1)
 
 
-def _fitted_exits(
-    laboratory: Laboratory, learned: CoreModel, rules: Sequence[Rules], lost: _ExitCosts
+def _fit_exit_rules(
+    laboratory: Laboratory, learned: CoreModel, tried: Sequence[Rules], exits: _ExitCosts
 ) -> fit.Fit | None:
-    """Fit rules to the loops."""
-    counts = sorted(lost.figures)
+    """Fit rules to the loops of which the costs of exits were taken."""
+    counts = sorted(exits.figures)
     codes = [laboratory.kit.counting_loop(count) for count in counts]
-    measured = [lost.figures[count] for count in counts]
-    hypotheses = [Hypothesis(learned, one) for one in rules]
-    return fit.fit(laboratory, codes, lambda core: _timed(core, counts), hypotheses, measured)
+    measured = [exits.figures[count] for count in counts]
+    hypotheses = [Hypothesis(learned, rules) for rules in tried]
+    return fit.fit(laboratory, codes, lambda core: _time_loops(core, counts), hypotheses, measured)
 
 
-def _timed(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:
+def _time_loops(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:
     codes = [laboratory.kit.counting_loop(count) for count in counts]
     return laboratory.iterations(codes, [Run(inner_iterations=count) for count in counts])

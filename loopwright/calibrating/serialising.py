@@ -22,7 +22,7 @@ from loopwright.calibrating.core_model import CoreModel, Serialising, assumed, f
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.ports import Doubt, Uops
 from loopwright.code import binding
-from loopwright.microbench.forms import Form, Kit
+from loopwright.microbench.forms import BASE, DISPLACEMENT, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 
 ALONE = "alone"
@@ -30,7 +30,7 @@ _COPIES = (2, 4)  # few, as a trial of 80 slow copies would take too long
 _NOPS = (12, 48)
 _CHAINS = (12, 36)
 _LOADS = 6
-_TOLD = 4  # kernels of an instruction that need a figure
+_LEAST = 4  # kernels of an instruction that need a figure
 _GUEST = "hypervisor"  # what /proc/cpuinfo lists in a guest
 
 
@@ -39,55 +39,55 @@ def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Se
     kit, features = laboratory.kit, laboratory.machine.features
     left_out = dict.fromkeys(kit.PRIVILEGED, "privileged: user mode cannot execute it")
     measurable = []
-    for name, one in kit.SERIAL.items():
-        if one.needs and one.needs not in features:
+    for name, instruction in kit.SERIAL.items():
+        if instruction.needs and instruction.needs not in features:
             continue
-        if one.traps and _GUEST in features:
+        if instruction.traps and _GUEST in features:
             left_out[name] = "a hypervisor answers it in the place of this guest's CPU"
         else:
             measurable.append(name)
-    known = {}
+    figures_by_name = {}
     for name in measurable:
         kernels = kernels_of(kit, name, forms.get(kit.LOAD))
         timed = dict(zip(kernels, slopes(laboratory, list(kernels.values())), strict=True))
         figures = {label: figure for label, figure in timed.items() if figure}
-        if len(figures) < min(_TOLD, len(timed)):
+        if len(figures) < min(_LEAST, len(timed)):
             left_out[name] = next(figure.refused for figure in timed.values() if not figure)
         else:
-            known[name] = figures
-    return Serialising(known, left_out)
+            figures_by_name[name] = figures
+    return Serialising(figures_by_name, left_out)
 
 
 def kernels_of(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
     """Return kernels of a copy and its neighbouring code, by the kind of that code."""
     instruction = kit.SERIAL[name]
     code = instruction.before + instruction.code
-    out = {ALONE: code}
+    kernels = {ALONE: code}
     for number in _NOPS:
-        out[f"beside {number} nops"] = code + kit.nop() * number
+        kernels[f"beside {number} nops"] = code + kit.nop() * number
     register = kit.POOLS["gpr"].own[0]
     link = kit.transfer("gpr", "gpr", register, register)
     for number in _CHAINS:
-        out[f"beside a chain of {number} moves"] = code + link * number
+        kernels[f"beside a chain of {number} moves"] = code + link * number
     if load:
         (result,) = (operand for operand in load.chosen if operand.written)
         base = kit.POOLS["gpr"].constant[0]
         loads = [
-            load.encode({result.label: number, "a": base, "disp": 64 * line})
+            load.encode({result.label: number, BASE: base, DISPLACEMENT: 64 * line})
             for line, number in enumerate(kit.POOLS["gpr"].others[:_LOADS])
         ]
-        out[f"beside {len(loads)} loads"] = code + b"".join(loads)
-    return out
+        kernels[f"beside {len(loads)} loads"] = code + b"".join(loads)
+    return kernels
 
 
 def _alone(figures: Mapping[str, Figure]) -> float:
     """Return the cycles of a copy alone, or else those beside the cheapest neighbours."""
-    least = min(figures.values(), key=lambda one: one.cycles)
+    least = min(figures.values(), key=lambda figure: figure.cycles)
     return figures.get(ALONE, least).cycles
 
 
 def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
-    """Return the cycles of a copy in each kernel."""
+    """Return the cycles of a copy in each kernel, by the slope between loops of few and many."""
     few, many = _COPIES
     timed = laboratory.iterations([kernel * times for kernel in kernels for times in _COPIES])
     out = []
@@ -100,8 +100,8 @@ def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
 
 _WORST = 0.15  # relative error of one kernel of an explained instruction, at most
 _PARAMETER = "serial.{}"  # the cycles of an instruction that drains the simulated pipeline
-_LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
-_MOST_PLACES = 255  # slots that the simulator takes, at most
+_BELOW, _ABOVE = 40, 3  # cycles around those of a copy alone that are tried
+_MOST_SLOTS = 255  # slots that the simulator takes, at most
 
 
 def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -139,26 +139,26 @@ def _with_drain(
     """
     instruction, parameter = laboratory.kit.SERIAL[name], _PARAMETER.format(name)
     alone = ceil(_alone(figures) / instruction.times)
-    cycles = range(max(0 if instruction.free else 1, alone - _LESS), alone + _MORE)
+    cycles = range(max(0 if instruction.free else 1, alone - _BELOW), alone + _ABOVE)
     overlap = f"{parameter}_overlap"
     plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
-    found = _fit(laboratory, codes, figures, plain)
-    all_errors = found.errors
+    best_fit = _fit(laboratory, codes, figures, plain)
+    plain_errors = best_fit.errors
     if overlap in binding.parameters():
-        without_overlap = found.hypothesis.rules
-        more = [{**without_overlap, overlap: n} for n in range(1, cycles[found.best])]
-        tried = [*plain, *(Hypothesis(learned, one) for one in more)]
-        found = _fit(laboratory, codes, figures, tried)
-    errors = found.errors[found.best]
+        drain = best_fit.hypothesis.rules
+        overlaps = range(1, cycles[best_fit.best])
+        hypotheses = [*plain, *(Hypothesis(learned, {**drain, overlap: n}) for n in overlaps)]
+        best_fit = _fit(laboratory, codes, figures, hypotheses)
+    errors = best_fit.errors[best_fit.best]
     if min(errors) >= 1.0:
         return _unexplained(figures, "", errors)
-    rules = dict(found.hypothesis.rules)
+    rules = dict(best_fit.hypothesis.rules)
     if _explains(errors):
-        why = f"{len(codes)} kernels, alone and beside others, mean error {100 * found.error:.1f} %"
+        why = f"{len(codes)} kernels, alone and beside others, {best_fit.error_note}"
         return fit.with_rules(learned, rules, fitted(why))
     value = int(str(rules[parameter]))
     best_of_each = [
-        min(range(len(cycles)), key=lambda n: (all_errors[n][kernel], abs(cycles[n] - value)))
+        min(range(len(cycles)), key=lambda n: (plain_errors[n][kernel], abs(cycles[n] - value)))
         for kernel, error in enumerate(errors)
         if error < 1.0
     ]
@@ -174,12 +174,13 @@ def _fit(
     laboratory: Laboratory,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
-    tried: Sequence[Hypothesis],
+    hypotheses: Sequence[Hypothesis],
 ) -> fit.Fit:
+    """Fit hypotheses to the kernels of an instruction, which were timed."""
     measured = list(figures.values())
-    found = fit.fit(laboratory, codes, lambda core: slopes(core, codes), tried, measured)
-    assert found is not None, "all of these were timed"
-    return found
+    best_fit = fit.fit(laboratory, codes, lambda core: slopes(core, codes), hypotheses, measured)
+    assert best_fit is not None, "all of these were timed"
+    return best_fit
 
 
 def _with_uops(
@@ -194,30 +195,25 @@ def _with_uops(
     Where no uops explain all kernels, the range is the whole set of candidates, the most expensive
     one slowed to the slowest kernel.
     """
-    (forms,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
-    if not forms:
+    (names,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
+    if not names:
         return "the simulator has no form for it"
-    form = forms[0]
+    form = names[0]
+    latencies = {**learned.latencies, form: ()}
     hypotheses = [
-        Hypothesis(
-            replace(
-                learned,
-                uops={**learned.uops, form: uops},
-                latencies={**learned.latencies, form: ()},
-            )
-        )
+        Hypothesis(replace(learned, uops={**learned.uops, form: uops}, latencies=latencies))
         for uops in _uops(learned, _alone(figures))
     ]
-    found = _fit(laboratory, codes, figures, hypotheses)
-    errors, best = found.errors[found.best], found.hypothesis.learned
+    best_fit = _fit(laboratory, codes, figures, hypotheses)
+    errors, best = best_fit.errors[best_fit.best], best_fit.hypothesis.learned
     if min(errors) >= 1.0:
         return _unexplained(figures, "", errors)
     if _explains(errors):
         return best
     why = assumed(_unexplained(figures, "neither its slots nor a unit explain it", errors))
-    candidates = [one.learned.uops[form] for one in hypotheses]
-    least = min(candidates, key=lambda one: (one.busy, one.slots))
-    most = max(candidates, key=lambda one: (one.busy, one.slots))
+    candidates = [hypothesis.learned.uops[form] for hypothesis in hypotheses]
+    least = min(candidates, key=lambda uops: (uops.busy, uops.slots))
+    most = max(candidates, key=lambda uops: (uops.busy, uops.slots))
     chosen = replace(best.uops[form], why=why)
     doubt = Doubt(least, _slowest(most, figures), why)
     return replace(best, uops={**best.uops, form: chosen}, doubts={**best.doubts, form: doubt})
@@ -225,16 +221,15 @@ def _with_uops(
 
 def _slowest(uops: Uops, figures: Mapping[str, Figure]) -> Uops:
     """Return uops with a unit as busy as the slowest kernel of a copy asks for."""
-    first = next(iter(figures.values())).cycles
-    more = max(one.cycles - first for one in figures.values())
-    return replace(uops, busy=max(uops.busy, ceil(first + more)))
+    slowest = max(figure.cycles for figure in figures.values())
+    return replace(uops, busy=max(uops.busy, ceil(slowest)))
 
 
 def _uops(learned: CoreModel, cycles: float) -> Iterator[Uops]:
     """Yield uops with which a copy takes so long: by dispatch slots, or by a busy unit."""
     core = learned.core
     busy = round(cycles)
-    slots_at_width = min(busy * core.width, _MOST_PLACES)
+    slots_at_width = min(busy * core.width, _MOST_SLOTS)
     why = "what it takes beside nops, loads and a chain"
     # A busy single port acts as a unit; several ports take turns.
     single_port = frozenset([max(core.all_arithmetic)])
@@ -246,11 +241,13 @@ def _uops(learned: CoreModel, cycles: float) -> Iterator[Uops]:
 
 
 def _explains(errors: Sequence[float]) -> bool:
+    """True if kernels are explained on average, and none of them badly."""
     return fmean(errors) <= fit.EXPLAINED and max(errors) <= _WORST
 
 
 def _unexplained(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
+    """Return in words that nothing explains the kernels, with why and their cycles."""
     if min(errors) >= 1.0:
         return "the learned core has no figures for the code beside it"
-    timing = ", ".join(f"{label} {one.cycles:.1f}" for label, one in figures.items())
+    timing = ", ".join(f"{label} {figure.cycles:.1f}" for label, figure in figures.items())
     return f"{why}: {100 * max(errors):.0f} % off at best; cycles {timing}"

@@ -185,7 +185,7 @@ def _simulated_curves(core: Microarch) -> dict[Repeated, float]:
     """Return the simulated cycles of each case, as far as the core's parameters give any."""
     cases = list(strings.every(kits.of(core.isa)))
     timed = strings.measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
-    return {one.what: one.figure.cycles for one in timed if one.figure}
+    return {one.case: one.figure.cycles for one in timed if one.figure}
 
 
 def _shown(value: object) -> object:

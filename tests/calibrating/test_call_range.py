@@ -10,7 +10,7 @@ import pytest
 from loopwright.calibrating import calls, strings
 from loopwright.calibrating.branches import Branches
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import Repeated, Timed
+from loopwright.calibrating.core_model import Repeated, TimedString
 from loopwright.calibrating.fit import Fit, Hypothesis
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Figure
@@ -127,18 +127,18 @@ def test_loops_with_calls_that_have_no_speed_are_left_out_while_enough_have(refu
 
 def test_a_size_of_no_one_speed_lies_between_its_neighbours():
     every = [
-        Timed(Repeated("movsb", size, *place), Figure(float(size), 0.1))
+        TimedString(Repeated("movsb", size, *place), Figure(float(size), 0.1))
         for place in strings.COPIED
         for size in strings.SIZES
     ]
-    some = [one for one in every if one.what.size != 192]
-    assert strings._are_curves(strings._curves_of(some))
+    some = [one for one in every if one.case.size != 192]
+    assert strings._have_needed_offsets(strings._of_whole_curves(some))
     assert strings._curves(some)[0, 0][192] == pytest.approx(192)
     # Of a place without its smallest size nothing is taken.
-    cut = strings._curves_of(every[:-23] + every[-22:])
+    cut = strings._of_whole_curves(every[:-23] + every[-22:])
     assert len(cut) == len(every) - len(strings.SIZES)
-    assert strings._are_curves(cut)
-    assert not strings._are_curves(strings._curves_of(every[1:]))
+    assert strings._have_needed_offsets(cut)
+    assert not strings._have_needed_offsets(strings._of_whole_curves(every[1:]))
 
 
 def test_a_loop_with_calls_takes_the_middle_of_its_code_offsets():

@@ -168,12 +168,12 @@ def test_ends_of_loops_are_told_where_short_ones_take_half_a_cycle(forgotten, mo
         # The first that is forgotten is so by turns.
         return [Figure(cycles(n), 0.1, "of no one speed" * (n == forgotten)) for n in counts]
 
-    monkeypatch.setattr(mispredictions, "_timed", timed)
-    lost = mispredictions._ExitCosts(None)
-    assert lost.first(10.0) == forgotten
-    assert lost.first(1.5, below=forgotten) == 17
+    monkeypatch.setattr(mispredictions, "_time_loops", timed)
+    exits = mispredictions._ExitCosts(None)
+    assert exits.first_expensive(10.0) == forgotten
+    assert exits.first_expensive(1.5, below=forgotten) == 17
     # 17 cycles more than half a cycle an iteration, for the longest that is not forgotten.
-    steps = lost.steps(17, forgotten)
+    steps = exits.steps(17, forgotten)
     assert 5 in steps
     assert (forgotten - 1) / 2 + 1 in [*steps, *(n + 0.5 for n in steps)]
 
