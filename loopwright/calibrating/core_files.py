@@ -60,7 +60,7 @@ _IDEAL: Parameters = {
 _Entry = tuple[str, object, Evidence]
 
 
-def letters(ports: Ports) -> str:
+def port_names(ports: Ports) -> str:
     """Return the names of ports."""
     return "".join(_NAMES[port] for port in sorted(ports))
 
@@ -236,7 +236,7 @@ def _constants(learned: CoreModel) -> Iterator[_Entry]:
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
     core = learned.core
     known = (*core.ports, *learned.branches.ports.values(), core.shared_store_data or frozenset())
-    every = letters(frozenset().union(*known, core.store_data or (), core.all_arithmetic))
+    every = port_names(frozenset().union(*known, core.store_data or (), core.all_arithmetic))
     explained = measured("as many as explain what mixtures take")
     load, store = core.class_ports(core.load), core.class_ports(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
@@ -244,9 +244,9 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
     rule, why = learned.assigned
     yield from ((name, value, why) for name, value in rule.items())
     note = measured(f"the class of {core.load}") if load else assumed("no load is known")
-    yield "load", letters(load) if load else _UNUSED[0], note
+    yield "load", port_names(load) if load else _UNUSED[0], note
     note = measured(f"the class of {core.store}") if store else assumed("no store is known")
-    ports = letters(store) if store else _UNUSED[1]
+    ports = port_names(store) if store else _UNUSED[1]
     if core.store_data:
         more = Evidence(f"{note}, and of what changes memory", note.confidence)
         yield "store_address", ports + addresses(core), more
@@ -255,7 +255,7 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
             shared = f"what {core.store} shares with arithmetic; {shared}"
         yield (
             "store_data",
-            letters(core.store_data | (core.shared_store_data or frozenset())),
+            port_names(core.store_data | (core.shared_store_data or frozenset())),
             measured(shared),
         )
     else:
@@ -264,9 +264,9 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
         yield "store_address", addresses(core), note
     if core.integer_ports:
         note = measured("the classes that compute in general registers")
-        yield "alu", letters(core.integer_ports), note
+        yield "alu", port_names(core.integer_ports), note
     else:
-        yield "alu", letters(core.all_arithmetic), UNKNOWN
+        yield "alu", port_names(core.all_arithmetic), UNKNOWN
 
 
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
@@ -622,7 +622,7 @@ def _more(times: int, ports: str) -> str:
 
 def shown(ports: Sequence[Ports]) -> str:
     """Return uops in the notation of the table, such as 2*01+5."""
-    count = Counter(letters(one) for one in ports)
+    count = Counter(port_names(one) for one in ports)
     return "+".join(f"{n}*{one}" if n > 1 else one for one, n in sorted(count.items()))
 
 

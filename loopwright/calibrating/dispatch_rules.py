@@ -37,9 +37,9 @@ from loopwright.microbench.windows import SCHEDULER
 ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 _LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4, 5, 6)  # the first one wins ties
-_EACH, _FEW = "ports.rotated_uops", (1, 2)  # that each port in rotation takes in a cycle
+_ROTATED_UOPS, _PORT_UOPS = "ports.rotated_uops", (1, 2)  # of a port in rotation in a cycle
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
-_LESS = 0.8  # share of the error without rotated binding that is left, at most
+_LEFT_ROTATED = 0.8  # share of the error without rotated binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of each kind of access
@@ -54,8 +54,7 @@ _COMPUTING = range(1, 7)
 _MOVING = range(1, 5)
 _PAIRS = range(1, 5)  # pairs of a test and a branch not taken
 _CHEAP = 0.6  # cycles of an instance
-_STEP = 8  # bytes
-"""A displacement with an index, where memory holds pointers."""
+_DISPLACEMENT = 8  # bytes from an index, where memory holds pointers
 _WORDS = 8  # that instances of a form change in turn, so that none waits for its store
 _REGISTERS = ("gpr", "vector")
 
@@ -64,27 +63,27 @@ def choose_dispatch_rules(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
     """Return the learned core with the rules of memory operands; unchanged without a load."""
-    named = {form.name: form for form in forms if form.name in learned.uops}
-    every = list(named.values())
-    named = {name: form for name, form in named.items() if learned.has_ports(name)}
-    if laboratory.kit.LOAD not in named:
+    kit = laboratory.kit
+    load = next((form for form in forms if form.name == kit.LOAD), None)
+    if load is None or not learned.has_ports(kit.LOAD):
         return learned
-    learned = _addresses(laboratory, learned, named[laboratory.kit.LOAD])
-    if not laboratory.kit.BYTES:
-        learned = _slots(laboratory, learned, every)
-    return learned
+    learned = _choose_address_cycles(laboratory, learned, load)
+    if kit.BYTES:
+        return learned
+    known = [form for form in forms if form.name in learned.uops]
+    return _choose_memory_slots(laboratory, learned, known)
 
 
-def _timed(
+def _with_figures(
     laboratory: Laboratory, learned: CoreModel, bodies: Mapping[str, bytes]
 ) -> tuple[CoreModel, list[Figure]]:
-    """Return the learned core with the cycles of loops, and these cycles."""
+    """Time loops; return the learned core with their figures, and the figures."""
     figures = laboratory.iterations(list(bodies.values()))
-    named = dict(zip(bodies, figures, strict=True))
-    return replace(learned, figures={**learned.figures, **named}), figures
+    timed = dict(zip(bodies, figures, strict=True))
+    return replace(learned, figures={**learned.figures, **timed}), figures
 
 
-def _fitted(
+def _fit_loops(
     laboratory: Laboratory,
     bodies: Mapping[str, bytes],
     hypotheses: Sequence[Hypothesis],
@@ -94,31 +93,31 @@ def _fitted(
     return fit.fit(laboratory, codes, lambda core: core.iterations(codes), hypotheses, figures)
 
 
-def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreModel:
+def _choose_address_cycles(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreModel:
     """Return the learned core with the extra latency of addresses of base, index and more."""
     register = load.kit.POOLS["gpr"].back[0]
     (result,) = (operand for operand in load.chosen if operand.written)
     given = {result.label: register, BASE: register}
     index = {INDEX: load.kit.POOLS["gpr"].constant[1]}
-    operands = {"a base": {}, "an index": index, "a displacement": {DISPLACEMENT: _STEP}}
+    addresses = {"a base": {}, "an index": index, "a displacement": {DISPLACEMENT: _DISPLACEMENT}}
     if not load.kit.BYTES:
-        operands["an index and a displacement"] = {**index, DISPLACEMENT: _STEP}
+        addresses["an index and a displacement"] = {**index, DISPLACEMENT: _DISPLACEMENT}
     bodies = {
-        f"a chain of loads by {kind}": load.encode({**given, **operand_numbers})
-        for kind, operand_numbers in operands.items()
+        f"a chain of loads by {kind}": load.encode({**given, **address})
+        for kind, address in addresses.items()
     }
-    learned, figures = _timed(laboratory, learned, bodies)
-    tried = [Hypothesis(learned, {_COMPLEX: later} if later else {}) for later in _LATER]
-    found = _fitted(laboratory, bodies, tried, figures)
-    if found is None or not found.explained or not found.hypothesis.rules:
+    learned, figures = _with_figures(laboratory, learned, bodies)
+    hypotheses = [Hypothesis(learned, {_COMPLEX: cycles} if cycles else {}) for cycles in _LATER]
+    best_fit = _fit_loops(laboratory, bodies, hypotheses, figures)
+    if best_fit is None or not best_fit.explained or not best_fit.hypothesis.rules:
         return learned
-    kind = f"{len(bodies)} chains of loads by address, mean error {100 * found.error:.1f} %, "
-    return fit.with_chosen_rules(learned, found, f"{kind}{100 * found.error_of(0):.1f} % without")
+    basis = f"{len(bodies)} chains of loads by address, {best_fit.gain_note}"
+    return fit.with_chosen_rules(learned, best_fit, basis)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of memory access."""
+    """A kind of memory access, by which forms are expected to have the same slots."""
 
     read: bool
     written: bool
@@ -128,41 +127,43 @@ class _Kind:
     slots: int
 
 
-def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+def _choose_memory_slots(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return the learned core with the dispatch slots of forms with memory operands."""
     usage = kits.per_million()
     kinds: dict[_Kind, list[Form]] = {}
     for form in forms:
-        if kind := _kind(learned, form):
+        if kind := _kind_of(learned, form):
             kinds.setdefault(kind, []).append(form)
-    known, indexed = dict(learned.uops), set(learned.indexed)
+    uops, indexed = dict(learned.uops), set(learned.indexed)
     for kind, members in kinds.items():
-        informative = [form for form in members if _tells(learned, form)]
+        informative = [form for form in members if _is_informative(learned, form)]
         ranked = sorted(informative, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
         if not ranked:
             continue
         bodies = dict(_beside_moves(learned, ranked))
-        learned, figures = _timed(laboratory, learned, bodies)
-        tried = [
-            Hypothesis(_with_slots(learned, ranked, slots, more=more))
-            for slots, more in product(_SLOTS, (False, True))
+        learned, figures = _with_figures(laboratory, learned, bodies)
+        hypotheses = [
+            Hypothesis(_with_slots(learned, ranked, slots, indexed=extra))
+            for slots, extra in product(_SLOTS, (False, True))
         ]
         # The learned number of slots comes first, as it wins ties.
-        tried.sort(key=lambda one: one.learned.uops[ranked[0].name].slots != kind.slots)
-        found = _fitted(laboratory, bodies, tried, figures)
-        if found is None or not found.explained:
+        hypotheses.sort(key=lambda one: one.learned.uops[ranked[0].name].slots != kind.slots)
+        best_fit = _fit_loops(laboratory, bodies, hypotheses, figures)
+        if best_fit is None or not best_fit.explained:
             continue
-        best = found.hypothesis.learned
+        best = best_fit.hypothesis.learned
         slots = best.uops[ranked[0].name].slots
         for form in members:
-            known[form.name] = replace(known[form.name], slots=slots)
+            uops[form.name] = replace(uops[form.name], slots=slots)
             if ranked[0].name in best.indexed:
                 indexed.add(form.name)
-    learned = replace(learned, uops=known, indexed=frozenset(indexed))
+    learned = replace(learned, uops=uops, indexed=frozenset(indexed))
     return _index_alone(laboratory, learned, forms) if indexed else learned
 
 
-def _kind(learned: CoreModel, form: Form) -> _Kind | None:
+def _kind_of(learned: CoreModel, form: Form) -> _Kind | None:
     """Return the kind of a form's memory access, None if dispatch cannot limit a loop of it."""
     uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
     if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.slots > 2:
@@ -176,38 +177,41 @@ def _kind(learned: CoreModel, form: Form) -> _Kind | None:
     return _Kind(memory.read, memory.written, max(computing, least), vector, changes, uops.slots)
 
 
-def _tells(learned: CoreModel, form: Form) -> bool:
+def _is_informative(learned: CoreModel, form: Form) -> bool:
     """True if the ports of a form are known and its instances hardly wait for each other."""
     return learned.has_ports(form.name) and learned.waits.get(form.name, 0.0) <= 1
 
 
-def _with_slots(learned: CoreModel, forms: Sequence[Form], slots: int, *, more: bool) -> CoreModel:
+def _with_slots(
+    learned: CoreModel, forms: Sequence[Form], slots: int, *, indexed: bool
+) -> CoreModel:
+    """Return the learned core with the slots of forms; indexed says if an index takes one more."""
     names = {form.name for form in forms}
     uops = {name: replace(learned.uops[name], slots=slots) for name in names}
-    indexed = learned.indexed | names if more else learned.indexed - names
-    return replace(learned, uops={**learned.uops, **uops}, indexed=indexed)
+    indexed_forms = learned.indexed | names if indexed else learned.indexed - names
+    return replace(learned, uops={**learned.uops, **uops}, indexed=indexed_forms)
 
 
 def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
     """Yield loops of a form with as many moves as one slot, or two, leave in a cycle."""
     for form in forms:
         index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
-        for suffix, index_operand in (("", {}), (" with an index", index)):
+        for suffix, address in (("", {}), (" with an index", index)):
             for slots in (1, 2):
                 moves = learned.width.instructions - slots
-                body = _among_moves(form, index_operand, moves)
+                body = _among_moves(form, address, moves)
                 yield f"{form.name}{suffix} beside {moves - 1} moves", body
 
 
-def _among_moves(form: Form, more: Mapping[str, int], moves: int) -> bytes:
+def _among_moves(form: Form, address: Mapping[str, int], moves: int) -> bytes:
     """Return instances of a form, each with so many moves behind it, less one for the branch.
 
     A form that changes memory has several, as each waits for the one before it at its address.
     """
     changed = form.memory is not None and form.memory.read and form.memory.written
-    registers = form_instances.registers_for(form, {})
+    given = {**form_instances.registers_for(form, {}), **address}
     instances = [
-        form.encode({**registers, **more, **({DISPLACEMENT: _STEP * word} if changed else {})})
+        form.encode({**given, **({DISPLACEMENT: _DISPLACEMENT * word} if changed else {})})
         for word in range(_WORDS if changed else 1)
     ]
     return (form.kit.MOVE * moves).join(instances) + form.kit.MOVE * (moves - 1)
@@ -220,17 +224,18 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     most_used = sorted(most_used, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
     bodies = {}
     for form in most_used:
-        more = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
+        index = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
         moves = learned.width.instructions - learned.uops[form.name].slots
-        body = _among_moves(form, more, moves)
+        body = _among_moves(form, index, moves)
         bodies[f"{form.name} with an index alone beside {moves - 1} moves"] = body
-    learned, figures = _timed(laboratory, learned, bodies)
-    tried = [Hypothesis(learned, {ALONE: alone}) for alone in (True, False)]
-    found = _fitted(laboratory, bodies, tried, figures)
-    if found is None or not found.explained:
+    learned, figures = _with_figures(laboratory, learned, bodies)
+    hypotheses = [Hypothesis(learned, {ALONE: alone}) for alone in (True, False)]
+    best_fit = _fit_loops(laboratory, bodies, hypotheses, figures)
+    if best_fit is None or not best_fit.explained:
         return learned
-    note = f"{len(bodies)} loops of memory operands with an index alone, mean error "
-    return fit.with_chosen_rules(learned, found, f"{note}{100 * found.error:.1f} %")
+    kind = "loops of memory operands with an index alone"
+    basis = f"{len(bodies)} {kind}, {best_fit.error_note}"
+    return fit.with_chosen_rules(learned, best_fit, basis)
 
 
 def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -245,7 +250,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
         return learned
     bodies = {**dict(_chains(load)), **dict(_computing(learned, load))}
     bodies |= dict(_moving(load)) | dict(_drawn(learned, forms)) | dict(_pairs(load))
-    learned, figures = _timed(laboratory, learned, bodies)
+    learned, figures = _with_figures(laboratory, learned, bodies)
     tested = [body for name, body in bodies.items() if name.startswith((_DRAWN, _BESIDE))]
     branches = list(_branch_loops(learned))
     counted, tested = [*bodies.values(), *branches], [*tested, *branches]
@@ -255,19 +260,22 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
 
     figures = [*figures, *laboratory.iterations(branches), *laboratory.tested_iterations(tested)]
     codes = loop_codes(laboratory, counted, tested)
-    tried = [Hypothesis(learned), *_in_turn(_without_taken_ports(learned))]
-    found = fit.fit(laboratory, codes, time, tried, figures)
-    if found is None or not found.explained or found.error > _LESS * found.error_of(0):
+    hypotheses = [Hypothesis(learned), *_rotated_hypotheses(_without_taken_ports(learned))]
+    best_fit = fit.fit(laboratory, codes, time, hypotheses, figures)
+    if best_fit is None or not best_fit.explained:
         return learned
-    best = found.hypothesis
-    tried = [Hypothesis(learned), *(replace(best, rules={**best.rules, _LEAD: n}) for n in _LEADS)]
-    found = fit.fit(laboratory, codes, time, tried, figures) or found
-    note = f"{len(figures)} loops of uops that wait for one load, of moves and of branches, mean "
-    note += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
-    learned = fit.with_chosen_rules(found.hypothesis.learned, found, note)
-    rules: list[Rules] = [{}, *({_EACH: n} for n in _FEW)]
+    if best_fit.error > _LEFT_ROTATED * best_fit.error_of(0):
+        return learned
+    best = best_fit.hypothesis
+    leads = (replace(best, rules={**best.rules, _LEAD: lead}) for lead in _LEADS)
+    hypotheses = [Hypothesis(learned), *leads]
+    best_fit = fit.fit(laboratory, codes, time, hypotheses, figures) or best_fit
+    kind = "loops of uops that wait for one load, of moves and of branches"
+    basis = f"{len(figures)} {kind}, {best_fit.gain_note}"
+    learned = fit.with_chosen_rules(best_fit.hypothesis.learned, best_fit, basis)
+    rules: list[Rules] = [{}, *({_ROTATED_UOPS: n} for n in _PORT_UOPS)]
     return fit.with_less_error(
-        laboratory, learned, codes, time, rules, "loops of these", _LESS, figures
+        laboratory, learned, codes, time, rules, "loops of these", _LEFT_ROTATED, figures
     )
 
 
@@ -311,10 +319,13 @@ def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
     loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
     for number in _MOVING:
         links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool.others[:number])
-        for label, more in (("", b""), (", and a load", loaded)):
-            yield f"{number} registers that wait for themselves{label}", more + links
+        for label, prefix in (("", b""), (", and a load", loaded)):
+            yield f"{number} registers that wait for themselves{label}", prefix + links
             add = kit.add_with_carry(pool.others[number])
-            yield f"{number} registers that wait for themselves, a carry{label}", more + add + links
+            yield (
+                f"{number} registers that wait for themselves, a carry{label}",
+                prefix + add + links,
+            )
 
 
 def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
@@ -332,7 +343,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
 
 
 def is_cheap(learned: CoreModel, form: Form) -> bool:
-    """True if a form has freely chosen general registers and a high throughput."""
+    """True if a form of free general registers has a high throughput and stores nothing."""
     rate = learned.throughputs[form.name]
     gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
     memory = form.memory is None or (not form.memory.written and not form.memory.moves)
@@ -372,19 +383,22 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
         yield f"{_BESIDE} {number} registers that wait for themselves", pair + links
 
 
-def _in_turn(learned: CoreModel) -> Iterator[Hypothesis]:
+def _rotated_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:
     """Yield hypotheses of rotated binding, with their limits of dispatch and branches."""
     integer = list(dict.fromkeys(learned.core.integer_classes))
     classes = {ports for ports in integer if len(ports) >= _LEAST}
     for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
-        own: dict[str, object] = {"ports.rotated": core_files.letters(ports), _LEAD: _LEADS[0]}
+        rotated: dict[str, object] = {
+            "ports.rotated": core_files.port_names(ports),
+            _LEAD: _LEADS[0],
+        }
         if window := learned.windows.by_name.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
-            own["ports.rotated_entries"] = max(parts) // len(ports)
+            rotated["ports.rotated_entries"] = max(parts) // len(ports)
         limit = Between(len(ports), len(ports), learned.width.instructions, "up to no limit")
-        for fewer in ({}, {"rename.alu_uops": limit}):
-            for core, branch in _branching(learned, own["ports.rotated"], integer):
-                yield Hypothesis(core, {**own, **fewer, **branch})
+        for dispatched in ({}, {"rename.alu_uops": limit}):
+            for core, branch in _branch_rules(learned, rotated["ports.rotated"], integer):
+                yield Hypothesis(core, {**rotated, **dispatched, **branch})
 
 
 def _without_taken_ports(learned: CoreModel) -> CoreModel:
@@ -392,11 +406,11 @@ def _without_taken_ports(learned: CoreModel) -> CoreModel:
 
     They were found on a core without rotation, which prolongs the same loops.
     """
-    kept = {name: one for name, one in learned.rules.items() if name not in (TAKEN, RESULTS)}
-    return replace(learned, rules=kept)
+    rules = {n: value for n, value in learned.rules.items() if n not in (TAKEN, RESULTS)}
+    return replace(learned, rules=rules)
 
 
-def _branching(
+def _branch_rules(
     learned: CoreModel, rotated: object, integer: Sequence[Ports]
 ) -> Iterator[tuple[CoreModel, Rules]]:
     """Yield the possible ports of branches, and how many are dispatched in a cycle.
@@ -405,16 +419,17 @@ def _branching(
     need the ports of a class, and branches may have these besides their own. The number that runs
     in a cycle alone is then the dispatch limit.
     """
-    branch: list[Rules] = [{TAKEN: rotated}, {}]
-    branch += [{RESULTS: core_files.letters(ports)} for ports in integer]
-    few: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
-    for one, most in product(branch, few):
-        yield learned, {**one, **most}
-    known = learned.branches.ports
+    port_rules: list[Rules] = [{TAKEN: rotated}, {}]
+    port_rules += [{RESULTS: core_files.port_names(ports)} for ports in integer]
+    limits: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
+    for port_rule, limit in product(port_rules, limits):
+        yield learned, {**port_rule, **limit}
+    own = learned.branches.ports
+    most = {"rename.branches": max(map(len, own.values()), default=1)}
     for ports in integer:
-        wider = replace(learned.branches, ports={name: own | ports for name, own in known.items()})
-        alone = {"rename.branches": max(map(len, known.values()), default=1)}
-        yield replace(learned, branches=wider), {RESULTS: core_files.letters(ports), **alone}
+        wider = {name: own_ports | ports for name, own_ports in own.items()}
+        core = replace(learned, branches=replace(learned.branches, ports=wider))
+        yield core, {RESULTS: core_files.port_names(ports), **most}
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
@@ -426,16 +441,16 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     def time(core: Laboratory) -> list[Figure]:
         return [*core.iterations(bodies), *core.tested_iterations(bodies)]
 
-    tried = [Hypothesis(learned, one) for one in _choices(learned)]
-    found = fit.fit(laboratory, loop_codes(laboratory, bodies, bodies), time, tried)
-    if found is None or not found.explained or not found.hypothesis.rules:
+    hypotheses = [Hypothesis(learned, rules) for rules in _taken_port_rules(learned)]
+    best_fit = fit.fit(laboratory, loop_codes(laboratory, bodies, bodies), time, hypotheses)
+    if best_fit is None or not best_fit.explained or not best_fit.hypothesis.rules:
         return learned
-    plain = found.error_of(0)
-    if found.error > LEFT * plain:
+    plain = best_fit.error_of(0)
+    if best_fit.error > LEFT * plain:
         return learned
-    note = f"{2 * len(bodies)} loops of what keeps a class of ports busy, mean error "
-    note += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
-    return fit.with_rules(learned, found.hypothesis.rules, fitted(note))
+    basis = f"{2 * len(bodies)} loops of what keeps a class of ports busy, {best_fit.error_note}"
+    basis += f", {100 * plain:.1f} % on the ports of branches not taken"
+    return fit.with_rules(learned, best_fit.hypothesis.rules, fitted(basis))
 
 
 def _branch_loops(learned: CoreModel) -> Iterator[bytes]:
@@ -448,7 +463,7 @@ def _branch_loops(learned: CoreModel) -> Iterator[bytes]:
             yield b"".join(instances.of(one.blocker) for _ in range(number))
 
 
-def _choices(learned: CoreModel) -> Iterator[Rules]:
+def _taken_port_rules(learned: CoreModel) -> Iterator[Rules]:
     """Yield the possible ports of taken branches, those of all branches first."""
     yield {}
     core = learned.core
@@ -457,9 +472,9 @@ def _choices(learned: CoreModel) -> Iterator[Rules]:
     ]
     own = frozenset().union(*learned.branches.ports.values())
     for ports in dict.fromkeys([*computing, *(frozenset({port}) for port in sorted(own))]):
-        yield {TAKEN: core_files.letters(ports)}
+        yield {TAKEN: core_files.port_names(ports)}
     for ports in dict.fromkeys(core.integer_classes):
-        yield {RESULTS: core_files.letters(ports)}
+        yield {RESULTS: core_files.port_names(ports)}
 
 
 def loop_codes(

@@ -23,7 +23,7 @@ cycles keeps those of other instructions on the port out of its cycle, so that c
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel
@@ -74,48 +74,48 @@ def choose_port_choice(
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     cheap = [form for form in named.values() if is_cheap(learned, form)]
     pairs = {ports for ports in learned.core.integer_classes if len(ports) == 2}
-    shared = [one for one in cheap if one.memory is None and _of(learned, one) in pairs]
+    computing = [form for form in cheap if form.memory is None]
+    shared = [form for form in computing if _single_ports(learned, form) in pairs]
     if rule.get("assign") == "at_issue" or kit.BYTES or not shared or kit.LOAD not in named:
         return learned
     late = [_without_zeros({PICKS: p, SHIFTS: s}) for p, s in product(_LATER, _LATER)]
-    both = product(late, group_rules(learned))
-    tried = sorted(({**one, **other} for one, other in both), key=len)
-    added = [one for one in cheap if one.name in learned.core.renamed_additions]
-    learned = _chosen(laboratory, learned, dict(_chains(cheap, [*shared, *added])), tried)
+    pairs_of_rules = product(late, group_rules(learned))
+    tried = sorted(({**rules, **groups} for rules, groups in pairs_of_rules), key=len)
+    added = [form for form in cheap if form.name in learned.core.renamed_additions]
+    learned = _choose_rules(laboratory, learned, dict(_chains(cheap, [*shared, *added])), tried)
     if rule.get("assign") != "dispatch_slots":
         return learned
     chases = dict(_chases(named[kit.LOAD]))
-    learned = _chosen(laboratory, learned, chases, [{}, {LOADS: True}, {TURNS: True}])
+    learned = _choose_rules(laboratory, learned, chases, [{}, {LOADS: True}, {TURNS: True}])
     mixtures = dict(_mixtures(cheap, shared))
     if TAKEN not in learned.rules:
-        own = frozenset().union(*learned.branches.ports.values())
-        ports: list[Rules] = [
-            {TAKEN: core_files.letters(frozenset({port}))} for port in sorted(own)
-        ]
-        learned = _chosen(laboratory, learned, mixtures, [{}, *ports], LEFT)
-    known = [_without_zeros({AGE: age, NEIGHBOURS: slots}) for age, slots in product(_AGES, _SLOTS)]
+        ports = sorted(frozenset().union(*learned.branches.ports.values()))
+        single: list[Rules] = [{TAKEN: core_files.port_names(frozenset({port}))} for port in ports]
+        learned = _choose_rules(laboratory, learned, mixtures, [{}, *single], LEFT)
+    neighbours = [_without_zeros({AGE: a, NEIGHBOURS: n}) for a, n in product(_AGES, _SLOTS)]
     in_turn: list[Rules] = [{**IN_TURN, IMBALANCE: imbalance} for imbalance in _IMBALANCES]
-    return _chosen(laboratory, learned, mixtures, [*sorted(known, key=len), *in_turn])
+    return _choose_rules(laboratory, learned, mixtures, [*sorted(neighbours, key=len), *in_turn])
 
 
 def _without_zeros(rules: Mapping[str, int]) -> Rules:
+    """Return rules without those that are 0, the simulator's default."""
     return {name: value for name, value in rules.items() if value}
 
 
-def _of(learned: CoreModel, form: Form) -> frozenset[int]:
-    """Return the ports of a form of one uop, none for other forms."""
+def _single_ports(learned: CoreModel, form: Form) -> frozenset[int]:
+    """Return the ports of a form of one uop; none for other forms."""
     ports = learned.uops[form.name].ports or ()
     return ports[0] if len(ports) == 1 else frozenset()
 
 
-def _chosen(
+def _choose_rules(
     laboratory: Laboratory,
     learned: CoreModel,
     bodies: Mapping[str, bytes],
     tried: Sequence[Rules],
     share: float = 1.0,
 ) -> CoreModel:
-    """Return the learned core with the rules that explain loops, with counts in front and behind.
+    """Return the learned core with the rules that explain loops, which count first or test last.
 
     share is the share of the error without rules that they may leave.
     """
@@ -130,29 +130,30 @@ def _chosen(
 
 
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
-    """Yield chains of instructions among independent ones."""
+    """Yield chains of linked forms among independent cheap instructions."""
     draw = random.Random(_SEED)
-    links = [form for form in linked if any(one.read and one.written for one in form.chosen)]
+    links = [form for form in linked if any(o.read and o.written for o in form.chosen)]
     pool = cheap[0].kit.POOLS["gpr"]
-    chain, *others = pool.others
+    linking, *others = pool.others
     weights = kits.usage_weights(cheap, RARE)
     for number in range(_CHAINS if links else 0):
         drawn = draw.choices(links, k=draw.randint(*_LINKS))
-        parts = [random_instance(form, draw, [chain], pool.constant) for form in drawn]
-        free = draw.choices(cheap, weights, k=draw.randint(*_FREE))
-        for form in free:
-            one = random_instance(form, draw, others, [*others, *pool.constant])
-            parts.insert(draw.randint(0, len(parts)), one)
-        yield f"chain {number} of {len(drawn)} links beside {len(free)} others", b"".join(parts)
+        parts = [random_instance(form, draw, [linking], pool.constant) for form in drawn]
+        independent = draw.choices(cheap, weights, k=draw.randint(*_FREE))
+        for form in independent:
+            instance = random_instance(form, draw, others, [*others, *pool.constant])
+            parts.insert(draw.randint(0, len(parts)), instance)
+        name = f"chain {number} of {len(drawn)} links beside {len(independent)} others"
+        yield name, b"".join(parts)
 
 
 def _chases(load: Form) -> Iterator[tuple[str, bytes]]:
     """Yield pointer chases with loads, and other instructions, by the same pointer."""
     draw = random.Random(_SEED + 1)
     kit, pool = load.kit, load.kit.POOLS["gpr"]
-    (result,) = (one for one in load.chosen if one.written)
+    (result,) = (operand for operand in load.chosen if operand.written)
     pointer = pool.back[0]
-    free = [one for one in pool.others if one != pointer]
+    free = [register for register in pool.others if register != pointer]
     for number in range(_CHASES):
         parts = [load.encode({result.label: pointer, BASE: pointer})]
         loads, others = draw.randint(*_LOADS), draw.randint(*_BETWEEN)
@@ -160,23 +161,24 @@ def _chases(load: Form) -> Iterator[tuple[str, bytes]]:
             given = {result.label: draw.choice(free), BASE: pointer, DISPLACEMENT: _WORD * word}
             parts.insert(draw.randint(0, len(parts)), load.encode(given))
         for _ in range(others):
-            one = draw.choice([kit.SHORT, kit.transfer("gpr", "gpr", pointer, draw.choice(free))])
-            parts.insert(draw.randint(0, len(parts)), one)
+            copy = kit.transfer("gpr", "gpr", pointer, draw.choice(free))
+            part = draw.choice([kit.SHORT, copy])
+            parts.insert(draw.randint(0, len(parts)), part)
         yield f"pointer {number}, {loads} loads and {others} others by it", b"".join(parts)
 
 
 def _mixtures(cheap: Sequence[Form], shared: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
     """Yield loops of nops and random instructions, half of which share two ports."""
     draw = random.Random(_SEED + 2)
-    of_shared, of_all = ((some, kits.usage_weights(some, RARE)) for some in (shared, cheap))
+    of_shared, of_all = ((forms, kits.usage_weights(forms, RARE)) for forms in (shared, cheap))
     for number in range(_MIXTURES):
         parts = []
         for _ in range(draw.choice(_LENGTHS)):
-            kind = draw.random()
-            if kind < _NOPS:
+            share = draw.random()
+            if share < _NOPS:
                 parts.append(cheap[0].kit.SHORT)
                 continue
-            (form,) = draw.choices(*(of_shared if kind < _NOPS + _SHARED else of_all))
+            (form,) = draw.choices(*(of_shared if share < _NOPS + _SHARED else of_all))
             parts.append(random_instance(form, draw))
         yield f"mixture {number} of {len(parts)} instructions", b"".join(parts)
 
@@ -192,7 +194,7 @@ def choose_late_results(
     late = _late_forms(learned, known)
     bodies = dict(_beside_chains(learned, known, late))
     tried: list[Rules] = [{}, *({RESULTS: cycles} for cycles in sorted(late))]
-    return _chosen(laboratory, learned, bodies, tried, _LESS)
+    return _choose_rules(laboratory, learned, bodies, tried, _LESS)
 
 
 def _late_forms(learned: CoreModel, forms: Sequence[Form]) -> dict[int, list[Form]]:
@@ -201,17 +203,17 @@ def _late_forms(learned: CoreModel, forms: Sequence[Form]) -> dict[int, list[For
     Those whose instances wait for each other are left out.
     """
     usage = kits.per_million()
-    out: dict[int, dict[str, Form]] = {}
-    for form in sorted(forms, key=lambda one: -usage.get(one.name, 0.0)):
+    late: dict[int, dict[str, Form]] = {}
+    for form in sorted(forms, key=lambda form: -usage.get(form.name, 0.0)):
         latencies, ports = learned.latencies[form.name], learned.uops[form.name].ports
         carried = {one.source for one in latencies} & {one.target for one in latencies}
-        cycles = _cycles(learned, form)
+        cycles = _result_cycles(learned, form)
         if form.memory is None and not carried and ports and len(ports) < cycles <= _LATEST:
-            out.setdefault(cycles, {}).setdefault(form.mnemonic, form)
-    return {cycles: list(some.values())[:_LATE_FORMS] for cycles, some in out.items()}
+            late.setdefault(cycles, {}).setdefault(form.mnemonic, form)
+    return {cycles: list(named.values())[:_LATE_FORMS] for cycles, named in late.items()}
 
 
-def _cycles(learned: CoreModel, form: Form) -> int:
+def _result_cycles(learned: CoreModel, form: Form) -> int:
     """Return the cycles to the last result of a form of general registers, 0 for other forms."""
     if not all(one.kind in ("gpr", "flags", "") for one in form.operands):
         return 0
@@ -224,23 +226,23 @@ def _beside_chains(
     """Yield loops of a late form beside chains that share its ports."""
     links = [form for form in forms if form.memory is None and _is_link(learned, form)]
     usage = kits.per_million()
-    for form in (one for some in late.values() for one in some):
+    for form in chain.from_iterable(late.values()):
         ports = frozenset().union(*learned.uops[form.name].ports or ())
-        sharing = [one for one in links if ports & _of(learned, one)]
+        sharing = [link for link in links if ports & _single_ports(learned, link)]
         if not sharing:
             continue
-        link = max(sharing, key=lambda one: (len(_of(learned, one)), usage.get(one.name, 0.0)))
-        (own,) = (one.label for one in link.chosen if one.read and one.written)
-        alone = form.encode(form_instances.registers_for(form, {}))
+        link = max(sharing, key=lambda f: (len(_single_ports(learned, f)), usage.get(f.name, 0.0)))
+        (changed,) = (operand.label for operand in link.chosen if operand.read and operand.written)
+        instance = form.encode(form_instances.registers_for(form, {}))
         for chains in _LATE_CHAINS:
             registers = form.kit.POOLS["gpr"].others[:chains]
-            given = (form_instances.registers_for(link, {own: one}) for one in registers)
-            body = alone + b"".join(map(link.encode, given))
+            given = (form_instances.registers_for(link, {changed: number}) for number in registers)
+            body = instance + b"".join(map(link.encode, given))
             yield f"{form.name} beside {chains} chains of {link.name}", body
 
 
 def _is_link(learned: CoreModel, form: Form) -> bool:
     """True if instances of a form depend on each other, with a result after a cycle."""
-    changed = [one for one in form.chosen if one.read and one.written]
+    changed = [operand for operand in form.chosen if operand.read and operand.written]
     alone = len(changed) == 1 and form.name not in learned.core.renamed_additions
-    return alone and _cycles(learned, form) == 1 and bool(_of(learned, form))
+    return alone and _result_cycles(learned, form) == 1 and bool(_single_ports(learned, form))

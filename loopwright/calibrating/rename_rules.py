@@ -33,7 +33,7 @@ address has an index. On some cores few of them begin in a cycle, and only among
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, cycle, islice, pairwise, product
 
 from loopwright.calibrating import core_files, fit
@@ -68,13 +68,13 @@ def choose_nop_bytes(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if laboratory.kit.BYTES or learned.width.nops:
         return learned
     pairs = dict(_nop_pairs(laboratory.kit))
-    codes = list(pairs.values())
+    kernels = list(pairs.values())
     tried: list[Rules] = [{}, *({NOP_BYTES: most} for most in range(2, _FIRST_NOP[-1] + _LONGEST))]
     return fit.with_less_error(
         laboratory,
         learned,
-        [part for one in codes for part in one],
-        lambda core: core.time(codes, "unrolled"),
+        [part for kernel in kernels for part in kernel],
+        lambda core: core.time(kernels, "unrolled"),
         tried,
         f"pairs such as {next(iter(pairs))}",
         _LEFT,
@@ -88,17 +88,17 @@ _ABSORBING = {"move": "macro_fusion.move_ops", "load": "macro_fusion.load_ops"}
 
 
 def _absorbing(kit: Kit) -> Iterator[tuple[str, str, bytes, bytes]]:
-    """Yield move or load, an operation, and loop bodies with the pairs together and apart.
+    """Yield "move" or "load", an operation, and loop bodies with the pairs together and apart.
 
     Nothing is yielded for an ISA without such pairs.
     """
     nop = kit.SHORT
     for firsts, operations in kit.ABSORBING:
-        for what, first in firsts.items():
+        for kind, first in firsts.items():
             for name, operation in operations.items():
                 together = (first + operation) * _ABSORBED + nop * _BESIDE
                 apart = (first + nop + operation) * _ABSORBED + nop * (_BESIDE - _ABSORBED)
-                yield what, name, together, apart
+                yield kind, name, together, apart
 
 
 def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
@@ -109,9 +109,9 @@ def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     together = laboratory.iterations([fused for *_, fused, _ in pairs])
     apart = laboratory.iterations([fused for *_, fused in pairs])
     fusing: dict[str, list[str]] = {}
-    for (what, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
+    for (kind, name, *_), fused, separated in zip(pairs, together, apart, strict=True):
         if fused and separated and fused.cycles <= _FUSED * separated.cycles:
-            fusing.setdefault(_ABSORBING[what], []).append(name)
+            fusing.setdefault(_ABSORBING[kind], []).append(name)
     loops = f"{_ABSORBED} pairs and {_BESIDE} nops"
     why = f"{loops} take fewer dispatch slots than with nops within the pairs"
     rules = {rule: " ".join(sorted(names)) for rule, names in fusing.items()}
@@ -137,7 +137,7 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
         return learned
     load, store, width = named[kit.LOAD], named[kit.STORE], learned.width.instructions
     bodies: dict[str, Sequence[bytes]] = {}
-    for blocker in (None, *_narrow(learned.core)):
+    for blocker in (None, *_narrow_blockers(learned.core)):
         bodies |= _accesses(load, store, width, blocker)
     codes = [b"".join(kernel) for kernel in bodies.values()]
 
@@ -145,27 +145,27 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
         return core.time(list(bodies.values()), "unrolled")
 
     rotated = str(learned.rules[ROTATED][0])
-    tried = list(_hypotheses(rotated, loads))
+    tried = list(_shared_rules(rotated, loads))
     kind = f"loops such as {next(iter(bodies))}"
     return fit.with_less_error(laboratory, learned, codes, time, tried, kind, _LESS)
 
 
-def _hypotheses(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
-    """Yield no shared schedulers, then those of each load port and a port in rotation.
+def _shared_rules(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
+    """Yield no shared schedulers, then one for each load port with a port in rotation.
 
     A port that does both has no scheduler to share.
     """
     yield {}
-    loading = [core_files.letters(frozenset({port})) for port in sorted(loads)]
+    loading = [core_files.port_names(frozenset({port})) for port in sorted(loads)]
     names = [port for port in loading if port not in rotated]
     computing = [port for port in rotated if port not in loading]
     for uops in _UOPS if names and computing else ():
-        for some in combinations(computing, min(len(names), len(computing))):
-            pairs = [f"{one}{other}" for one, other in zip(some, names, strict=False)]
+        for chosen in combinations(computing, min(len(names), len(computing))):
+            pairs = [f"{alu}{agu}" for alu, agu in zip(chosen, names, strict=False)]
             yield {SHARED: " ".join(pairs), ACCEPTED: uops}
 
 
-def _narrow(core: Core) -> Iterator[Form]:
+def _narrow_blockers(core: Core) -> Iterator[Form]:
     """Yield blocking instructions that compute in general registers on some of their ports."""
     classes = dict.fromkeys(core.integer_classes)
     for ports in classes:
@@ -187,9 +187,9 @@ def _accesses(
     computing = form_instances.Instances()
     for _ in range(_NARROW_DRAWN if blocker else _DRAWN):
         length = width * draw.choice(_GROUPS)
-        drawn = draw.choices(list(_KINDS), list(_KINDS.values()), k=length)
+        kinds = draw.choices(list(_KINDS), list(_KINDS.values()), k=length)
         kernel = []
-        for word, kind in enumerate(drawn):
+        for word, kind in enumerate(kinds):
             register = draw.choice(pool.others)
             if kind == _LOAD:
                 kernel.append(_access(load, word, register))
@@ -201,14 +201,14 @@ def _accesses(
             else:
                 kernel.append(kit.MOVE)
         name = blocker.name if blocker else _COMPUTING
-        yield " ".join(name if kind == _COMPUTING else kind for kind in drawn), kernel
+        yield " ".join(name if kind == _COMPUTING else kind for kind in kinds), kernel
 
 
 def _access(form: Form, word: int, register: int) -> bytes:
     """Return a load or a store of a word by a base that stays."""
-    given: Mapping[str, int] = {BASE: form.kit.POOLS["gpr"].constant[0], DISPLACEMENT: _WORD * word}
-    others = {one.label: register for one in form.chosen}
-    return form.encode({**others, **given})
+    registers = {operand.label: register for operand in form.chosen}
+    address = {BASE: form.kit.POOLS["gpr"].constant[0], DISPLACEMENT: _WORD * word}
+    return form.encode({**registers, **address})
 
 
 SUMS, KEPT = "scheduler.sum_cycles", "rename.odd_bytes_kept"
@@ -227,19 +227,20 @@ _MOVES = (1, 2, 3, 5, 8)  # of a chain before another operation
 def choose_rename_rules(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
-    """Return the learned core with these rules, where they explain what was timed."""
+    """Return the learned core with the rules of sums, moves, extensions and divided forms."""
     kit = laboratory.kit
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     sums: list[Rules] = [{SUMS: cycles} for cycles in _LATER]
-    learned = _chosen(laboratory, learned, dict(_sums(kit, named)), sums)
-    moves = {kind: dict(_moves(learned, named, kind)) for kind in SLOTS}
-    limits = list(_limits(learned, [SLOTS[kind] for kind, loops in moves.items() if loops]))
-    chains = {what: code for loops in moves.values() for what, code in loops.items()}
-    learned = _chosen(laboratory, learned, chains, limits)
-    learned = _chosen(laboratory, learned, dict(_extensions(kit, named)), [{KEPT: True}])
-    width = range(1, learned.width.instructions + 1)
-    pairs: list[Rules] = [{PLACES: places, PAIRS: most} for places, most in product(width, _PAIRED)]
-    return _chosen(laboratory, learned, dict(_pairs(learned, named)), pairs)
+    learned = _choose_rules(laboratory, learned, dict(_sum_chains(kit, named)), sums)
+    moves = {kind: dict(_move_chains(learned, named, kind)) for kind in SLOTS}
+    limits = list(_move_limits(learned, [SLOTS[kind] for kind, chains in moves.items() if chains]))
+    chains = {name: code for chains in moves.values() for name, code in chains.items()}
+    learned = _choose_rules(laboratory, learned, chains, limits)
+    extensions = dict(_extension_chains(kit, named))
+    learned = _choose_rules(laboratory, learned, extensions, [{KEPT: True}])
+    places = range(1, learned.width.instructions + 1)
+    pairs: list[Rules] = [{PLACES: n, PAIRS: most} for n, most in product(places, _PAIRED)]
+    return _choose_rules(laboratory, learned, dict(_indexed_loops(learned, named)), pairs)
 
 
 def group_rules(learned: CoreModel) -> Sequence[Rules]:
@@ -248,16 +249,17 @@ def group_rules(learned: CoreModel) -> Sequence[Rules]:
     return [{}] if known else [{}, {GROUPS: True}]
 
 
-def _limits(learned: CoreModel, names: Sequence[str]) -> Iterator[Rules]:
+def _move_limits(learned: CoreModel, names: Sequence[str]) -> Iterator[Rules]:
     """Yield limits of eliminated moves, then the same with whole groups, if these are open."""
     for whole in group_rules(learned):
         for cycles, *slots in product(_FREED, *[_SLOTS] * len(names)):
             yield {**dict(zip(names, slots, strict=True)), FREED: cycles, **whole}
 
 
-def _chosen(
+def _choose_rules(
     laboratory: Laboratory, learned: CoreModel, bodies: dict[str, bytes], rules: Sequence[Rules]
 ) -> CoreModel:
+    """Return the learned core with the rules that explain loops, if they do so clearly."""
     loops = list(bodies.values())
     kind = f"loops such as {next(iter(bodies), '')}"
 
@@ -267,31 +269,33 @@ def _chosen(
     return fit.with_less_error(laboratory, learned, loops, time, [{}, *rules], kind, _LESS)
 
 
-def _sums(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
+def _sum_chains(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
     """Yield chains of additions and products in random order."""
     draw = random.Random(_SEED)
     links = [named[name] for name in kit.SUMMING if name in named]
     register = kit.POOLS["vector"].others[0] if links else 0
     for _ in range(_CHAINS if len(links) > 1 else 0):
-        drawn = draw.choices(links, k=draw.randint(*_LINKS))
-        chained = [(form, {form.chosen[0].label: register}) for form in drawn]
-        parts = [one.encode(form_instances.registers_for(one, given)) for one, given in chained]
-        yield " ".join(form.mnemonic for form in drawn), b"".join(parts)
+        forms = draw.choices(links, k=draw.randint(*_LINKS))
+        chained = [(form, {form.chosen[0].label: register}) for form in forms]
+        parts = [form.encode(form_instances.registers_for(form, given)) for form, given in chained]
+        yield " ".join(form.mnemonic for form in forms), b"".join(parts)
 
 
-def _moves(learned: CoreModel, named: dict[str, Form], kind: str) -> Iterator[tuple[str, bytes]]:
+def _move_chains(
+    learned: CoreModel, named: dict[str, Form], kind: str
+) -> Iterator[tuple[str, bytes]]:
     """Yield chains of moves and an operation, where rename eliminates some of the moves alone."""
     usage = kits.per_million()
     partly = [
-        one
-        for name, one in named.items()
+        form
+        for name, form in named.items()
         if is_free(learned.latencies[name]) and any(o.bound for o in learned.latencies[name])
-        if [operand.kind for operand in one.chosen] == [kind, kind]
+        if [operand.kind for operand in form.chosen] == [kind, kind]
     ]
     if not partly:
         return
-    form = max(partly, key=lambda one: usage.get(one.name, 0.0))
-    written, read = (one.label for one in form.chosen)
+    form = max(partly, key=lambda form: usage.get(form.name, 0.0))
+    written, read = (operand.label for operand in form.chosen)
     first, *others = form.kit.POOLS[kind].others
     for moves in _MOVES:
         turns = [first, *islice(cycle(others), moves - 1), first]
@@ -300,7 +304,7 @@ def _moves(learned: CoreModel, named: dict[str, Form], kind: str) -> Iterator[tu
         yield f"{moves} of {form.name} and another operation", chain
 
 
-def _extensions(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
+def _extension_chains(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
     """Yield chains of a zero extension and an addition."""
     form, pool = named.get(kit.EXTENSION), kit.POOLS["gpr"]
     if not form:
@@ -312,17 +316,17 @@ def _extensions(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]
         yield f"{form.name} from register {byte}", extended + link
 
 
-def _pairs(learned: CoreModel, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
+def _indexed_loops(learned: CoreModel, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:
     """Yield loops of nops behind instructions whose address has a base and an index."""
     usage = kits.per_million()
     indexed = [
-        one
-        for name, one in named.items()
-        if name in learned.indexed and one.memory and not one.memory.written
+        form
+        for name, form in named.items()
+        if name in learned.indexed and form.memory and not form.memory.written
     ]
     if not indexed or not learned.width.nops:
         return
-    form = max(indexed, key=lambda one: usage.get(one.name, 0.0))
+    form = max(indexed, key=lambda form: usage.get(form.name, 0.0))
     index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
     pair = form.encode({**form_instances.registers_for(form, {}), **index})
     for number, nops in product(_PAIRED, _NOPS):

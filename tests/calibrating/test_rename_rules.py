@@ -40,11 +40,11 @@ def test_each_load_port_shares_a_scheduler_with_one_port_of_the_rotation(folder)
 
 
 def test_a_port_that_loads_and_computes_shares_no_scheduler():
-    tried = list(rename_rules._hypotheses("0124", frozenset({4, 5})))
+    tried = list(rename_rules._shared_rules("0124", frozenset({4, 5})))
     names = [rules[rename_rules.SHARED].split() for rules in tried if rules]
     assert names
     assert {one for pairs in names for one in pairs} == {"05", "15", "25"}
-    assert list(rename_rules._hypotheses("01", frozenset({0, 1}))) == [{}]
+    assert list(rename_rules._shared_rules("01", frozenset({0, 1}))) == [{}]
 
 
 def test_accesses_beside_computing_uops_take_as_long_as_on_the_core(folder):
