@@ -36,9 +36,7 @@ _MOST = 2  # instances of each other form, at most, so that the form's own part 
 _MORE_MIXTURES = 2  # further mixtures of a doubtful form, each round
 _ROUNDS = 2
 _DRAWS = 100  # draws of two forms that can share a mixture; there may be none
-_WRONG_LIMIT = (
-    3  # wrong predictions, throughput and first mixture included, of a form that is left out
-)
+_WRONG_LIMIT = 3  # wrong predictions, throughput included, from which on a form is left out
 _QUANTILE = 0.9  # quantile of the errors of first mixtures that sets the tolerance
 _EARLY_TOLERANCE = 0.3  # relative tolerance of forms of a class where ports are bound early
 _MERGED_TOLERANCE = 0.35  # relative tolerance of byte and word stores that the cache merges
@@ -64,37 +62,34 @@ def hold_to_mixtures(
         return learned
     with_ports = [form for form in forms if learned.has_ports(form.name)]
     predictions = predicted(laboratory, learned, [*first_mixtures, *alone(with_ports)])
-    wrong_mixtures = [
-        one for one, measured, predicted_ in predictions if not _near(measured, predicted_, _NEAR)
+    wrong = [
+        mixture
+        for mixture, figure, prediction in predictions
+        if not _near(figure, prediction, _NEAR)
     ]
-    wrong = {one.form for one in wrong_mixtures}
-    times = Counter(one.form for one in wrong_mixtures if one.others)
-    blamed = wrong.union(*(one.others for one in wrong_mixtures))
-    doubtful = [form for form in with_ports if form.name in wrong]
+    names = {mixture.form for mixture in wrong}
+    blamed = names.union(*(mixture.others for mixture in wrong))
+    doubtful = [form for form in with_ports if form.name in names]
     trusted = [form for form in with_ports if form.name not in blamed and not waits(form)]
     if len(trusted) <= 2:
         return learned
-    tolerance = max(_NEAR, _scatter(predictions[: len(first_mixtures)]))
-    own_tolerance = {form.name: _EARLY_TOLERANCE for form in doubtful if _of_a_class(learned, form)}
-    own_tolerance |= {
-        form.name: _MERGED_TOLERANCE for form in doubtful if _merged_by_cache(learned, form)
-    }
+    least = max(_NEAR, _scatter(predictions[: len(first_mixtures)]))
+    tolerances = {form.name: max(least, _own_tolerance(learned, form)) for form in doubtful}
     draw = random.Random(_SEED + 1)
-    wrong_of = {name: max(1, times[name]) for name in wrong}
-    why_of: dict[str, str] = {}
+    # A wrong throughput counts where no mixture is wrong.
+    counts = Counter(mixture.form for mixture in wrong if mixture.others)
+    counts |= Counter(names)
+    reasons: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        more = [mixed(draw, form, trusted) for form in doubtful for _ in range(_MORE_MIXTURES)]
-        for mixture, one, other in predicted(laboratory, learned, more):
-            if not _near(one, other, max(tolerance, own_tolerance.get(mixture.form, tolerance))):
-                wrong_of[mixture.form] += 1
-                why_of[mixture.form] = _why(mixture.others, one, other)
-        doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _WRONG_LIMIT]
-    reasons = {name: why for name, why in why_of.items() if wrong_of[name] >= _WRONG_LIMIT}
-    uops = {
-        name: one.refused(reasons[name]) if name in reasons else one
-        for name, one in learned.uops.items()
-    }
-    return replace(learned, uops=uops)
+        further = [mixed(draw, form, trusted) for form in doubtful for _ in range(_MORE_MIXTURES)]
+        for mixture, figure, prediction in predicted(laboratory, learned, further):
+            if not _near(figure, prediction, tolerances[mixture.form]):
+                counts[mixture.form] += 1
+                reasons[mixture.form] = _why(mixture.others, figure, prediction)
+        doubtful = [form for form in doubtful if 1 < counts[form.name] < _WRONG_LIMIT]
+    refused = {name: why for name, why in reasons.items() if counts[name] >= _WRONG_LIMIT}
+    uops = {name: learned.uops[name].refused(why) for name, why in refused.items()}
+    return replace(learned, uops={**learned.uops, **uops})
 
 
 def mixtures(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
@@ -109,8 +104,8 @@ def _redrawn(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
 
 def large(learned: CoreModel) -> frozenset[str]:
     """Return the names of forms of several slots."""
-    known = learned.uops.items()
-    return frozenset(name for name, one in known if one.ports and one.slots >= LARGE)
+    every = learned.uops.items()
+    return frozenset(name for name, uops in every if uops.ports and uops.slots >= LARGE)
 
 
 def singles(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
@@ -127,20 +122,27 @@ def alone(forms: Sequence[Form]) -> list[Mixture]:
 
 
 def predicted(
-    laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
+    laboratory: Laboratory, learned: CoreModel, mixtures: Sequence[Mixture]
 ) -> list[tuple[Mixture, Figure, Figure]]:
     """Return mixtures with their measurement and the learned core's prediction."""
-    measured = laboratory.time([one.kernel for one in asked])
-    return list(zip(asked, measured, core_predicts(laboratory, learned, asked), strict=True))
+    measured = laboratory.time([mixture.kernel for mixture in mixtures])
+    return list(zip(mixtures, measured, core_predicts(laboratory, learned, mixtures), strict=True))
 
 
 def core_predicts(
-    laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
+    laboratory: Laboratory, learned: CoreModel, mixtures: Sequence[Mixture]
 ) -> list[Figure]:
     """Return the learned core's predictions of mixtures."""
-    parts = (part for one in asked for part in one.kernel)
+    parts = (part for mixture in mixtures for part in mixture.kernel)
     core = fit.candidate_laboratory(learned, laboratory.machine, parts)
-    return core.time([one.kernel for one in asked])
+    return core.time([mixture.kernel for mixture in mixtures])
+
+
+def _own_tolerance(learned: CoreModel, form: Form) -> float:
+    """Return the relative tolerance of a form whose mixtures vary by a known cause, or 0."""
+    if _merged_by_cache(learned, form):
+        return _MERGED_TOLERANCE
+    return _EARLY_TOLERANCE if _of_a_class(learned, form) else 0.0
 
 
 def _of_a_class(learned: CoreModel, form: Form) -> bool:
@@ -163,7 +165,7 @@ def _merged_by_cache(learned: CoreModel, form: Form) -> bool:
 
 def waits(form: Form) -> bool:
     """True if an instance depends on the previous one by registers, flags or memory."""
-    own = any(one.read and one.written for one in form.operands)
+    own = any(operand.read and operand.written for operand in form.operands)
     return own or (form.memory is not None and form.memory.written)
 
 
@@ -184,9 +186,9 @@ def _drawn(
 
 def mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
     """Return a mixture of a form with two others."""
-    beside = partners(draw, form, others)
-    parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in beside)]
-    return Mixture(form.name, [one.name for one in beside], port_classes.mixture(parts))
+    chosen = partners(draw, form, others)
+    parts = [(form, times), *((other, draw.randint(1, _MOST)) for other in chosen)]
+    return Mixture(form.name, [other.name for other in chosen], port_classes.mixture(parts))
 
 
 def partners(draw: random.Random, form: Form, others: Sequence[Form]) -> list[Form]:
@@ -202,10 +204,12 @@ def partners(draw: random.Random, form: Form, others: Sequence[Form]) -> list[Fo
     return drawn
 
 
-def _scatter(shown: Sequence[tuple[Mixture, Figure, Figure]]) -> float:
+def _scatter(predictions: Sequence[tuple[Mixture, Figure, Figure]]) -> float:
     """Return a high quantile of the relative errors of mixtures."""
     errors = sorted(
-        abs(one.cycles - other.cycles) / one.cycles for _, one, other in shown if one and other
+        abs(measured.cycles - predicted.cycles) / measured.cycles
+        for _, measured, predicted in predictions
+        if measured and predicted
     )
     return errors[int(_QUANTILE * len(errors))] if errors else 0.0
 
@@ -219,6 +223,7 @@ def _near(measured: Figure, predicted: Figure, tolerance: float) -> bool:
 
 
 def _why(names: Sequence[str], measured: Figure, predicted: Figure) -> str:
+    """Return in words that a mixture with other forms is predicted wrong."""
     return (
         f"beside {' and '.join(names)} it takes {measured.cycles:.2f} cycles, "
         f"not {predicted.cycles:.2f} as its uops and latencies say"
@@ -227,12 +232,12 @@ def _why(names: Sequence[str], measured: Figure, predicted: Figure) -> str:
 
 Rule = Mapping[str, str]  # parameters of ports, without the name of their table
 
+# How some cores give uops ports in turn, by the uops for the same ports before them.
 IN_TURN: Rules = {
     "ports.slots": "t", "ports.slots_of_two": "01", "ports.neighbours": 2,
     "ports.counts_late": True, "ports.imbalance": 5,
     "ports.branches_balanced": True,
 }  # fmt: skip
-"""How some cores give uops ports in turn, by the uops for the same ports before them."""
 ASSIGNMENTS: tuple[Rule, ...] = (
     {"assign": "at_issue"},
     {"assign": "least_loaded"},
@@ -260,28 +265,30 @@ def choose_assignment(
     answered = sum(bool(figure) for figure in figures)
     parts = [part for kernel in kernels for part in kernel]
     plain: list[Rules] = [{f"ports.{k}": v for k, v in rule.items()} for rule in ASSIGNMENTS]
-    tried = [Hypothesis(learned, rules) for rules in (*plain, {**plain[_BY_SLOTS], **IN_TURN})]
-    found = fit.fit(laboratory, parts, lambda core: core.time(kernels), tried, figures)
-    if answered < _LEAST_MIXTURES or found is None:
+    hypotheses = [Hypothesis(learned, rules) for rules in (*plain, {**plain[_BY_SLOTS], **IN_TURN})]
+    best_fit = fit.fit(laboratory, parts, lambda core: core.time(kernels), hypotheses, figures)
+    if answered < _LEAST_MIXTURES or best_fit is None:
         return learned
-    errors = [found.error_of(n) for n in range(len(ASSIGNMENTS))]
-    pairs = zip(ASSIGNMENTS, errors, strict=True)
-    shown = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
-    shown += f", in turn {100 * found.error_of(len(ASSIGNMENTS)):.2f} %"
-    why = measured(f"mean error of {answered} mixtures: {shown}")
-    best = ASSIGNMENTS[found.best] if found.best < len(ASSIGNMENTS) else ASSIGNMENTS[_BY_SLOTS]
-    return replace(learned, assigned=(best, why))
+    names = [*(" ".join(rule.values()) for rule in ASSIGNMENTS), "in turn"]
+    errors = ", ".join(f"{name} {100 * best_fit.error_of(n):.2f} %" for n, name in enumerate(names))
+    why = measured(f"mean error of {answered} mixtures: {errors}")
+    # Rules of port choice decide later whether ports are given in turn.
+    best = best_fit.best if best_fit.best < len(ASSIGNMENTS) else _BY_SLOTS
+    return replace(learned, assigned=(ASSIGNMENTS[best], why))
 
 
 def _plain_form(learned: CoreModel, form: Form) -> bool:
+    """True if ports alone limit a form: it keeps no unit busy, and its instances do not wait."""
     uops, rate = learned.uops.get(form.name), learned.throughputs[form.name]
     return bool(uops and uops.ports and not uops.busy and rate.clean)
 
 
 def _rule_mixtures(forms: Sequence[Form], series: int) -> list[list[bytes]]:
+    """Return random mixtures of three forms, drawn by one seed for each series."""
     draw = random.Random(_RULE_SEED + series)
-    out = []
+    kernels = []
     for form in draw.choices(forms, k=_RULE_MIXTURES):
         three = [form, *partners(draw, form, forms)]
-        out.append(port_classes.mixture([(one, draw.randint(1, _MOST_INSTANCES)) for one in three]))
-    return out
+        parts = [(one, draw.randint(1, _MOST_INSTANCES)) for one in three]
+        kernels.append(port_classes.mixture(parts))
+    return kernels

@@ -43,26 +43,29 @@ def choose_microcode(
     if not learned.front_end.parameters:
         return learned
     large = cross_check.large(learned)
-    all_mixtures = cross_check.mixtures(learned, forms)
-    relevant = [one for one in all_mixtures if not large.isdisjoint((one.form, *one.others))]
+    relevant = [
+        mixture
+        for mixture in cross_check.mixtures(learned, forms)
+        if not large.isdisjoint((mixture.form, *mixture.others))
+    ]
     if len(relevant) < _LEAST:
         return learned
-    own_mixtures = [one for one in relevant if one.form in large]
+    own_mixtures = [mixture for mixture in relevant if mixture.form in large]
     relevant += cross_check.singles(learned, forms)
-    figures = laboratory.time([one.kernel for one in relevant])
+    figures = laboratory.time([mixture.kernel for mixture in relevant])
     rules: list[Microcode | None] = [None, *_rules()]
-    fitted_rules = _fitted(laboratory, learned, rules, relevant, figures)
-    best = rules[fitted_rules.best] if fitted_rules else None
-    if fitted_rules is None or best is None:
+    best_fit = _fit_rules(laboratory, learned, rules, relevant, figures)
+    best = rules[best_fit.best] if best_fit else None
+    if best_fit is None or best is None:
         return learned
-    without = fitted_rules.error_of(0)
+    without = best_fit.error_of(0)
     slower = [rule for rule in rules if rule and rule.fewest == best.fewest]
     rules = [best, *(replace(rule, stall=stall) for rule, stall in product(slower, _STALLS))]
-    fitted_rules = _fitted(laboratory, learned, rules, relevant, figures)
-    best = rules[fitted_rules.best] if fitted_rules else None
-    if fitted_rules is None or best is None or fitted_rules.error > _BETTER * without:
+    best_fit = _fit_rules(laboratory, learned, rules, relevant, figures)
+    best = rules[best_fit.best] if best_fit else None
+    if best_fit is None or best is None or best_fit.error > _BETTER * without:
         return learned
-    why = f"mean error of {len(relevant)} mixtures {100 * fitted_rules.error:.1f} %"
+    why = f"mean error of {len(relevant)} mixtures {100 * best_fit.error:.1f} %"
     why += f", {100 * without:.1f} % without microcode"
     decoded = _decoded_slots(laboratory, learned, best, own_mixtures)
     learned = replace(learned, microcode=replace(best, own=decoded, why=why))
@@ -88,16 +91,16 @@ def _without_busy_units(
     if not without_units:
         return learned
     alone = cross_check.alone([form for form in forms if form.name in without_units])
-    kernels = [*alone, *(one for one in own_mixtures if one.form in without_units)]
+    mixtures = [*alone, *(one for one in own_mixtures if one.form in without_units)]
     candidate = replace(learned, uops={**learned.uops, **without_units})
     gains: dict[str, float] = defaultdict(float)
-    predictions = cross_check.predicted(laboratory, learned, kernels)
-    new_predictions = cross_check.predicted(laboratory, candidate, kernels)
+    predictions = cross_check.predicted(laboratory, learned, mixtures)
+    new_predictions = cross_check.predicted(laboratory, candidate, mixtures)
     for (mixture, figure, predicted), (_, _, new) in zip(predictions, new_predictions, strict=True):
         if figure and predicted and new:
-            improvement = abs(predicted.cycles - figure.cycles) - abs(new.cycles - figure.cycles)
-            gains[mixture.form] += improvement / figure.cycles
-    accepted = {name: one for name, one in without_units.items() if gains[name] > -_CLEAR}
+            gain = abs(predicted.cycles - figure.cycles) - abs(new.cycles - figure.cycles)
+            gains[mixture.form] += gain / figure.cycles
+    accepted = {name: uops for name, uops in without_units.items() if gains[name] > -_CLEAR}
     return replace(learned, uops={**learned.uops, **accepted})
 
 
@@ -117,13 +120,14 @@ def _decoded_slots(
                 errors[group][decoded].append(abs(predicted.cycles - figure.cycles) / figure.cycles)
                 names[group].append(mixture.form)
     means = {
-        group: {n: fmean(mixtures) for n, mixtures in by.items()} for group, by in errors.items()
+        group: {decoded: fmean(values) for decoded, values in by_decoded.items()}
+        for group, by_decoded in errors.items()
     }
     chosen: dict[tuple[str, int], int] = {}
     votes: dict[int, Counter[int]] = defaultdict(Counter)
-    for group, by in means.items():
-        best, by_rule = min(by, key=lambda decoded: by[decoded]), by.get(rule.decoded, 1.0)
-        if by[best] < min(_BETTER * by_rule, by_rule - _CLEAR):
+    for group, mean in means.items():
+        best, by_rule = min(mean, key=lambda decoded: mean[decoded]), mean.get(rule.decoded, 1.0)
+        if mean[best] < min(_BETTER * by_rule, by_rule - _CLEAR):
             chosen[group] = best
             votes[group[1]][best] += 1
     # Forms whose mixtures tell nothing take the number of others with as many slots.
@@ -135,20 +139,21 @@ def _decoded_slots(
 
 
 def _rules() -> Iterator[Microcode]:
+    """Yield the possible rules, without the cost of a switch."""
     for fewest, decoded in product(_FEWEST, _DECODED):
         if decoded < fewest:
             yield Microcode(fewest, decoded, 0)
 
 
-def _fitted(
+def _fit_rules(
     laboratory: Laboratory,
     learned: CoreModel,
     rules: Sequence[Microcode | None],
     mixtures: Sequence[Mixture],
     figures: Sequence[Figure],
 ) -> fit.Fit | None:
-    """Fit rules to mixtures."""
-    kernels = [one.kernel for one in mixtures]
+    """Fit rules of microcode to mixtures."""
+    kernels = [mixture.kernel for mixture in mixtures]
     parts = [part for kernel in kernels for part in kernel]
     hypotheses = [Hypothesis(replace(learned, microcode=rule)) for rule in rules]
     return fit.fit(laboratory, parts, lambda core: core.time(kernels), hypotheses, figures)
@@ -170,35 +175,32 @@ def choose_decoders(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     nops_behind = {form.name: width + 1 - learned.uops[form.name].slots for form in decodable}
     codes = [_code(laboratory, form, nops_behind[form.name]) for form in decodable]
     parts = [part for code in codes for part in code]
-    measured = laboratory.time(codes, "unrolled")
+    figures = laboratory.time(codes, "unrolled")
     all_left = {name: _ANY if nops >= width else str(nops) for name, nops in nops_behind.items()}
     one_less = {name: str(nops - 1) for name, nops in nops_behind.items()}
     predictions = [
         fit.candidate_laboratory(
-            replace(learned, decoders=prediction), laboratory.machine, parts
+            replace(learned, decoders=decoders), laboratory.machine, parts
         ).time(codes, "unrolled")
-        for prediction in (all_left, one_less)
+        for decoders in (all_left, one_less)
     ]
-    found: dict[str, str] = {}
-    for form, measurement, prediction, other_prediction in zip(
-        decodable, measured, *predictions, strict=True
-    ):
-        if not measurement or not prediction or not other_prediction:
+    decoders: dict[str, str] = {}
+    for form, figure, all_free, one_taken in zip(decodable, figures, *predictions, strict=True):
+        if not figure or not all_free or not one_taken:
             continue
-        if abs(prediction.cycles - other_prediction.cycles) <= _TOLD * measurement.cycles:
+        if abs(all_free.cycles - one_taken.cycles) <= _TOLD * figure.cycles:
             continue
-        first_is_closer = abs(prediction.cycles - measurement.cycles) <= abs(
-            other_prediction.cycles - measurement.cycles
-        )
-        found[form.name] = (all_left if first_is_closer else one_less)[form.name]
-    front = replace(learned.front_end, parameters={**parameters, **_usual_decoders(learned, found)})
-    return replace(learned, decoders=found, front_end=front)
+        error, other = (abs(one.cycles - figure.cycles) for one in (all_free, one_taken))
+        decoders[form.name] = (all_left if error <= other else one_less)[form.name]
+    usual = _usual_decoders(learned, decoders)
+    front_end = replace(learned.front_end, parameters={**parameters, **usual})
+    return replace(learned, decoders=decoders, front_end=front_end)
 
 
-def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
+def _usual_decoders(learned: CoreModel, decoders: Mapping[str, str]) -> Parameters:
     """Return the most common number of decoders left, by uops of a form."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for name, left in found.items():
+    for name, left in decoders.items():
         counts[learned.uops[name].slots][left] += 1
     usual = {slots: votes.most_common(1)[0] for slots, votes in counts.items() if slots > 1}
     return {
@@ -217,6 +219,7 @@ def _is_decodable(learned: CoreModel, form: Form, width: int) -> bool:
 
 
 def _code(laboratory: Laboratory, form: Form, behind: int) -> list[bytes]:
+    """Return copies of a form with so many nops behind each."""
     instances = form_instances.Instances()
     nops = [laboratory.kit.pad(3)[0]] * behind
     return [part for _ in range(_COPIES) for part in (instances.of(form), *nops)]

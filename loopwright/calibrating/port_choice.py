@@ -98,7 +98,7 @@ def choose_port_choice(
 
 
 def _without_zeros(rules: Mapping[str, int]) -> Rules:
-    """Return rules without those that are 0, the simulator's default."""
+    """Return rules without those that are 0."""
     return {name: value for name, value in rules.items() if value}
 
 
