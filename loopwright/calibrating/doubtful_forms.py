@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import combinations, islice
 from math import ceil, inf
 from statistics import fmean
 
@@ -43,11 +43,9 @@ class _Tried:
 
     @property
     def error(self) -> float:
-        return (
-            fmean(abs(predicted / measured - 1) for measured, predicted in self.pairs)
-            if self.pairs
-            else inf
-        )
+        """Return the mean relative error."""
+        errors = [abs(predicted / measured - 1) for measured, predicted in self.pairs]
+        return fmean(errors) if errors else inf
 
     @property
     def is_lower_bound(self) -> bool:
@@ -61,6 +59,7 @@ class _Tried:
 
     @property
     def total(self) -> float:
+        """Return the sum of predicted cycles, by which candidates are cheap or expensive."""
         return sum(predicted for _, predicted in self.pairs)
 
 
@@ -82,35 +81,36 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     ]
     if not doubtful or len(trusted) <= 2:
         return _with_relatives(laboratory, learned)
-    listed = Candidates(learned.core)
-    candidates = {form.name: list(_candidates(learned, form, named, listed)) for form in doubtful}
+    generator = Candidates(learned.core)
+    candidates = {
+        form.name: list(_candidates(learned, form, named, generator)) for form in doubtful
+    }
     kernels = [*cross_check.alone(doubtful), *_mixtures(doubtful, trusted)]
-    figures = laboratory.time([one.kernel for one in kernels])
+    figures = laboratory.time([kernel.kernel for kernel in kernels])
     tried: dict[str, list[_Tried]] = {form.name: [] for form in doubtful}
     for turn in range(max(map(len, candidates.values()))):
         batch = {name: own[turn] for name, own in candidates.items() if turn < len(own)}
-        candidate_core = replace(learned, uops={**learned.uops, **batch})
-        wanted = [n for n, one in enumerate(kernels) if one.form in batch]
-        predicted = cross_check.core_predicts(
-            laboratory, candidate_core, [kernels[n] for n in wanted]
-        )
+        core = replace(learned, uops={**learned.uops, **batch})
+        asked = [n for n, kernel in enumerate(kernels) if kernel.form in batch]
+        predicted = cross_check.core_predicts(laboratory, core, [kernels[n] for n in asked])
         pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in batch}
-        for n, one in zip(wanted, predicted, strict=True):
-            if figures[n] and one:
-                pairs[kernels[n].form].append((figures[n].cycles, one.cycles))
+        for n, prediction in zip(asked, predicted, strict=True):
+            if figures[n] and prediction:
+                pairs[kernels[n].form].append((figures[n].cycles, prediction.cycles))
         for name, uops in batch.items():
             tried[name].append(_Tried(uops, pairs[name]))
-    known_uops, doubts = dict(learned.uops), dict(learned.doubts)
-    for name, candidates_tried in tried.items():
-        if answered := [one for one in candidates_tried if one.pairs]:
-            known_uops[name], doubt = _chosen(learned.core, answered, learned.uops[name].why)
+    chosen, doubts = dict(learned.uops), dict(learned.doubts)
+    for name, own_tried in tried.items():
+        if answered := [one for one in own_tried if one.pairs]:
+            chosen[name], doubt = _choose(learned.core, answered, learned.uops[name].why)
             if doubt.least != doubt.most:
                 doubts[name] = doubt
-    learned = _with_twins(replace(learned, uops=known_uops, doubts=doubts), all_forms)
+    learned = _with_twins(replace(learned, uops=chosen, doubts=doubts), all_forms)
     return _with_relatives(laboratory, learned)
 
 
 def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixture]:
+    """Yield mixtures of each form with trusted ones."""
     draw = random.Random(_SEED)
     for form in forms:
         for _ in range(_MIXTURES):
@@ -118,12 +118,12 @@ def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixtur
 
 
 def _candidates(
-    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Candidates
+    learned: CoreModel, form: Form, named: Mapping[str, Form], generator: Candidates
 ) -> Iterator[Uops]:
     """Yield candidates of a form, with and without a unit as busy as its throughput suggests."""
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
-    for slots, ports in _ports(learned, form, named, listed):
+    for slots, ports in _candidate_ports(learned, form, named, generator):
         narrow = min(map(len, core.computing(ports)), default=0)
         port_bound = max(bound_cycles(Counter(ports)), slots / core.width)
         busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > port_bound else 0
@@ -134,30 +134,31 @@ def _candidates(
                 yield Uops(slots, ports, busy_cycles)
 
 
-def _ports(
-    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Candidates
+def _candidate_ports(
+    learned: CoreModel, form: Form, named: Mapping[str, Form], generator: Candidates
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
-    core, rejected = learned.core, learned.uops[form.name]
-    if rejected.rejected is not None:
-        yield max(rejected.slots, 1), rejected.rejected
+    """Yield slots and ports of candidates: rejected ones, those of similar forms, and others."""
+    core, own = learned.core, learned.uops[form.name]
+    if own.rejected is not None:
+        yield max(own.slots, 1), own.rejected
     others: Counter[tuple[int, tuple[Ports, ...]]] = Counter()
     for name, uops in learned.uops.items():
         other = named.get(name)
         if uops.ports is not None and other and other.mnemonic == form.mnemonic:
             others[uops.slots, uops.ports] += bool(other.memory) == bool(form.memory)
-    yield from (one for one, times in others.most_common(_ALIKE) if times)
-    memory = _memory(core, form)
+    yield from (usage for usage, times in others.most_common(_ALIKE) if times)
+    memory = _memory_uops(core, form)
     twin = learned.uops.get(form.twin)
     if form.memory and twin and twin.ports is not None:
         yield twin.slots, (*twin.ports, *memory)
     case = Case(form, 0, 1, UopBounds(1, MOST), learned.throughputs[form.name].cycles)
-    for choice in islice(listed.fitting(case), _LISTED):
-        yield max(1, choice.computing), choice.uops
+    for candidate in islice(generator.fitting(case), _LISTED):
+        yield max(1, candidate.computing), candidate.uops
     yield 1, (core.all_arithmetic, *memory)
     yield 1, (frozenset({min(core.all_arithmetic)}), *memory)  # one unit, which may be busy
 
 
-def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
+def _memory_uops(core: Core, form: Form) -> tuple[Ports, ...]:
     """Return the ports of the load and store uops of a form."""
     if form.memory is None:
         return ()
@@ -165,19 +166,16 @@ def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
     return ((load,) if form.memory.read and load else ()) + core.store_uops * form.memory.written
 
 
-def _chosen(core: Core, tried: Sequence[_Tried], why: str) -> tuple[Uops, Doubt]:
+def _choose(core: Core, tried: Sequence[_Tried], why: str) -> tuple[Uops, Doubt]:
     """Return the uops of a form, and the ends of their range."""
     best = min(tried, key=lambda one: one.error)
     lower = [one for one in tried if one.is_lower_bound]
     upper = [one for one in tried if one.is_upper_bound]
-    least = max(lower, key=lambda one: one.total).uops if lower else _cheapest(tried)
+    cheapest = min(tried, key=lambda one: one.total)
+    least = max(lower, key=lambda one: one.total, default=cheapest).uops
     most = min(upper, key=lambda one: one.total).uops if upper else _dearer(core, best)
-    why_now = f"{len(best.pairs)} kernels do not agree, mean error {100 * best.error:.0f} %; {why}"
-    return replace(best.uops, why=why_now), Doubt(least, most, why_now)
-
-
-def _cheapest(tried: Sequence[_Tried]) -> Uops:
-    return min(tried, key=lambda one: one.total).uops
+    why = f"{len(best.pairs)} kernels do not agree, mean error {100 * best.error:.0f} %; {why}"
+    return replace(best.uops, why=why), Doubt(least, most, why)
 
 
 def _dearer(core: Core, best: _Tried) -> Uops:
@@ -192,7 +190,7 @@ def _dearer(core: Core, best: _Tried) -> Uops:
 
 
 def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return the learned core with unknown forms as their VEX twins, or with a slot more.
+    """Return the learned core with unknown forms as their VEX twins, up to a slot more.
 
     Such forms had no stable throughput, or were not timed. A twin computes the same on vectors,
     with or without a VEX prefix.
@@ -205,15 +203,15 @@ def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
         if name in uops or stored or (rate and not rate.refused):
             continue
         for twin, shift in vex_twins(name):
-            known = uops.get(twin)
-            if known is None or known.ports is None:
+            base = uops.get(twin)
+            if base is None or base.ports is None:
                 continue
-            most = doubts[twin].most if twin in doubts else known
             why = f"assumption: as {twin}; {rate.refused if rate else 'not measured'}"
-            uops[name] = replace(known, why=why)
+            uops[name] = replace(base, why=why)
             latencies[name] = _shifted(learned.latencies[twin], shift)
-            least = doubts[twin].least if twin in doubts else known
-            doubts[name] = Doubt(least, replace(most, slots=most.slots + 1), why)
+            doubt = doubts.get(twin, Doubt(base, base, ""))
+            most = replace(doubt.most, slots=doubt.most.slots + 1)
+            doubts[name] = Doubt(doubt.least, most, why)
             break
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts)
 
@@ -245,8 +243,8 @@ def _shifted(latencies: Sequence[Latency], shift: int) -> list[Latency]:
 def _with_relatives(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with forms that no microbenchmark times, from relatives.
 
-    They have high-byte registers, which chains and instances exclude, or operand widths that
-    `quick` leaves out. They may be slower than the relative.
+    Such forms have high-byte registers, which chains and instances exclude, or operand widths that
+    `quick` leaves out. They may be slower than their relative.
     """
     doubts: dict[str, Doubt] = {}
     all_forms, _ = kits.forms(laboratory.isa, laboratory.machine.features)
@@ -267,16 +265,16 @@ def _with_relatives(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 def _relative(learned: CoreModel, name: str, *, doubled: bool) -> Doubt:
     """Return the range of a form taken for another: up to a slot more, or twice the uops."""
     uops = learned.uops[name]
-    known = learned.doubts.get(name, Doubt(uops, uops, ""))
-    most = known.most
+    doubt = learned.doubts.get(name, Doubt(uops, uops, ""))
+    most = doubt.most
     ports = (most.ports or ()) * 2 if doubled else most.ports
     dear = replace(most, slots=most.slots * 2 if doubled else most.slots + 1, ports=ports)
-    return Doubt(known.least, dear, f"not measured: as {name}", name, _LATER)
+    return Doubt(doubt.least, dear, f"not measured: as {name}", name, _LATER)
 
 
 def _relative_names(name: str) -> Iterator[tuple[str, bool]]:
     """Yield the names of a form with other widths, and whether it may need twice the uops."""
-    half = _FULL.sub(lambda found: _HALVES[found[0]], name)
+    half = _FULL.sub(lambda match: _HALVES[match[0]], name)
     if half != name:
         yield half, True
     for other in memory_rules.wide_forms(name):
@@ -288,7 +286,8 @@ def _high_byte_names(name: str) -> Iterator[str]:
     """Yield the names of a form with high-byte registers in the place of low ones."""
     mnemonic, _, operands = name.partition(" ")
     parts = operands.split(",")
-    slots = [n for n, part in enumerate(parts) if part == "r8"]
-    for mask in range(1, 1 << len(slots)):
-        high = [n for bit, n in enumerate(slots) if mask >> bit & 1]
-        yield f"{mnemonic} " + ",".join("r8h" if n in high else p for n, p in enumerate(parts))
+    bytes_ = [n for n, part in enumerate(parts) if part == "r8"]
+    for size in range(1, len(bytes_) + 1):
+        for high in combinations(bytes_, size):
+            names = ("r8h" if n in high else part for n, part in enumerate(parts))
+            yield f"{mnemonic} {','.join(names)}"

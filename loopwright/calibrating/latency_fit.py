@@ -8,16 +8,17 @@ a bound, the core needs a latency below it. All whole cycles up to the bounds ar
 and those that predict all kernels of the form best are taken if they are clearly better.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import isnan
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.ports import Core, Uops
 from loopwright.microbench import chains, throughput
-from loopwright.microbench.forms import Form
+from loopwright.microbench.forms import Form, Operand
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.latency import Latency
 
@@ -26,7 +27,7 @@ _ROUNDS = 3
 # bounded latencies of a form that are chosen together, and the most cycles tried
 _JOINED, _MOST = 2, 4
 
-Known = Mapping[str, Sequence[Latency]]
+Latencies = Mapping[str, Sequence[Latency]]
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ def refine_latencies(
 ) -> CoreModel:
     """Return the learned core with latencies that predict their own chains."""
     links = [link for form in forms for link in _links(learned, form)]
-    figures = _times(laboratory, links)
-    measured = [(one, figure) for one, figure in zip(links, figures, strict=True) if figure]
-    adjustable = [(link, figure) for link, figure in measured if link.number is not None]
+    figures = _time_links(laboratory, links)
+    timed = [(link, figure) for link, figure in zip(links, figures, strict=True) if figure]
+    adjustable = [(link, figure) for link, figure in timed if link.number is not None]
     best = learned.latencies
     excess = _excess(laboratory, learned, best, adjustable)
     for _ in range(_ROUNDS):
@@ -61,55 +62,54 @@ def refine_latencies(
         new_excess = _excess(laboratory, learned, shorter, adjustable)
         improved = {
             (link.form, link.number)
-            for (link, _), one, other in zip(adjustable, excess, new_excess, strict=True)
-            if one >= _LATE and abs(other) < abs(one)
+            for (link, _), old, new in zip(adjustable, excess, new_excess, strict=True)
+            if old >= _LATE and abs(new) < abs(old)
         }
         best = _with_improved(best, shorter, improved)
         excess = _excess(laboratory, learned, best, adjustable)
-    return replace(learned, latencies=_resolve_bounds(laboratory, learned, best, measured))
+    return replace(learned, latencies=_resolve_bounds(laboratory, learned, best, timed))
 
 
 def _resolve_bounds(
     laboratory: Laboratory,
     learned: CoreModel,
-    known: Known,
-    measured: Sequence[tuple[_Link, Figure]],
-) -> Known:
+    latencies: Latencies,
+    timed: Sequence[tuple[_Link, Figure]],
+) -> Latencies:
     """Return latencies with whole cycles for bounded ones, as all kernels of a form suggest."""
-    names = {link.form for link, _ in measured}
-    choices = {name: found for name in names if (found := list(_choices(known[name])))}
-    timed = [(link, figure) for link, figure in measured if link.form in choices]
+    names = {link.form for link, _ in timed}
+    choices = {name: own for name in names if (own := list(_whole_cycles(latencies[name])))}
+    deciding = [(link, figure) for link, figure in timed if link.form in choices]
 
-    def off(candidate: Known) -> dict[str, float]:
-        out = dict.fromkeys(choices, 0.0)
-        excess = _excess(laboratory, learned, candidate, timed)
-        for (link, _), cycles in zip(timed, excess, strict=True):
-            out[link.form] += abs(cycles)
-        return out
+    def errors(candidate: Latencies) -> dict[str, float]:
+        sums = dict.fromkeys(choices, 0.0)
+        excess = _excess(laboratory, learned, candidate, deciding)
+        for (link, _), cycles in zip(deciding, excess, strict=True):
+            sums[link.form] += abs(cycles)
+        return sums
 
-    best, least = known, off(known)
+    best, least = latencies, errors(latencies)
     for turn in range(max(map(len, choices.values()), default=0)):
-        candidates = {name: own[turn] for name, own in choices.items() if turn < len(own)}
-        candidate = {**known, **candidates}
-        for name, cycles in off(candidate).items():
-            if name in candidates and cycles < least[name] - _LATE:
-                best = {**best, name: candidates[name]}
-                least[name] = cycles
+        batch = {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        for name, error in errors({**latencies, **batch}).items():
+            if name in batch and error < least[name] - _LATE:
+                best = {**best, name: batch[name]}
+                least[name] = error
     return best
 
 
-def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
+def _whole_cycles(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
     """Yield latencies with whole cycles for all bounded ones, the longest first."""
-    bounded = [n for n, one in enumerate(latencies) if one.limited]
+    bounded = [n for n, latency in enumerate(latencies) if latency.limited]
     if not 0 < len(bounded) <= _JOINED:
         return
     for cycles in product(
         *(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in bounded)
     ):
-        out = list(latencies)
+        chosen = list(latencies)
         for n, value in zip(bounded, cycles, strict=True):
-            out[n] = replace(out[n], cycles=value, bound=True, refused="")
-        yield out
+            chosen[n] = replace(chosen[n], cycles=value, bound=True, refused="")
+        yield chosen
 
 
 def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
@@ -119,43 +119,49 @@ def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
         return
     instances = tuple(throughput.kernel(form))
     yield _Link(form.name, None, instances, "loop", len(instances))
-    pairs = {(s.label, t.label): (s, t) for s, t in chains.pairs(form)}
-    for number, one in enumerate(learned.latencies[form.name]):
-        known = one.measured == one.measured
-        if known and one.twin in ("", form.name) and (one.source, one.target) in pairs:
-            chain = chains.chain(form, *pairs[one.source, one.target])
-            adjustable = number if one.target == "f" and one.plain and one.cycles else None
-            yield _Link(form.name, adjustable, tuple(chain.waiting), chain.notion, chain.copies)
+    pairs = _pairs(form)
+    for number, latency in enumerate(learned.latencies[form.name]):
+        ends = latency.source, latency.target
+        if isnan(latency.measured) or latency.twin not in ("", form.name) or ends not in pairs:
+            continue
+        chain = chains.chain(form, *pairs[ends])
+        to_flags = latency.target == "f" and latency.plain and latency.cycles
+        adjustable = number if to_flags else None
+        yield _Link(form.name, adjustable, tuple(chain.waiting), chain.notion, chain.copies)
 
 
 def assumed_latencies(
-    core: Core, known: Known, uops: Mapping[str, Uops], forms: Sequence[Form]
-) -> Known:
+    core: Core, latencies: Latencies, uops: Mapping[str, Uops], forms: Sequence[Form]
+) -> Latencies:
     """Return latencies with estimates for one-uop forms whose chains showed none.
 
     An estimate is the most common latency of the mnemonic's other forms, or one from or to the same
     operand, or 1 cycle.
     """
     single = [form for form in forms if _is_single(core, form, uops[form.name])]
-    out = dict(known)
+    estimated = dict(latencies)
     for form in single:
-        out[form.name] = [_bounded(latency, known[form.name]) for latency in known[form.name]]
-    common: dict[tuple[str, bool, str, str], Counter[int]] = {}
+        own = latencies[form.name]
+        estimated[form.name] = [_bounded(latency, own) for latency in own]
+    common: dict[tuple[str, bool, str, str], Counter[int]] = defaultdict(Counter)
     for form in single:
-        for latency in out[form.name]:
+        for latency in estimated[form.name]:
             if not latency.refused and latency.cycles:
-                key = form.mnemonic, form.memory is None, latency.source, latency.target
-                common.setdefault(key, Counter())[latency.cycles] += 1
+                common[_key(form, latency)][latency.cycles] += 1
     for form in single:
-        mine = list(out[form.name])
-        for number, latency in enumerate(mine):
+        own = list(estimated[form.name])
+        for number, latency in enumerate(own):
             if latency.refused and (latency.source, latency.target) in _pairs(form):
-                key = form.mnemonic, form.memory is None, latency.source, latency.target
-                estimates = [cycles for cycles, _ in common.get(key, Counter()).most_common(1)]
-                cycles = next(iter([*estimates, *_similar(mine, latency), 1]))
-                mine[number] = replace(latency, cycles=cycles, bound=True, refused="")
-        out[form.name] = mine
-    return out
+                usual = [cycles for cycles, _ in common[_key(form, latency)].most_common(1)]
+                cycles = next(iter([*usual, *_similar(own, latency), 1]))
+                own[number] = replace(latency, cycles=cycles, bound=True, refused="")
+        estimated[form.name] = own
+    return estimated
+
+
+def _key(form: Form, latency: Latency) -> tuple[str, bool, str, str]:
+    """Return what latencies of a mnemonic have to share for one to be an estimate of another."""
+    return form.mnemonic, form.memory is None, latency.source, latency.target
 
 
 def _is_single(core: Core, form: Form, uops: Uops) -> bool:
@@ -164,9 +170,9 @@ def _is_single(core: Core, form: Form, uops: Uops) -> bool:
     return not stored and uops.ports is not None and len(core.computing(uops.ports)) == 1
 
 
-def _pairs(form: Form) -> set[tuple[str, str]]:
-    """Return the pairs of operands that have a latency."""
-    return {(s.label, t.label) for s, t in chains.pairs(form)}
+def _pairs(form: Form) -> dict[tuple[str, str], tuple[Operand, Operand]]:
+    """Return the pairs of operands that have a latency, by their labels."""
+    return {(source.label, target.label): (source, target) for source, target in chains.pairs(form)}
 
 
 def _bounded(latency: Latency, others: Sequence[Latency]) -> Latency:
@@ -178,54 +184,56 @@ def _bounded(latency: Latency, others: Sequence[Latency]) -> Latency:
     return replace(latency, cycles=cycles, bound=True, refused="")
 
 
-def _similar(latencies: Sequence[Latency], one: Latency) -> list[int]:
+def _similar(latencies: Sequence[Latency], latency: Latency) -> list[int]:
     """Return known latencies from the same operand, or else to the same one."""
     known = [other for other in latencies if other.plain and other.cycles]
-    same = [other.cycles for other in known if other.source == one.source]
-    return same or [other.cycles for other in known if other.target == one.target]
+    same = [other.cycles for other in known if other.source == latency.source]
+    return same or [other.cycles for other in known if other.target == latency.target]
 
 
-def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
-    found: dict[int, Figure] = {}
+def _time_links(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
+    """Time the kernels of links, in order."""
+    figures: dict[int, Figure] = {}
     for notion in ("loop", "unrolled"):
         numbers = [n for n, link in enumerate(links) if link.notion == notion]
-        figures = laboratory.time([links[n].kernel for n in numbers], notion)
-        found |= dict(zip(numbers, figures, strict=True))
-    return [found[n] for n in range(len(links))]
+        timed = laboratory.time([links[n].kernel for n in numbers], notion)
+        figures |= dict(zip(numbers, timed, strict=True))
+    return [figures[n] for n in range(len(links))]
 
 
 def _excess(
     laboratory: Laboratory,
     learned: CoreModel,
-    tried: Known,
-    measured: Sequence[tuple[_Link, Figure]],
+    latencies: Latencies,
+    timed: Sequence[tuple[_Link, Figure]],
 ) -> list[float]:
-    """Return the cycles a link by which each chain is predicted too slow."""
-    links = [link for link, _ in measured]
+    """Return the cycles a link by which each kernel is predicted too slow."""
+    links = [link for link, _ in timed]
     parts = (part for link in links for part in link.kernel)
-    core = fit.candidate_laboratory(replace(learned, latencies=tried), laboratory.machine, parts)
-    predictions = _times(core, links)
+    candidate = replace(learned, latencies=latencies)
+    core = fit.candidate_laboratory(candidate, laboratory.machine, parts)
     return [
-        (one.cycles - figure.cycles) / link.copies if one else 0.0
-        for one, (link, figure) in zip(predictions, measured, strict=True)
+        (prediction.cycles - figure.cycles) / link.copies if prediction else 0.0
+        for prediction, (link, figure) in zip(_time_links(core, links), timed, strict=True)
     ]
 
 
-def _shorter(known: Known, links: Sequence[_Link], excess: Sequence[float]) -> Known:
+def _shorter(latencies: Latencies, links: Sequence[_Link], excess: Sequence[float]) -> Latencies:
     """Return latencies shortened by the excess of their chains, to a cycle at least."""
-    out = {name: list(latencies) for name, latencies in known.items()}
+    shorter = {name: list(own) for name, own in latencies.items()}
     for link, cycles in zip(links, excess, strict=True):
         if link.number is not None and cycles >= _LATE:
-            latency = out[link.form][link.number]
-            out[link.form][link.number] = replace(
-                latency, cycles=max(1, latency.cycles - round(cycles))
-            )
-    return out
+            own = shorter[link.form]
+            latency = own[link.number]
+            own[link.number] = replace(latency, cycles=max(1, latency.cycles - round(cycles)))
+    return shorter
 
 
-def _with_improved(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
-    """Return the known latencies, with the improved ones as tried."""
+def _with_improved(
+    latencies: Latencies, tried: Latencies, improved: set[tuple[str, int | None]]
+) -> Latencies:
+    """Return latencies, with the improved ones as tried."""
     return {
-        name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(latencies)]
-        for name, latencies in known.items()
+        name: [tried[name][n] if (name, n) in improved else one for n, one in enumerate(own)]
+        for name, own in latencies.items()
     }

@@ -33,6 +33,7 @@ _ALIGNED = range(0, 64, 16)  # code offsets of loops with calls, as functions ha
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
 _USAGE = 0.5  # per million instructions: the weight of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
+_CHEAP = 0.5  # cycles of an instance, at most
 _AGREES = 0.005  # cycles by which a repeated prediction may differ from the file
 
 
@@ -47,59 +48,63 @@ def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -
         *_calls(laboratory, learned, forms),
     ]
     timings = laboratory.timings([trial for _, trial in trials])
-    found = [
+    loops = [
         HeldOut(kind, trial.code, trial.offset, timing.cycles, timing.uncertainty)
         for (kind, trial), timing in zip(trials, timings, strict=True)
         if timing.cycles
     ]
     toml, table = core_files.core_texts(learned, laboratory.machine)
-    ends = core_files.doubtful_table(learned)
+    doubtful = core_files.doubtful_table(learned)
     front_ends = core_files.front_end_ends(learned, laboratory.machine)
-    return predicted(laboratory.machine, _ends(toml, table, ends, front_ends), found)
+    return predicted(laboratory.machine, _texts(toml, table, doubtful, front_ends), loops)
 
 
 # core.toml, instructions.csv, and parameters that replace those of core.toml.
 _Texts = tuple[str, str, Mapping[str, str]]
 
 
-def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -> Sequence[_Texts]:
+def _texts(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -> Sequence[_Texts]:
     """Return the texts of a core, as they are and at both ends of its ranges."""
-    costs = core_figures.parameter_ends(microarchs.of_text("learned", toml), {})
-    out: list[_Texts] = [(toml, table, {})]
+    parameter_ends = core_figures.parameter_ends(microarchs.of_text("learned", toml), {})
+    texts: list[_Texts] = [(toml, table, {})]
     for number, end in enumerate((core_figures.LEAST, core_figures.MOST)):
         rows = core_figures.with_doubtful_rows(table, doubtful, end)
-        settings = {name: both[number] for name, both in costs.items()}
-        out.append((front_ends.get(end, toml), rows, settings))
-    return out
+        settings = {name: ends[number] for name, ends in parameter_ends.items()}
+        texts.append((front_ends.get(end, toml), rows, settings))
+    return texts
 
 
 def texts_of(folder: Path) -> Sequence[_Texts]:
     """Return the texts of a core in a folder, as they are and at both ends of its ranges."""
     toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
-    doubtful = folder / core_figures.DOUBTFUL_TABLE
-    ends = doubtful.read_text() if doubtful.is_file() else ""
+    file = folder / core_figures.DOUBTFUL_TABLE
+    doubtful = file.read_text() if file.is_file() else ""
     files = {end: folder / name for end, name in core_figures.FRONT_END_FILES.items()}
     front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
-    return _ends(toml, table, ends, front_ends)
+    return _texts(toml, table, doubtful, front_ends)
 
 
-def predicted(machine: Machine, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
-    """Return held-out loops with the predictions of a core; texts are those of _ends."""
+def predicted(machine: Machine, texts: Sequence[_Texts], loops: Sequence[HeldOut]) -> list[HeldOut]:
+    """Return held-out loops with the predictions of a core; texts are those of texts_of."""
     trials = [
-        Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
+        Trial(loop.code, "loop", loop.offset, STACKED if loop.kind == CALLS else None)
+        for loop in loops
     ]
-    found = [CandidateCore(machine, *parts).measure(trials) for parts in texts]
+    timings = [CandidateCore(machine, *parts).measure(trials) for parts in texts]
     out = []
-    for one, likely, least, most in zip(asked, *found, strict=True):
+    for loop, likely, least, most in zip(loops, *timings, strict=True):
         known = [end.cycles for end in (likely, least, most) if end.cycles is not None]
         low, high = min(known, default=0.0), max(known, default=0.0)
         ranged = likely.cycles is not None and low < high
         out.append(
-            HeldOut(
-                one.kind, one.code, one.offset, one.cycles, one.uncertainty,
-                likely.cycles, low if ranged else None, high if ranged else None, likely.refused,
+            replace(
+                loop,
+                predicted=likely.cycles,
+                low=low if ranged else None,
+                high=high if ranged else None,
+                error=likely.refused,
             )
-        )  # fmt: skip
+        )
     return out
 
 
@@ -113,6 +118,7 @@ def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str
 def _drawn(
     laboratory: Laboratory, forms: Sequence[Form], weights: Sequence[float], draw: random.Random
 ) -> Iterator[tuple[str, Trial]]:
+    """Yield loops of random forms without end."""
     while True:
         drawn = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
         if not _may_meet(drawn):
@@ -132,7 +138,7 @@ def _loops(
     cheap = _cheap_forms(learned, forms)
     step = laboratory.kit.BYTES or 1
     for number in range(_LOOPS if cheap else 0):
-        drawn = _some_cheap(draw, cheap)
+        drawn = _draw_cheap(draw, cheap)
         body = b"".join(port_classes.mixture([(one, 1) for one in drawn]))
         loop = _loop(laboratory.isa, body, 0)
         if number % 2:  # the branch of every other one has no result beside it
@@ -149,7 +155,7 @@ def _calls(
     cheap, called = _cheap_forms(learned, forms), laboratory.kit.CALLED_APART
     for _ in range(_CALLS if cheap and called else 0):
         parts = [called] * draw.randint(1, _CALLED)
-        drawn = _some_cheap(draw, cheap)
+        drawn = _draw_cheap(draw, cheap)
         parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in drawn])
         draw.shuffle(parts)
         body = b"".join(parts)
@@ -157,7 +163,7 @@ def _calls(
         yield CALLS, Trial(code, "loop", draw.choice(_ALIGNED), STACKED)
 
 
-def _some_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
+def _draw_cheap(draw: random.Random, cheap: Sequence[Form]) -> list[Form]:
     """Draw forms that compilers put beside each other."""
     while True:
         drawn = draw.choices(cheap, k=draw.randint(1, _SHORT))
@@ -171,13 +177,14 @@ def _may_meet(forms: Sequence[Form]) -> bool:
 
 
 def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:
-    return [one for one in forms if learned.has_ports(one.name) and _cheap(learned, one)]
-
-
-def _cheap(learned: CoreModel, form: Form) -> bool:
-    """True if a form has a throughput at which the front end may limit a short loop."""
-    rate = learned.throughputs[form.name]
-    return form.memory is None and rate.clean and rate.cycles <= 0.5
+    """Return the forms with a throughput at which the front end may limit a short loop."""
+    rates = learned.throughputs
+    return [
+        form
+        for form in forms
+        if learned.has_ports(form.name) and form.memory is None
+        if rates[form.name].clean and rates[form.name].cycles <= _CHEAP
+    ]
 
 
 def _loop(isa: str, body: bytes, offset: int) -> Trial:
@@ -190,16 +197,19 @@ def check(machine: Machine, folder: Path) -> list[Judgement]:
     InputError if the files predict something other than held-out.csv states: a file was changed,
     or comes from another version.
     """
-    kept = held_out.read(folder)
-    now = predicted(machine, texts_of(folder), kept)
-    for one, other in zip(kept, now, strict=True):
-        if (one.predicted is None) != (other.predicted is None) or (
-            one.predicted is not None
-            and other.predicted is not None
-            and abs(one.predicted - other.predicted) > _AGREES
-        ):
+    stated = held_out.read(folder)
+    repeated = predicted(machine, texts_of(folder), stated)
+    for one, other in zip(stated, repeated, strict=True):
+        if not _agree(one.predicted, other.predicted):
             raise InputError(
                 f"{folder / held_out.FILE}: the core predicts {other.predicted} cycles for "
                 f"{one.code.hex()}, not {one.predicted}; a file was changed"
             )
-    return held_out.judged(now)
+    return held_out.judged(repeated)
+
+
+def _agree(one: float | None, other: float | None) -> bool:
+    """True if two predictions are the same, or both are missing."""
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= _AGREES

@@ -9,6 +9,7 @@ are other latencies.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from loopwright.calibrating.core_model import CoreModel, assumed
 from loopwright.calibrating.ports import Doubt, Ports, Uops
@@ -33,8 +34,8 @@ _FREE_EXCHANGE = 0.5  # cycles of an exchange, at most, that rename performs
 
 
 @dataclass(frozen=True)
-class _Like:
-    """Forms taken for a vector form: mnemonics, operands, and further accesses to memory."""
+class _Group:
+    """A group of forms that are taken for a vector form, with further accesses to memory."""
 
     vector: str
     chained: str  # the chain that measures the latency, or nothing
@@ -45,25 +46,25 @@ class _Like:
     times: int = 1  # multiplier of all uops
 
 
-def _arithmetic(vector: str, chained: str, names: Sequence[str]) -> Iterator[_Like]:
-    every = [name for one in names for name in (one, f"{one}p")]
-    yield _Like(vector, chained, every, [_PAIR])
-    yield _Like(vector, chained, names, ["m32", "m64"], loads=True)
+def _arithmetic(vector: str, chained: str, names: Sequence[str]) -> Iterator[_Group]:
+    """Yield the groups of operations on the stack, which may pop it, and on memory."""
+    yield _Group(vector, chained, [name + pop for name in names for pop in ("", "p")], [_PAIR])
+    yield _Group(vector, chained, names, ["m32", "m64"], loads=True)
 
 
-_FORMS: Sequence[_Like] = (
+_GROUPS: Sequence[_Group] = (
     *_arithmetic("addsd x,x", "fadd", ["fadd", "fsub", "fsubr"]),
     *_arithmetic("mulsd x,x", "fmul", ["fmul"]),
     *_arithmetic("divsd x,x", "fdiv", ["fdiv", "fdivr"]),
-    _Like("comisd x,x", "", ["fcomi", "fcomip", "fucomi", "fucomip"], [_PAIR]),
-    _Like("xorps x,x", "", ["fchs", "fabs", "fld1", "fldz"], [""]),
-    _Like("xorps x,x", "", ["fld", "fstp"], ["other"]),
-    _Like("", "", ["fld"], ["m32", "m64"], loads=True),
-    _Like("", "", ["fld"], ["m80"], loads=True, times=2),
-    _Like("cvtdq2pd x,x", "", ["fild"], ["m16", "m32", "m64"], loads=True),
-    _Like("", "", ["fst", "fstp"], ["m32", "m64"], stores=True),
-    _Like("", "", ["fstp"], ["m80"], stores=True, times=2),
-    _Like("cvtpd2dq x,x", "", ["fist", "fistp"], ["m16", "m32", "m64"], stores=True),
+    _Group("comisd x,x", "", ["fcomi", "fcomip", "fucomi", "fucomip"], [_PAIR]),
+    _Group("xorps x,x", "", ["fchs", "fabs", "fld1", "fldz"], [""]),
+    _Group("xorps x,x", "", ["fld", "fstp"], ["other"]),
+    _Group("", "", ["fld"], ["m32", "m64"], loads=True),
+    _Group("", "", ["fld"], ["m80"], loads=True, times=2),
+    _Group("cvtdq2pd x,x", "", ["fild"], ["m16", "m32", "m64"], loads=True),
+    _Group("", "", ["fst", "fstp"], ["m32", "m64"], stores=True),
+    _Group("", "", ["fstp"], ["m80"], stores=True, times=2),
+    _Group("cvtpd2dq x,x", "", ["fist", "fistp"], ["m16", "m32", "m64"], stores=True),
 )
 
 
@@ -71,68 +72,71 @@ def choose_x87(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return the learned core with x87 forms; unchanged where no chain of them was timed."""
     if laboratory.isa != "x86_64":
         return learned
-    bodies = [
-        _SETUP + code * count + _ENDING for code in _CHAINED.values() for count in (_FEW, _MANY)
-    ]
-    figures = _time(laboratory, bodies)
+    chains = list(product(_CHAINED, (_FEW, _MANY)))
+    bodies = [_SETUP + _CHAINED[name] * count + _ENDING for name, count in chains]
+    figures = _time_bodies(laboratory, bodies)
     if not all(figures):
         return learned
-    pairs = zip(figures[::2], figures[1::2], strict=True)
+    timed = dict(zip(chains, figures, strict=True))
     cycles = {
-        name: (many.cycles - few.cycles) / (_MANY - _FEW)
-        for name, (few, many) in zip(_CHAINED, pairs, strict=True)
+        name: (timed[name, _MANY].cycles - timed[name, _FEW].cycles) / (_MANY - _FEW)
+        for name in _CHAINED
     }
-    labels = [f"a chain of {count} {name}" for name in _CHAINED for count in (_FEW, _MANY)]
-    timed = dict(zip(labels, figures, strict=True))
-    found = replace(learned, figures={**learned.figures, **timed})
-    for like in _FORMS:
-        found = _with(found, like, cycles)
-    return _exchanged(found, cycles["fxch"])
+    labelled = {f"a chain of {count} {name}": figure for (name, count), figure in timed.items()}
+    learned = replace(learned, figures={**learned.figures, **labelled})
+    for group in _GROUPS:
+        learned = _with_group(learned, group, cycles)
+    return _with_exchange(learned, cycles["fxch"])
 
 
-def _time(laboratory: Laboratory, bodies: Sequence[bytes]) -> list[Figure]:
-    isa = laboratory.isa
-    codes = [closed(isa, body) for body in bodies]
-    timings = laboratory.timings([Trial(code, "loop", x87=True) for code in codes])
+def _time_bodies(laboratory: Laboratory, bodies: Sequence[bytes]) -> list[Figure]:
+    """Time loops of x87 instructions."""
+    trials = [Trial(closed(laboratory.isa, body), "loop", x87=True) for body in bodies]
+    timings = laboratory.timings(trials)
     return [Figure(one.cycles or 0.0, one.uncertainty, one.refused) for one in timings]
 
 
-def _with(learned: CoreModel, like: _Like, cycles: dict[str, float]) -> CoreModel:
+def _with_group(learned: CoreModel, group: _Group, cycles: dict[str, float]) -> CoreModel:
+    """Return the learned core with a group of forms; cycles are latencies by chain."""
     core = learned.core
-    vector = learned.uops.get(like.vector, Uops(1, ()))
+    vector = learned.uops.get(group.vector, Uops(1, ()))
     if vector.ports is None:
         return learned
     load = core.vector_loads.get(_VECTOR, core.class_ports(core.load))
-    ports = vector.ports + ((load,) if like.loads and load else ()) + core.store_uops * like.stores
-    uops = Uops(vector.slots * like.times, ports * like.times, vector.busy)
-    computing = round(cycles[like.chained]) if like.chained else _vector_latency(learned, like)
+    ports = (
+        vector.ports + ((load,) if group.loads and load else ()) + core.store_uops * group.stores
+    )
+    uops = Uops(vector.slots * group.times, ports * group.times, vector.busy)
+    computing = round(cycles[group.chained]) if group.chained else _vector_latency(learned, group)
     latencies = [Latency(ALL, ALL, computing, computing, 0.0)] if computing else []
-    if like.loads:
+    if group.loads:
         load_latency = computing + learned.accesses.loads.get("load_vector_cycles", 0)
         latencies.append(Latency(BASE, ALL, load_latency, load_latency, 0.0))
-    names = [f"{one} {operand}".rstrip() for one in like.mnemonics for operand in like.operands]
-    return _added(learned, names, uops, latencies, like)
+    names = [f"{one} {operand}".rstrip() for one in group.mnemonics for operand in group.operands]
+    return _with_forms(learned, names, uops, latencies, group)
 
 
-def _vector_latency(learned: CoreModel, like: _Like) -> int:
-    known = learned.latencies.get(like.vector, ())
-    return max((one.cycles for one in known), default=0 if not like.vector else 1)
+def _vector_latency(learned: CoreModel, group: _Group) -> int:
+    """Return the latency of the vector form of a group, 0 without one, 1 if it is unknown."""
+    latencies = learned.latencies.get(group.vector, ())
+    return max((one.cycles for one in latencies), default=1 if group.vector else 0)
 
 
-def _added(
+def _with_forms(
     learned: CoreModel,
     names: Sequence[str],
     uops: Uops,
     latencies: Sequence[Latency],
-    like: _Like,
+    group: _Group,
 ) -> CoreModel:
-    why = f"as {like.vector}" if like.vector else "as few uops as can be"
-    chained = f", latency from a chain of {like.chained}" if like.chained else ""
+    """Return the learned core with forms of a group, and their range."""
+    why = f"as {group.vector}" if group.vector else "as few uops as can be"
+    chained = f", latency from a chain of {group.chained}" if group.chained else ""
     note = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
     most = replace(uops, slots=2 * uops.slots, ports=ports)
-    doubt = Doubt(uops, most, note, extra_latency=0 if like.chained else _EXTRA_LATENCY)
-    stores = frozenset(names) if like.stores else frozenset()
+    doubt = Doubt(uops, most, note, extra_latency=0 if group.chained else _EXTRA_LATENCY)
+    stores = frozenset(names) if group.stores else frozenset()
     return replace(
         learned,
         uops={**learned.uops, **dict.fromkeys(names, replace(uops, why=note))},
@@ -142,10 +146,10 @@ def _added(
     )
 
 
-def _exchanged(learned: CoreModel, cycles: float) -> CoreModel:
+def _with_exchange(learned: CoreModel, cycles: float) -> CoreModel:
     """Return the learned core with the register exchange, by rename or as a uop."""
     free = cycles <= _FREE_EXCHANGE
     latency = Latency(ALL, ALL, 0 if free else max(1, round(cycles)), cycles, 0.0)
     uops = Uops(1, () if free else (learned.core.all_arithmetic,))
-    like = _Like("", "fxch", ["fxch"], [_PAIR])
-    return _added(learned, [f"fxch {_PAIR}"], uops, [latency], like)
+    group = _Group("", "fxch", ["fxch"], [_PAIR])
+    return _with_forms(learned, [f"fxch {_PAIR}"], uops, [latency], group)

@@ -135,10 +135,10 @@ def test_the_range_of_a_form_holds_all_its_kernels():
 
     under = _Tried(wide, [(2.0, 1.0), (2.0, 2.0)])
     over = _Tried(narrow, [(2.0, 2.1), (2.0, 2.2)])
-    chosen, doubt = doubtful_forms._chosen(Known(), [under, over], "why")
+    chosen, doubt = doubtful_forms._choose(Known(), [under, over], "why")
     assert (doubt.least, doubt.most) == (wide, narrow)
     assert chosen.ports == narrow.ports
-    _, doubt = doubtful_forms._chosen(Known(), [under], "why")
+    _, doubt = doubtful_forms._choose(Known(), [under], "why")
     assert doubt.most.busy >= 2  # no candidate takes as long: its unit is taken to be busy
 
 

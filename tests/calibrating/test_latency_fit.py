@@ -92,11 +92,11 @@ def test_bounds_are_chosen_together_the_longest_first():
     bound = Latency("0", "f", 0, 2.2, 0.01, refused="no more than 2.2 cycles")
     lost = Latency("1", "f", 0, float("nan"), 0.0, refused="not timed")
     assert [known.limited, bound.limited, lost.limited] == [False, True, False]
-    tried = list(latency_fit._choices([known, bound, lost]))
+    tried = list(latency_fit._whole_cycles([known, bound, lost]))
     assert [[one.cycles for one in some] for some in tried] == [[2, 2, 0], [2, 1, 0], [2, 0, 0]]
     assert all(some[1].bound and not some[1].refused and some[2] == lost for some in tried)
-    assert len(list(latency_fit._choices([bound, bound]))) == 9
-    assert not list(latency_fit._choices([bound, bound, bound]))
+    assert len(list(latency_fit._whole_cycles([bound, bound]))) == 9
+    assert not list(latency_fit._whole_cycles([bound, bound, bound]))
 
 
 def test_places_are_those_of_most_forms_with_the_same_uops():
