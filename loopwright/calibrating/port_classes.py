@@ -64,35 +64,32 @@ def candidates(
     registers, long encodings, elimination, several results, a loop-carried latency above a cycle,
     or chains that meet in ports.
     """
-    out = {}
+    sizes = {}
     for form in forms:
         rate = rates[form.name]
         if rate.refused or not rate.clean or rate.meets or rate.cycles <= 0 or not form.chosen:
             continue
-        if any(operand.fixed is not None for operand in form.operands) or form_instances.is_long(
-            form
-        ):
+        if form_instances.is_long(form) or any(o.fixed is not None for o in form.operands):
             continue
         if sum(operand.written for operand in form.chosen) > 1:
             continue
-        known = latencies[form.name]
-        if any(one.source == one.target and one.cycles > 1 for one in known):
+        own = latencies[form.name]
+        if any(one.source == one.target and one.cycles > 1 for one in own):
             continue
-        if any(one.cycles == 0 and one.target != "f" for one in known if not one.refused):
+        if any(one.cycles == 0 and one.target != "f" and not one.refused for one in own):
             continue
         ports = max(round(1 / rate.cycles), 1)
         if ports <= width and abs(rate.cycles * ports - 1) <= _NEAR:
-            out[form.name] = ports
-    return out
+            sizes[form.name] = ports
+    return sizes
 
 
 def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
     """Return a kernel of so many instances of each form, interleaved."""
-    factories = [form_instances.Instances(n, len(parts)) for n in range(len(parts))]
-    instances = [
-        [instances_of.of(form) for _ in range(n)]
-        for instances_of, (form, n) in zip(factories, parts, strict=True)
-    ]
+    instances = []
+    for number, (form, count) in enumerate(parts):
+        factory = form_instances.Instances(number, len(parts))
+        instances.append([factory.of(form) for _ in range(count)])
     return form_instances.interleaved(*instances)
 
 
@@ -123,17 +120,25 @@ def find_classes(
         classes += _split(laboratory, unclassified, size, width, tuple(classes))
         # A load or store that a mixture did not separate from another class is a class all the
         # same.
-        missing = [
-            f for f in unclassified if f.memory and f not in (one.blocker for one in classes)
-        ]
+        missing = _without_class([f for f in unclassified if f.memory], classes)
         classes += _split(laboratory, missing, size, width, tuple(classes))
-        founded = {one.blocker.name for one in classes}
-        classes += [PortClass(f, size, (f.name,)) for f in missing if f.name not in founded]
+        missing = _without_class(missing, classes)
+        classes += [PortClass(form, size, (form.name,)) for form in missing]
     return classes
 
 
+def _without_class(forms: Sequence[Form], classes: Sequence[PortClass]) -> list[Form]:
+    """Return the forms that are the blocking instruction of no class."""
+    blocking = {one.blocker.name for one in classes}
+    return [form for form in forms if form.name not in blocking]
+
+
 def _split(
-    laboratory: Laboratory, forms: Sequence[Form], size: int, width: int, known: Sequence[PortClass]
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    size: int,
+    width: int,
+    earlier: Sequence[PortClass],
 ) -> list[PortClass]:
     """Return the classes of forms with so many ports each.
 
@@ -145,43 +150,45 @@ def _split(
     classes: list[PortClass] = []
     unclassified = list(forms)
     while unclassified:
-        blocker, *rest = unclassified
+        blocker, *others = unclassified
         surpluses = blockers.measure(
-            laboratory, [BlockingKernel(blocker, one.blocking, _SPAN) for one in known]
+            laboratory, [BlockingKernel(blocker, one.blocking, _SPAN) for one in earlier]
         )
         if any(one.measured >= _MORE_THAN_ONE for one in surpluses):
-            unclassified = rest
+            unclassified = others
             continue
         if blocker.memory:
             classes.append(PortClass(blocker, size, (blocker.name,)))
-            unclassified = rest
+            unclassified = others
             continue
-        mixtures = [mixture([(blocker, TIMES * size), (f, TIMES * size)]) for f in rest]
-        figures = list(zip(rest, laboratory.time(mixtures), strict=True))
+        count = TIMES * size
+        mixtures = [mixture([(blocker, count), (form, count)]) for form in others]
+        figures = list(zip(others, laboratory.time(mixtures), strict=True))
         members = [form for form, figure in figures if _same_ports(figure, size, width)]
-        others = [form for form, figure in figures if _different_ports(figure, size, width)]
-        if len(rest) - len(members) - len(others) > len(members) + 1:
-            unclassified = rest
+        different = [form for form, figure in figures if _different_ports(figure, size, width)]
+        if len(others) - len(members) - len(different) > len(members) + 1:
+            unclassified = others
             continue
         classes.append(PortClass(blocker, size, tuple(f.name for f in (blocker, *members))))
-        unclassified = others
+        unclassified = different
     return classes
 
 
 def _same_ports(figure: Figure, size: int, width: int) -> bool:
     """True if two forms with so many ports each share all of them."""
-    found = figure and _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
-    return bool(found) and found == (size, False)
+    if not figure:
+        return False
+    return _count_ports(figure.cycles / TIMES, (size, size), width) == (size, False)
 
 
 def _different_ports(figure: Figure, size: int, width: int) -> bool:
     """True if two forms clearly have different ports, however many they share."""
     if not figure or _same_ports(figure, size, width):
         return False
-    told = _ports_of_mixture(figure.cycles / TIMES, (size, size), width)
-    if told is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
+    count = _count_ports(figure.cycles / TIMES, (size, size), width)
+    if count is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
         return figure.cycles / TIMES < _APART
-    return told is not None
+    return count is not None
 
 
 def _blocks_badly(form: Form) -> tuple[int, ...]:
@@ -199,7 +206,7 @@ def _blocks_badly(form: Form) -> tuple[int, ...]:
     )
 
 
-def unions(
+def measure_unions(
     laboratory: Laboratory,
     classes: Sequence[PortClass],
     groups: Sequence[tuple[int, ...]],
@@ -209,16 +216,16 @@ def unions(
 
     A single wrong answer among these makes the mapping wrong, or impossible, for all forms.
     """
-    mixtures = [mixture(together([classes[n] for n in one])) for one in groups]
-    result = []
+    mixtures = [mixture(together([classes[n] for n in group])) for group in groups]
+    measured = []
     for group, figure in zip(groups, laboratory.time_least(mixtures), strict=True):
         sizes = [classes[n].size for n in group]
-        if figure and (ports_and_bound := _ports_of_mixture(figure.cycles / TIMES, sizes, width)):
-            result.append(Union(group, *ports_and_bound, figure))
-    return result
+        if figure and (count := _count_ports(figure.cycles / TIMES, sizes, width)):
+            measured.append(Union(group, *count, figure))
+    return measured
 
 
-def _ports_of_mixture(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
+def _count_ports(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
     """Return the number of ports that a mixture of classes uses, and whether it is a lower bound.
 
     Early binding makes mixtures slower than their ports need; nothing makes them faster. The
@@ -254,28 +261,31 @@ def find_mapping(
     """
     if not sizes:
         raise InputError("no class of forms was found: too few forms, or too few of them answered")
-    known = measure(index_subsets(len(sizes), 2))
-    found: dict[int, Ports] = {}
+    pairs = measure(index_subsets(len(sizes), 2))
+    ports_of: dict[int, Ports] = {}
     first = 0
-    groups = groups_sharing_ports(sizes, known)
+    groups = groups_sharing_ports(sizes, pairs)
     all_unions = [
-        union for union in known if not any(set(union.classes) <= set(group) for group in groups)
+        union for union in pairs if not any(set(union.classes) <= set(group) for group in groups)
     ]
     for group in groups:
-        within = [_renumbered(union, group) for union in known if set(union.classes) <= set(group)]
+        within = [_renumbered(union, group) for union in pairs if set(union.classes) <= set(group)]
 
-        def ask(wanted: Sequence[tuple[int, ...]], group: tuple[int, ...] = group) -> list[Union]:
-            answers = measure([tuple(group[n] for n in classes) for classes in wanted])
-            return [_renumbered(union, group) for union in answers]
+        def measure_within(
+            wanted: Sequence[tuple[int, ...]], group: tuple[int, ...] = group
+        ) -> list[Union]:
+            measured = measure([tuple(group[n] for n in classes) for classes in wanted])
+            return [_renumbered(union, group) for union in measured]
 
-        solved, more = _solve_group([sizes[n] for n in group], width, within, ask)
+        own_sizes = [sizes[n] for n in group]
+        solved, explained = _solve_group(own_sizes, width, within, measure_within)
         for n, ports in zip(group, solved, strict=True):
-            found[n] = frozenset(first + port for port in ports)
+            ports_of[n] = frozenset(first + port for port in ports)
         first += len(frozenset().union(*solved))
         all_unions += [
-            replace(union, classes=tuple(group[n] for n in union.classes)) for union in more
+            replace(union, classes=tuple(group[n] for n in union.classes)) for union in explained
         ]
-    return [found[n] for n in range(len(sizes))], all_unions
+    return [ports_of[n] for n in range(len(sizes))], all_unions
 
 
 def _renumbered(union: Union, group: Sequence[int]) -> Union:
@@ -284,58 +294,60 @@ def _renumbered(union: Union, group: Sequence[int]) -> Union:
 
 
 def _solve_group(
-    sizes: Sequence[int], width: int, known: list[Union], measure: Measure
+    sizes: Sequence[int], width: int, unions: list[Union], measure: Measure
 ) -> tuple[list[Ports], list[Union]]:
     """Return the ports of the classes of a group, and the unions they explain."""
-    untold = [one for one in index_subsets(len(sizes), 3) if len(one) > 2]
-    known = _agreeing(sizes, known)
+    triples = [classes for classes in index_subsets(len(sizes), 3) if len(classes) > 2]
+    unions = _agreeing(sizes, unions)
     for _ in range(_ROUNDS):
-        count, found = _fewest(sizes, known)
+        count, mapping = _fewest(sizes, unions)
         problem = _Problem(sizes, count + _SPARE)
-        problem.explain(known)
-        problem.differ(found, untold, width)
+        problem.explain(unions)
+        problem.differ(mapping, triples, width)
         other = problem.solve()
         if other is None:
-            return found, known
-        (counter_example, *_) = (
+            return mapping, unions
+        counter_example = next(
             classes
-            for classes in untold
+            for classes in triples
             if min(_ports_together(other, classes), width)
-            != min(_ports_together(found, classes), width)
+            != min(_ports_together(mapping, classes), width)
         )
-        untold.remove(counter_example)
-        known = _agreeing(sizes, [*known, *measure([counter_example])])
-    return found, known
+        triples.remove(counter_example)
+        unions = _agreeing(sizes, [*unions, *measure([counter_example])])
+    return mapping, unions
 
 
-def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
+def _agreeing(sizes: Sequence[int], unions: list[Union]) -> list[Union]:
     """Return unions, some of them relaxed to lower bounds where no mapping explains all.
 
     Early binding makes a mixture slower than its ports ask for, never faster. Of unions that
     contradict the rest, the fewest are relaxed.
     """
-    if _explained(sizes, known):
-        return known
+    if _explained(sizes, unions):
+        return unions
     best: tuple[int, list[Union]] | None = None
     for count in range(max(sizes), _MOST_PORTS + 1):
         problem = _Problem(sizes, count, soft=True)
-        if found := problem.nearly(known):
-            more = [
-                _ports_together(found, one.classes) > one.ports and not one.least for one in known
+        if mapping := problem.nearly(unions):
+            exceeded = [
+                not union.least and _ports_together(mapping, union.classes) > union.ports
+                for union in unions
             ]
-            if best and sum(more) >= best[0]:  # a port more explains no more
+            if best and sum(exceeded) >= best[0]:  # a port more explains no more
                 break
-            pairs = zip(known, more, strict=True)
-            best = sum(more), [replace(one, least=one.least or yes) for one, yes in pairs]
-    if best is None or best[0] > _WRONG * len(known):
+            pairs = zip(unions, exceeded, strict=True)
+            relaxed = [replace(union, least=union.least or least) for union, least in pairs]
+            best = sum(exceeded), relaxed
+    if best is None or best[0] > _WRONG * len(unions):
         raise InputError(_NONE)
     return best[1]
 
 
-def _explained(sizes: Sequence[int], known: Sequence[Union]) -> bool:
+def _explained(sizes: Sequence[int], unions: Sequence[Union]) -> bool:
     """True if some mapping explains the unions; one of fewer ports is one with idle ports."""
     problem = _Problem(sizes, _MOST_PORTS)
-    problem.explain(known)
+    problem.explain(unions)
     return problem.solve() is not None
 
 
@@ -346,9 +358,9 @@ def groups_sharing_ports(sizes: Sequence[int], pairs: Sequence[Union]) -> list[t
     share.
     """
     group = {n: {n} for n in range(len(sizes))}
-    for one in pairs:
-        if not one.least and one.ports < sum(sizes[n] for n in one.classes):
-            joined = frozenset().union(*(group[n] for n in one.classes))
+    for union in pairs:
+        if not union.least and union.ports < sum(sizes[n] for n in union.classes):
+            joined = frozenset().union(*(group[n] for n in union.classes))
             for n in joined:
                 group[n] = set(joined)
     return sorted({tuple(sorted(members)) for members in group.values()}, key=min)
@@ -363,18 +375,18 @@ def solver() -> Any:
     return z3
 
 
-def _ports_together(found: Sequence[Ports], classes: Sequence[int]) -> int:
+def _ports_together(mapping: Sequence[Ports], classes: Sequence[int]) -> int:
     """Return the number of ports that some classes have together."""
-    return len(frozenset().union(*(found[n] for n in classes)))
+    return len(frozenset().union(*(mapping[n] for n in classes)))
 
 
-def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Ports]]:
+def _fewest(sizes: Sequence[int], unions: Sequence[Union]) -> tuple[int, list[Ports]]:
     """Return the fewest ports that explain the unions, and those of each class."""
     for count in range(max(sizes), _MOST_PORTS + 1):
         problem = _Problem(sizes, count)
-        problem.explain(known)
-        if found := problem.solve():
-            return count, found
+        problem.explain(unions)
+        if mapping := problem.solve():
+            return count, mapping
     raise InputError(_NONE)
 
 
@@ -390,32 +402,35 @@ class _Problem:
         for one, other in pairwise(self._serves):
             self._solver.add(z3.UGE(one, other))
         for n, size in enumerate(sizes):
-            self._solver.add(self._ports_of_mixture([n]) == size)
+            self._solver.add(self._ports_serving([n]) == size)
 
-    def _ports_of_mixture(self, classes: Sequence[int]) -> Any:
+    def _ports_serving(self, classes: Sequence[int]) -> Any:
+        """Return the number of ports that serve any of some classes, as an expression."""
         mask = sum(1 << n for n in classes)
-        return self._z3.Sum([self._z3.If(one & mask != 0, 1, 0) for one in self._serves])
+        return self._z3.Sum([self._z3.If(port & mask != 0, 1, 0) for port in self._serves])
 
-    def explain(self, known: Sequence[Union]) -> None:
+    def explain(self, unions: Sequence[Union]) -> None:
         """Require the measured unions."""
-        for one in known:
-            together = self._ports_of_mixture(one.classes)
-            self._solver.add(together >= one.ports if one.least else together == one.ports)
+        for union in unions:
+            ports = self._ports_serving(union.classes)
+            self._solver.add(ports >= union.ports if union.least else ports == union.ports)
 
-    def nearly(self, known: Sequence[Union]) -> list[Ports] | None:
+    def nearly(self, unions: Sequence[Union]) -> list[Ports] | None:
         """Return ports that meet as many unions as possible; other unions are lower bounds."""
-        for one in known:
-            together = self._ports_of_mixture(one.classes)
-            self._solver.add(together >= one.ports)
-            if not one.least:
-                self._solver.add_soft(together == one.ports)
+        for union in unions:
+            ports = self._ports_serving(union.classes)
+            self._solver.add(ports >= union.ports)
+            if not union.least:
+                self._solver.add_soft(ports == union.ports)
         return self.solve()
 
-    def differ(self, found: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int) -> None:
+    def differ(
+        self, mapping: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int
+    ) -> None:
         """Require another number of ports for some group, as far as the dispatch width shows it."""
         differing = []
         for group in groups:
-            size, other = _ports_together(found, group), self._ports_of_mixture(group)
+            size, other = _ports_together(mapping, group), self._ports_serving(group)
             differing.append(other < width if size >= width else other != size)
         self._solver.add(self._z3.Or(*differing))
 
@@ -432,7 +447,7 @@ class _Problem:
 
 
 def find_ports(
-    laboratory: Laboratory, found: Sequence[PortClass], width: int
+    laboratory: Laboratory, classes: Sequence[PortClass], width: int
 ) -> tuple[list[Ports], Ports | None]:
     """Return the ports of each class, and those of store data if they are others.
 
@@ -440,19 +455,19 @@ def find_ports(
     """
     kit = laboratory.kit
 
-    def measure(wanted: Sequence[tuple[int, ...]]) -> list[Union]:
-        return unions(laboratory, found, wanted, width)
+    def measure(groups: Sequence[tuple[int, ...]]) -> list[Union]:
+        return measure_unions(laboratory, classes, groups, width)
 
-    sizes = [one.size for one in found]
-    named = {one.blocker.name: n for n, one in enumerate(found)}
+    sizes = [one.size for one in classes]
+    named = {one.blocker.name: n for n, one in enumerate(classes)}
     load, store = named.get(kit.LOAD), named.get(kit.STORE)
     if load is None or store is None or not _two_uop_store(measure, sizes, load, store):
         return find_mapping(sizes, width, measure)[0], None
 
-    def apart(wanted: Sequence[tuple[int, ...]]) -> list[Union]:
-        return measure([one for one in wanted if load not in one])
+    def without_loads(groups: Sequence[tuple[int, ...]]) -> list[Union]:
+        return measure([group for group in groups if load not in group])
 
-    ports, _ = find_mapping(sizes, width, apart)
+    ports, _ = find_mapping(sizes, width, without_loads)
     written = ports[store]
     ports[store] = frozenset(sorted(ports[load])[: sizes[store]])
     return ports, written
@@ -460,36 +475,37 @@ def find_ports(
 
 def _two_uop_store(measure: Measure, sizes: Sequence[int], load: int, store: int) -> bool:
     """True if stores share ports with loads, and with a class that loads share none with."""
-    rest = [n for n in range(len(sizes)) if n not in (load, store)]
-    pairs = [tuple(sorted(pair)) for n in rest for pair in ((n, store), (n, load))]
-    seen = measure([tuple(sorted((load, store))), *pairs])
-    less = {
-        one.classes
-        for one in seen
-        if one.ports < sum(sizes[n] for n in one.classes) and not one.least
+    others = [n for n in range(len(sizes)) if n not in (load, store)]
+    groups = [(load, store), *((n, one) for n in others for one in (store, load))]
+    measured = measure([tuple(sorted(group)) for group in groups])
+    sharing = {
+        frozenset(union.classes): not union.least
+        and union.ports < sum(sizes[n] for n in union.classes)
+        for union in measured
     }
-    apart = {one.classes for one in seen} - less
-    return tuple(sorted((load, store))) in less and any(
-        tuple(sorted((n, store))) in less and tuple(sorted((n, load))) in apart for n in rest
+    both = frozenset((load, store))
+    return sharing.get(both, False) and any(
+        sharing.get(frozenset((n, store)), False) and not sharing.get(frozenset((n, load)), True)
+        for n in others
     )
 
 
-_MANY_PAIRS = 0.9  # quantile of the pairs
-_LONGER_PAIRS = 0.04  # relative: by how much pairs are slower where ports are bound early
+_QUANTILE = 0.9  # of the excess of pairs
+_LONGER = 0.04  # relative: by how much pairs are slower where ports are bound early
 
 
 def binds_early(laboratory: Laboratory, core: Core) -> bool:
     """True if ports are bound early; False with fewer than two classes."""
     classes = core.classes
     pairs = index_subsets(len(classes), 2)
-    asked = [mixture(together([classes[n] for n in pair])) for pair in pairs]
+    mixtures = [mixture(together([classes[n] for n in pair])) for pair in pairs]
     excess = []
-    for pair, figure in zip(pairs, laboratory.time(asked), strict=True):
-        uops: Counter[frozenset[int]] = Counter()
+    for pair, figure in zip(pairs, laboratory.time(mixtures), strict=True):
+        uops: Counter[Ports] = Counter()
         for n in pair:
             uops.update(dict.fromkeys(core.blocker_uops(n), TIMES * classes[n].size))
         slots = TIMES * sum(classes[n].size for n in pair)
         predicted = max(bound_cycles(uops), slots / core.width)
         if figure:
             excess.append(figure.cycles / predicted - 1)
-    return bool(excess) and sorted(excess)[int(_MANY_PAIRS * len(excess))] > _LONGER_PAIRS
+    return bool(excess) and sorted(excess)[int(_QUANTILE * len(excess))] > _LONGER

@@ -92,7 +92,7 @@ def test_a_store_that_shares_ports_with_loads_and_arithmetic_is_two_uops(
             ports = round(total / took)
             yield Union(of_, min(ports, width), ports >= width, Figure(took, 0.0))
 
-    monkeypatch.setattr(port_classes, "unions", lambda *asked: list(unions(*asked)))
+    monkeypatch.setattr(port_classes, "measure_unions", lambda *asked: list(unions(*asked)))
     ports, own = port_classes.find_ports(SKYLAKE, found, WIDTH)
     assert (own is not None) is written
     if written:
