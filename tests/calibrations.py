@@ -117,13 +117,13 @@ def _held(one):
 
 
 def of_rule(rule):
-    """Return what yields the structures of loops with this rule of the op cache, no guises."""
+    """Return what yields the structures of loops with this rule of the op cache, unmasked."""
     every = front_end_search.loops
 
     def loops(*given):
         for one in every(*given):
             if one.fixed["uop_cache.rule"] == rule:
-                yield replace(one, guises={}, starts=one.starts[:1])
+                yield replace(one, masking={}, starts=one.starts[:1])
 
     return loops
 
@@ -142,7 +142,7 @@ def few_loops(monkeypatch):
     monkeypatch.setattr(port_choice, "_CHASES", 24)
     monkeypatch.setattr(port_choice, "_MIXTURES", 80)
     monkeypatch.setattr(calls, "_OFFSETS", (0,))
-    monkeypatch.setattr(calls, "_PLACES", range(1, 4))
+    monkeypatch.setattr(calls, "_SLOTS", range(1, 4))
     monkeypatch.setattr(decoding, "_FEWEST", range(4, 7))
     monkeypatch.setattr(decoding, "_STALLS", (2, 6))
 

@@ -43,13 +43,13 @@ class Guesses:
 
     def split(self, forms: Sequence[Form]) -> tuple[list[Form], list[Form]]:
         """Return one form of each kind, preferably with a known twin, and the remaining forms."""
-        first = []
+        chosen = []
         for form in sorted(forms, key=lambda form: form.twin not in self.known):
             if _kind_of(form) not in self._representatives:
                 self._representatives[_kind_of(form)] = form.name
-                first.append(form)
-        names = {form.name for form in first}
-        return first, [form for form in forms if form.name not in names]
+                chosen.append(form)
+        names = {form.name for form in chosen}
+        return chosen, [form for form in forms if form.name not in names]
 
     def learn(self, uops: Mapping[str, Uops]) -> None:
         """Add known port usages."""
@@ -64,24 +64,22 @@ class Guesses:
         twin = self.known.get(form.twin)
         if form.memory and twin and twin.ports is not None:
             load = self._core.load_ports(form)
-            memory_uops = [load] * form.memory.read + [*self._core.store_uops] * form.memory.written
+            loads = (load,) * form.memory.read if load else ()
+            stores = self._core.store_uops * form.memory.written
             plain = form.name in form.kit.LOADS.values()
             computing = () if plain or self._only_loads(form) else twin.ports
-            return computing + tuple(one for one in memory_uops if one)
+            return computing + loads + stores
         other = self.known.get(self._representatives.get(_kind_of(form), ""))
         if other and other.ports is not None:
             return other.ports
         memory, load = form.memory, self._core.load_ports(form)
-        load_only = memory is not None and memory.read and not memory.written
-        return (
-            (load,)
-            if load_only and load and load != self._core.class_ports(self._core.load)
-            else None
-        )
+        if not memory or memory.written or load == self._core.class_ports(self._core.load):
+            return None
+        return (load,) if memory.read and load else None
 
     def _only_loads(self, form: Form) -> bool:
         """True if the loaded result has the latency of a plain load."""
-        kinds = {one.label: one.kind for one in form.operands}
+        kinds = {operand.label: operand.kind for operand in form.operands}
         plain = of_address(self._latencies.get(self._core.load, ()))
         to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
         cycles = of_address(to_registers)
@@ -89,6 +87,7 @@ class Guesses:
 
 
 def _kind_of(form: Form) -> tuple[object, ...]:
+    """Return a key that is the same for forms with likely the same uops."""
     kinds = tuple(operand.kind for operand in form.operands)
     return form.mnemonic, kinds, form.memory is not None and (form.memory.read, form.memory.written)
 
@@ -128,7 +127,9 @@ def find(
         slots = {name: replace(shown, uops=shown.early_binding) for name, shown in slots.items()}
     spans = blockers.spans(laboratory, forms, rates, latencies)
     block_cycles = {name: span for name, span in spans.items() if isinstance(span, int)}
-    out = {name: Uops(0, None, why=span) for name, span in spans.items() if isinstance(span, str)}
+    usages = {
+        name: Uops(0, None, why=span) for name, span in spans.items() if isinstance(span, str)
+    }
     open_forms = [form for form in forms if form.name in block_cycles]
     counts = (
         known.counts
@@ -136,15 +137,24 @@ def find(
         else _dispatch_counts_uops(laboratory, core, open_forms, block_cycles, slots, rates)
     )
     if counts:
-        out |= {
+        usages |= {
             form.name: Uops(0, None, why="nops beside it show no whole number of slots")
             for form in open_forms
             if slots[form.name].uops is None
         }
-        open_forms = [form for form in open_forms if form.name not in out]
+        open_forms = [form for form in open_forms if form.name not in usages]
     if floor is None:
         floor = port_usage_check.delivery_floor(forms, rates, slots)
     guesses = Guesses(core, known.uops if known else {}, latencies)
+    check = partial(
+        port_usage_check.hold_to_measured,
+        laboratory,
+        core,
+        rates=rates,
+        latencies=latencies,
+        floor=floor,
+        known=guesses.known,
+    )
     for batch in guesses.split(open_forms):
         cases = [
             Case(
@@ -153,9 +163,9 @@ def find(
                 _least_slots(slots[form.name]),
                 _uop_bounds(form, slots[form.name].uops if counts else None, latencies[form.name]),
                 rates[form.name].cycles,
-                () if _idle(form, latencies[form.name]) else guesses.guess(form),
+                () if _may_be_idle(form, latencies[form.name]) else guesses.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),
-                _told(core, form),
+                _known_surpluses(core, form),
             )
             for form in batch
         ]
@@ -163,39 +173,34 @@ def find(
         found = {
             case.form.name: _usage(core, case, slots[case.form.name], counts) for case in cases
         }
-        check = partial(
-            port_usage_check.hold_to_measured,
-            laboratory,
-            core,
-            rates=rates,
-            latencies=latencies,
-            floor=floor,
-            known=guesses.known,
-        )
-        checked = check([case.form for case in cases], found)
+        checked = check(batch, found)
         if not counts:
             # Dispatch may count instructions, or pairs of uops. Where that fails, each uop takes a
             # slot.
             failed = [
-                case.form for case in cases if case.found and checked[case.form.name].ports is None
+                case.form for case in cases if case.usage and checked[case.form.name].ports is None
             ]
             retried = {form.name: _one_slot_each(found[form.name]) for form in failed}
             checked |= {
-                n: uops for n, uops in check(failed, retried).items() if uops.ports is not None
+                name: uops
+                for name, uops in check(failed, retried).items()
+                if uops.ports is not None
             }
         guesses.learn(checked)
-        out |= checked
-    return PortUsages(out if counts else _agreed(core, out, known.uops if known else {}), counts)
+        usages |= checked
+    if not counts:
+        usages = _agreed(core, usages, known.uops if known else {})
+    return PortUsages(usages, counts)
 
 
-def _told(core: Core, form: Form) -> dict[int, Surplus]:
+def _known_surpluses(core: Core, form: Form) -> dict[int, Surplus]:
     """Return the uops of a form on the ports of classes that need no blocking kernel to show them.
 
     A computing uop may hold up loads with which it shares a scheduler, as if it were one of them.
     """
-    out = {number: Surplus(0, 0.0, 0.0) for number in core.out_of_reach(form)}
+    surpluses = {number: Surplus(0, 0.0, 0.0) for number in core.out_of_reach(form)}
     own = core.class_of(form.name)
-    return out if own is None else {**out, own: Surplus(1, 1.0, 0.0)}
+    return surpluses if own is None else {**surpluses, own: Surplus(1, 1.0, 0.0)}
 
 
 def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
@@ -203,22 +208,22 @@ def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> di
 
     The front end may hide slots of some forms. known are the forms without memory operands.
     """
-
     usages = {**known, **found}
     computing = {
-        n: tuple(sorted(core.computing(one.ports or ()), key=sorted)) for n, one in usages.items()
+        name: tuple(sorted(core.computing(uops.ports or ()), key=sorted))
+        for name, uops in usages.items()
     }
     slots: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
-    for name, one in usages.items():
+    for name, uops in usages.items():
         if len(computing[name]) > 1:
-            slots[computing[name]][one.slots] += 1
-    out = dict(found)
-    for name, one in found.items():
+            slots[computing[name]][uops.slots] += 1
+    agreed = dict(found)
+    for name, uops in found.items():
         votes = slots[computing[name]]
         for majority, times in votes.most_common(1):
             if 2 * times > votes.total() > _FEW:
-                out[name] = replace(one, slots=majority)
-    return out
+                agreed[name] = replace(uops, slots=majority)
+    return agreed
 
 
 def _uop_bounds(form: Form, slots: int | None, latencies: Sequence[Latency]) -> UopBounds:
@@ -227,7 +232,7 @@ def _uop_bounds(form: Form, slots: int | None, latencies: Sequence[Latency]) -> 
     A memory uop and a computing uop may share a slot. A form with a latency of a cycle or more
     needs a uop, even where the front end hides it.
     """
-    idle = _idle(form, latencies)
+    idle = _may_be_idle(form, latencies)
     if slots is None:
         return UopBounds(0 if idle else 1)
     least = 0 if slots == 1 and idle else slots
@@ -265,43 +270,43 @@ def _votes(
 ) -> list[bool]:
     """Return, for each form with several uops, whether it takes as many dispatch slots."""
     classes = range(len(core.classes))
-    asked = [
+    known = {form.name: _known_surpluses(core, form) for form in sample}
+    kernels = [
         BlockingKernel(
             form, core.classes[n].blocking, spans[form.name], rate=rates[form.name].cycles
         )
         for form in sample
         for n in classes
-        if n not in _told(core, form)
+        if n not in known[form.name]
     ]
-    answers = iter(blockers.measure(laboratory, asked))
-    listed = Candidates(core)
+    answers = iter(blockers.measure(laboratory, kernels))
+    generator = Candidates(core)
     votes = []
     for form in sample:
-        told = _told(core, form)
-        shown = [told[n] if n in told else next(answers) for n in classes]
-        uops = port_usage_search.counted(core, shown)
+        own = known[form.name]
+        surpluses = [own[n] if n in own else next(answers) for n in classes]
+        uops = port_usage_search.counted(core, surpluses)
         if not uops or len(uops) < 2:
             continue
         slots_taken = slots[form.name].uops or 0
         bounds = UopBounds(0, slots_taken)
         cycles = rates[form.name].cycles
-        case = Case(
-            form, spans[form.name], slots_taken, bounds, cycles, seen=dict(enumerate(shown))
-        )
+        shown = dict(enumerate(surpluses))
+        case = Case(form, spans[form.name], slots_taken, bounds, cycles, surpluses=shown)
         # Early binding looks like additional uops.
         votes.append(
             slots_taken >= len(uops)
-            or port_usage_search.bound_early(listed, core, case) is not None
+            or port_usage_search.bound_early(generator, core, case) is not None
         )
     return votes
 
 
-def _least_slots(shown: Surplus) -> int:
+def _least_slots(slots: Surplus) -> int:
     """Return the least number of dispatch slots of a form."""
-    return 1 if isnan(shown.measured) else max(1, ceil(shown.measured - 0.5))
+    return 1 if isnan(slots.measured) else max(1, ceil(slots.measured - 0.5))
 
 
-def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
+def _may_be_idle(form: Form, latencies: Sequence[Latency]) -> bool:
     """True if a form may need no port: its latency is 0, or it has no result."""
     if not any(operand.written for operand in form.operands):
         return True
@@ -311,9 +316,9 @@ def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
 
 def _usage(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
     """Return the port usage of a form, or a refusal."""
-    uops = case.found
+    uops = case.usage
     if uops is None:
-        unclear = any(surplus.uops is None for surplus in case.seen.values())
+        unclear = any(surplus.uops is None for surplus in case.surpluses.values())
         why = "show no whole number of uops" if unclear else "contradict each other"
         return Uops(0, None, why=f"blockers of ports {why}")
     if not uops:
@@ -348,29 +353,31 @@ def find_with_memory(
     Plain vector loads come first: other forms that load vectors have the same load ports.
     """
     load, store = core.class_ports(core.load), core.class_ports(core.store)
-    out = {}
+    usages = {}
     for form in forms:
         if form.memory and ((form.memory.read and not load) or (form.memory.written and not store)):
-            out[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
-    open_forms = [form for form in forms if form.name not in out]
+            usages[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
+    open_forms = [form for form in forms if form.name not in usages]
     plain = [form for form in open_forms if form.name in laboratory.kit.LOADS.values()]
     floor = port_usage_check.delivery_floor(forms, rates, slots)
     for batch in (plain, [form for form in open_forms if form not in plain]):
         found = find(laboratory, batch, core, rates, latencies, slots, known, floor).uops
-        out |= found
-        core = replace(core, vector_loads=_vector_loads(core, plain, out))
+        usages |= found
+        core = replace(core, vector_loads=_vector_loads(core, plain, usages))
         known = replace(known, uops=known.uops | found)
-    return out
+    return usages
 
 
-def _vector_loads(core: Core, forms: Sequence[Form], found: Mapping[str, Uops]) -> dict[int, Ports]:
+def _vector_loads(
+    core: Core, forms: Sequence[Form], usages: Mapping[str, Uops]
+) -> dict[int, Ports]:
     """Return the ports of vector loads by width in bits, where such a load is one uop."""
-    out: dict[int, Ports] = {}
+    loads: dict[int, Ports] = {}
     for form in forms:
-        ports = found[form.name].ports or ()
+        ports = usages[form.name].ports or ()
         if len(ports) == 1 and core.accesses_memory(ports[0]):
-            out |= {one.bits: ports[0] for one in form.chosen if one.kind == "vector"}
-    return out
+            loads |= {o.bits: ports[0] for o in form.chosen if o.kind == "vector"}
+    return loads
 
 
 _STACK_TIMES = 3  # pushes and pops of a copy
@@ -387,7 +394,8 @@ def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
         return {}
     pool = kit.POOLS["gpr"]
     pairs = [kit.push_and_pop(pool.constant[0], pool.others[n]) for n in range(_STACK_TIMES)]
-    (figure,) = laboratory.time([[push for push, _ in pairs] + [pop for _, pop in pairs]])
+    pushes, pops = ([pair[n] for pair in pairs] for n in range(2))
+    (figure,) = laboratory.time([pushes + pops])
     predicted = max(
         bound_cycles(Counter([load, *core.store_uops] * _STACK_TIMES)),
         2 * _STACK_TIMES / core.width,
@@ -408,7 +416,7 @@ def stack_uops(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
 def _stack_alone(
     laboratory: Laboratory,
     core: Core,
-    what: str,
+    name: str,
     kernel: list[bytes],
     uops: Sequence[Ports],
     both: str,
@@ -417,7 +425,7 @@ def _stack_alone(
     (figure,) = laboratory.time([kernel])
     times = len(kernel) - 1
     predicted = max(bound_cycles(Counter([*uops] * times)), len(kernel) / core.width, 1.0)
-    timing = f"{times} {what} alone "
+    timing = f"{times} {name} alone "
     if not figure:
         return Uops(0, None, why=f"{both}; {timing}were refused: {figure.refused}")
     timing += f"{figure.cycles:.2f}"
@@ -445,7 +453,7 @@ def _stack_apart(kit: Kit, times: int) -> tuple[list[bytes], list[bytes]]:
 
 
 def stack_latencies(
-    kit: Kit, found: Mapping[str, Uops], known: Mapping[str, Sequence[Latency]]
+    kit: Kit, usages: Mapping[str, Uops], latencies: Mapping[str, Sequence[Latency]]
 ) -> dict[str, Sequence[Latency]]:
     """Return the latencies of pushes and pops; a pop has that of a plain load from its address."""
-    return {name: known[kit.LOAD] if name == kit.POP else () for name in found}
+    return {name: latencies[kit.LOAD] if name == kit.POP else () for name in usages}

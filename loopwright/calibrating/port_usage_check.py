@@ -36,8 +36,8 @@ _SHORT, _NOPS = 8, 8  # bytes of the longest nop, and nops of a kernel
 def hold_to_measured(
     laboratory: Laboratory,
     core: Core,
-    chosen: Sequence[Form],
-    found: Mapping[str, Uops],
+    forms: Sequence[Form],
+    usages: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
     floor: DeliveryFloor,
@@ -45,80 +45,82 @@ def hold_to_measured(
 ) -> dict[str, Uops]:
     """Return the port usage of each form, or the reason for its refusal.
 
-    Of port sets that explain as much, the most common one is taken; known has those of other forms.
-    A throughput that contradicts all else is measured again by another kernel, as some forms have
-    two speeds, such as moves that are eliminated at times. floor is as `delivery_floor` returns it.
+    usages are those to check. Of port sets that explain as much, the most common one is taken;
+    known has those of other forms. A throughput that contradicts all else is measured again by
+    another kernel, as some forms have two speeds, such as moves that are eliminated at times. floor
+    is as `delivery_floor` returns it.
     """
-
     slow_nops = _slow_nops(laboratory, core)
 
     def by_itself(form: Form, uops: Uops, rate: Throughput) -> Uops:
         size = len(form_instances.under_test(form)) if uops.slots == 1 else 0
         return alone(core, form, uops, rate, latencies[form.name], floor, slow_nops.get(size, 0.0))
 
-    forms = {form.name: form for form in chosen}
-    rates = {**rates, **_remeasured(laboratory, chosen, found, rates, by_itself)}
+    named = {form.name: form for form in forms}
+    rates = {**rates, **_remeasured(laboratory, forms, usages, rates, by_itself)}
     options = {
         name: [
-            by_itself(form, one, rates[name])
-            for one in (found[name], *_subsets(core, form, found[name], rates[name], floor))
+            by_itself(form, uops, rates[name])
+            for uops in (usages[name], *_subsets(core, form, usages[name], rates[name], floor))
         ]
-        for name, form in forms.items()
+        for name, form in named.items()
     }
-    wanted = [
+    asked = [
         (name, n)
-        for name in forms
+        for name in named
         for n in range(len(core.classes))
         if (len(options[name]) > 1 or options[name][0].busy)
-        and any(one.ports and not _busy_unit(core, one) for one in options[name])
+        and any(uops.ports and not _busy_unit(core, uops) for uops in options[name])
         and name not in core.classes[n].members
-        and n not in core.out_of_reach(forms[name])
+        and n not in core.out_of_reach(named[name])
     ]
-    mixtures = [_mixture(core, forms[name], n) for name, n in wanted]
-    beside: dict[str, list[tuple[int, Figure]]] = {name: [] for name in forms}
-    for (name, n), figure in zip(wanted, laboratory.time(mixtures), strict=True):
+    mixtures = [_mixture(core, named[name], n) for name, n in asked]
+    beside: dict[str, list[tuple[int, Figure]]] = {name: [] for name in named}
+    for (name, n), figure in zip(asked, laboratory.time(mixtures), strict=True):
         beside[name] += [(n, figure)] if figure else []
-    out = {}
-    popularity = Counter(port for one in known.values() for port in set(one.ports or ()))
-    for name in forms:
-        checked = [_checked(core, one, beside[name], latencies[name]) for one in options[name]]
-        passing = [one for one in checked[1:] * bool(beside[name]) if one.ports is not None]
-        passing.sort(key=lambda one: -sum(popularity[ports] for ports in set(one.ports or ())))
-        out[name] = checked[0] if checked[0].ports is not None else next(iter(passing), checked[0])
-        popularity.update(set(out[name].ports or ()))
-    return out
+    chosen = {}
+    popularity = Counter(ports for uops in known.values() for ports in set(uops.ports or ()))
+    for name in named:
+        first, *others = (
+            _checked(core, uops, beside[name], latencies[name]) for uops in options[name]
+        )
+        passing = [uops for uops in others if beside[name] and uops.ports is not None]
+        passing.sort(key=lambda uops: -sum(popularity[ports] for ports in set(uops.ports or ())))
+        chosen[name] = first if first.ports is not None or not passing else passing[0]
+        popularity.update(set(chosen[name].ports or ()))
+    return chosen
 
 
 def _slow_nops(laboratory: Laboratory, core: Core) -> dict[int, float]:
     """Return the cycles of nops by length in bytes, where the front end is slower than dispatch."""
     codes = {size: laboratory.kit.pad(size) for size in range(1, _SHORT + 1)}
-    sizes = [
-        size for size, parts in codes.items() if sum(map(len, parts)) == size and len(parts) == 1
-    ]
-    figures = laboratory.time([codes[size] * _NOPS for size in sizes])
-    each = {n: figure.cycles / _NOPS for n, figure in zip(sizes, figures, strict=True) if figure}
-    return {size: figure for size, figure in each.items() if figure * core.width > 1 + _NEAR}
+    # Where an ISA has no nop of a length, the padding is of several or of another one.
+    single = {size: nops for size, nops in codes.items() if list(map(len, nops)) == [size]}
+    figures = laboratory.time([nops * _NOPS for nops in single.values()])
+    each = {n: figure.cycles / _NOPS for n, figure in zip(single, figures, strict=True) if figure}
+    return {size: cycles for size, cycles in each.items() if cycles * core.width > 1 + _NEAR}
 
 
 def _remeasured(
     laboratory: Laboratory,
-    chosen: Sequence[Form],
-    found: Mapping[str, Uops],
+    forms: Sequence[Form],
+    usages: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     by_itself: Callable[[Form, Uops, Throughput], Uops],
 ) -> dict[str, Throughput]:
     """Return other throughputs of forms whose port usage contradicts the first, where these fit."""
 
     def fits(form: Form, rate: Throughput) -> bool:
-        one = by_itself(form, found[form.name], rate)
-        return one.ports is not None and not one.busy
+        uops = by_itself(form, usages[form.name], rate)
+        return uops.ports is not None and not uops.busy
 
-    doubtful = [f for f in chosen if found[f.name].ports is not None and not fits(f, rates[f.name])]
-    other = throughput.with_fewer_instances(laboratory, doubtful)
+    known = [form for form in forms if usages[form.name].ports is not None]
+    doubtful = [form for form in known if not fits(form, rates[form.name])]
+    others = throughput.with_fewer_instances(laboratory, doubtful)
     return {
-        form.name: other[form.name]
+        form.name: others[form.name]
         for form in doubtful
-        if form.name in other and not other[form.name].refused and fits(form, other[form.name])
+        if form.name in others and not others[form.name].refused and fits(form, others[form.name])
     }
 
 
@@ -134,9 +136,8 @@ def _subsets(
     if form_instances.is_long(form) and rate.cycles <= floor.delivery(form, 1) * (1 + _NEAR):
         return
     tolerance = _COMPETING if len(uops.ports) > 1 else _NEAR
-    if rate.cycles <= max(bound_cycles(Counter(uops.ports)), uops.slots / core.width) * (
-        1 + tolerance
-    ):
+    bound = max(bound_cycles(Counter(uops.ports)), uops.slots / core.width)
+    if rate.cycles <= bound * (1 + tolerance):
         return
     shown = core.shown_by_blockers(uops.ports)
     counted = Counter(uops.ports).items()
@@ -144,17 +145,15 @@ def _subsets(
         for size in range(len(ports) - 1, 0, -1):
             for subset in map(frozenset, combinations(sorted(ports), size)):
                 for moved in range(1, times + 1):
-                    rest = list(uops.ports)
+                    others = list(uops.ports)
                     for _ in range(moved):
-                        rest.remove(ports)
-                    candidate = (*rest, *[subset] * moved)
-                    predicts = (
-                        abs(bound_cycles(Counter(candidate)) - rate.cycles) <= _NEAR * rate.cycles
-                    )
+                        others.remove(ports)
+                    candidate = (*others, *[subset] * moved)
+                    error = abs(bound_cycles(Counter(candidate)) - rate.cycles)
+                    predicts = error <= _NEAR * rate.cycles
                     if predicts and core.shown_by_blockers(candidate) == shown:
-                        yield replace(
-                            uops, ports=candidate, why=f"{uops.why} and what it takes alone"
-                        )
+                        why = f"{uops.why} and what it takes alone"
+                        yield replace(uops, ports=candidate, why=why)
 
 
 def _mixture(core: Core, form: Form, number: int) -> list[bytes]:
@@ -163,9 +162,10 @@ def _mixture(core: Core, form: Form, number: int) -> list[bytes]:
     if form_instances.implied_dependencies(form) or (memory and memory.read and memory.written):
         return []
     blocker, size = core.classes[number].blocker, core.classes[number].size
-    makers, others = (form_instances.Instances(n, 2, near=True) for n in range(2))
-    tested = [makers.of(form) for _ in range(_TIMES)]
-    return form_instances.interleaved(tested, [others.of(blocker) for _ in range(_TIMES * size)])
+    factory, blocking_factory = (form_instances.Instances(n, 2, near=True) for n in range(2))
+    tested = [factory.of(form) for _ in range(_TIMES)]
+    blocking = [blocking_factory.of(blocker) for _ in range(_TIMES * size)]
+    return form_instances.interleaved(tested, blocking)
 
 
 def _checked(
@@ -215,21 +215,22 @@ def delivery_floor(
     forms: Sequence[Form], rates: Mapping[str, Throughput], slots: Mapping[str, Surplus]
 ) -> DeliveryFloor:
     """Return the least cycles a form takes alone, by code length and by dispatch slots."""
-    lengths: dict[int, float] = {}
-    taking: dict[int, float] = {}
+    by_length: dict[int, float] = {}
+    by_slots: dict[int, float] = {}
     for form in forms:
         rate, taken = rates[form.name], slots[form.name].uops
         if rate.refused:
             continue
         if form.memory:
-            _least(lengths, len(form_instances.under_test(form)), rate.cycles)
+            _least(by_length, len(form_instances.under_test(form)), rate.cycles)
         if taken and rate.clean:
-            _least(taking, taken, rate.cycles)
-    return DeliveryFloor(lengths, taking)
+            _least(by_slots, taken, rate.cycles)
+    return DeliveryFloor(by_length, by_slots)
 
 
-def _least(known: dict[int, float], key: int, cycles: float) -> None:
-    known[key] = min(cycles, known.get(key, cycles))
+def _least(floor: dict[int, float], key: int, cycles: float) -> None:
+    """Lower a floor to these cycles, if they are less."""
+    floor[key] = min(cycles, floor.get(key, cycles))
 
 
 def _upper_tolerance(core: Core, form: Form, uops: Uops, rate: Throughput) -> float:

@@ -77,7 +77,7 @@ def test_uops_of_late_results_may_take_a_port_twice(rows, late, found):
     classes = [PortClass(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
     case = _case(form, rows, late=late)
     port_usage_search.search(known, Core(classes, ports, 4), [case])
-    assert case.found == (None if found is None else (frozenset(found),))
+    assert case.usage == (None if found is None else (frozenset(found),))
 
 
 def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their_ports():

@@ -109,7 +109,7 @@ def test_what_blockers_show_more_counts_for_nothing_where_ports_are_bound_early(
     some = of({"mov r64,i32": 6, "bt r32,i8": 3})
     core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, early_binding=early)
     seen = {0: Surplus(2, 1.9, 0.1), 1: Surplus(1, 1.0, 0.1)}
-    case = Case(FORMS["shl r64,i8"], 4, 1, UopBounds(1, 1), 0.34, seen=seen)
+    case = Case(FORMS["shl r64,i8"], 4, 1, UopBounds(1, 1), 0.34, surpluses=seen)
     assert port_usage_search.bound_early(Candidates(core), core, case) == found
 
 

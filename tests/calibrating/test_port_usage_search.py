@@ -102,7 +102,7 @@ def test_the_fewest_uops_explain_blockers_that_are_longer(measured, slots, found
     classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
     core = Core(classes, [frozenset(p) for p in named.values()], 6, early_binding=True)
     seen = {n: Surplus(None, one, 0.02) for n, one in enumerate(measured)}
-    case = Case(forms["imul r64,r64"], 4, slots, UopBounds(1), 1.0, seen=seen)
+    case = Case(forms["imul r64,r64"], 4, slots, UopBounds(1), 1.0, surpluses=seen)
     chosen = port_usage_search.bound_late(Candidates(core), core, case)
     assert (None if chosen is None else set(chosen)) == (None if found is None else set(found))
 
