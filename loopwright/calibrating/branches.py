@@ -19,7 +19,7 @@ opposite, one is not taken whatever the flags are, and that one tells.
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 
 from loopwright.calibrating.ports import Core, PortClass, Ports, bound_cycles
 from loopwright.microbench import form_instances
@@ -53,30 +53,27 @@ class Branches:
 def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branches:
     """Measure branches; fused are the names of forms that fuse with one."""
     kit = laboratory.kit
-    found = Branches({}, {}, laboratory.iteration())
-    for branch in kit.BRANCHES:
+    branches = Branches({}, {}, laboratory.iteration())
+    for branch in (*kit.BRANCHES, *kit.UNFUSED):
         ports, note = _ports(laboratory, core, branch, fused)
-        for name in (branch.name, branch.opposite):
-            _keep(found, name, ports, note)
-    for branch in kit.UNFUSED:
-        ports, note = _ports(laboratory, core, branch, fused)
-        slots = _slots(laboratory, core, branch)
+        slots = _slots(laboratory, core, branch) if branch in kit.UNFUSED else 1
         if slots != 1:
             shown = slots or "no whole number of"
             ports, note = None, f"nops beside it show {shown} slots, not one"
         for name in filter(None, (branch.name, branch.opposite)):
-            _keep(found, name, ports, note)
-    if found.ports:
-        found.ports[kit.JUMP] = next(iter(found.ports.values()))
-    return found
+            _keep(branches, name, ports, note)
+    if branches.ports:
+        branches.ports[kit.JUMP] = next(iter(branches.ports.values()))
+    return branches
 
 
-def _keep(found: Branches, name: str, ports: Ports | None, said: str) -> None:
+def _keep(branches: Branches, name: str, ports: Ports | None, note: str) -> None:
+    """Add the ports of a branch, or the refusal if it has none."""
     if ports is None:
-        found.left[name] = said
+        branches.left[name] = note
     else:
-        found.ports[name] = ports
-        found.longer[name] = said
+        branches.ports[name] = ports
+        branches.longer[name] = note
 
 
 def _slots(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
@@ -93,8 +90,9 @@ def _slots(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
 class _Mixtures:
     """Mixtures of branches with each class, at so many branches a cycle.
 
-    own are cycles that each mixture takes at least. slower are the cycles with nops in the place of
-    the branches; where these exceed own, a mixture slower than its port bound does not count.
+    own are cycles that each mixture takes at least, by dispatch. slower are the cycles with nops in
+    the place of the branches, own at least; where these exceed own, a mixture slower than its port
+    bound does not count.
     """
 
     core: Core
@@ -105,15 +103,13 @@ class _Mixtures:
 
     def errors(self, ports: Ports) -> Iterator[tuple[int, float]]:
         """Yield the relative error of each mixture that counts, by class number."""
-        for n, (*least_of, figure) in enumerate(
-            zip(self.own, self.slower, self.figures, strict=True)
-        ):
+        rows = zip(self.own, self.slower, self.figures, strict=True)
+        for n, (own, slower, figure) in enumerate(rows):
             uops = Counter({ports: _TIMES * self.count})
-            uops.update(
-                dict.fromkeys(self.core.blocker_uops(n), _TIMES * self.core.classes[n].size)
-            )
-            predicted = max(bound_cycles(uops), *least_of)
-            front_end_bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > predicted
+            cycles = _TIMES * self.core.classes[n].size
+            uops.update(dict.fromkeys(self.core.blocker_uops(n), cycles))
+            predicted = max(bound_cycles(uops), own, slower)
+            front_end_bound = slower > (1 + _NEAR) * own and figure.cycles > predicted
             if figure and figure.cycles <= _SEQUENTIAL and not front_end_bound:
                 yield n, (figure.cycles - predicted) / predicted
 
@@ -129,17 +125,17 @@ class _Mixtures:
 
     def bounded(self, pool: Ports) -> tuple[Ports, str] | None:
         """Return the ports of a pool with the fewest slow mixtures, and the note on those."""
-        best, least = None, (_BOUNDS * len(self.figures), 0.0)
+        best: tuple[Ports, str] | None = None
+        least: tuple[float, float] = (_BOUNDS * len(self.figures), 0.0)
         for ports in map(frozenset, combinations(sorted(pool), self.count)):
             errors = dict(self.errors(ports))
-            slow = [n for n, error in errors.items() if error >= _NEAR]
-            rest = max((abs(e) for n, e in errors.items() if n not in slow), default=_NEAR)
-            if rest < _NEAR and (len(slow), rest) < least:
-                best, least = (ports, slow), (len(slow), rest)
-        if best is None:
-            return None
-        beside = (self.core.classes[n].blocker.name for n in best[1])
-        return best[0], f"longer than that beside {', '.join(beside)}"
+            slow = [n for n, e in errors.items() if e >= _NEAR]
+            error = max((abs(e) for n, e in errors.items() if n not in slow), default=_NEAR)
+            if error < _NEAR and (len(slow), error) < least:
+                names = (self.core.classes[n].blocker.name for n in slow)
+                best = ports, f"longer than that beside {', '.join(names)}"
+                least = len(slow), error
+        return best
 
 
 def _ports(
@@ -159,23 +155,24 @@ def _ports(
     else:
         timing = f"{alone.cycles / 4:.2f} cycles"
         return None, f"alone it takes {timing}, which no number of ports explains"
-    mixtures_ = [
+    kernels = [
         _mixture(kit, one, branch, count, apart=one.blocker.name in fused) for one in core.classes
     ]
-    own = [max(_TIMES, len(kernel) / core.width) for kernel in mixtures_]
+    own = [max(_TIMES, len(kernel) / core.width) for kernel in kernels]
     for notion in ("loop", "slope"):
-        figures = laboratory.time(mixtures_, notion)
-        if found := _Mixtures(core, count, own, own, figures).explained(core.all_arithmetic):
-            return found, ""
+        figures = laboratory.time(kernels, notion)
+        if ports := _Mixtures(core, count, own, own, figures).explained(core.all_arithmetic):
+            return ports, ""
     (nop,) = kit.pad(len(branch.code))
-    idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in mixtures_])
-    slower = [max(o, one.cycles) if one else o for o, one in zip(own, idle, strict=True)]
+    idle = laboratory.time([[nop if c == branch.code else c for c in kernel] for kernel in kernels])
+    pairs = zip(own, idle, strict=True)
+    slower = [max(cycles, figure.cycles) if figure else cycles for cycles, figure in pairs]
     first = 1 + max(frozenset().union(core.all_arithmetic, core.store_data or (), *core.ports))
     unseen = core.all_arithmetic | set(range(first, first + count))  # ports of what no class shows
-    mixtures = _Mixtures(core, count, own, slower, laboratory.time(mixtures_))
+    mixtures = _Mixtures(core, count, own, slower, laboratory.time(kernels))
     for pool in (core.all_arithmetic, unseen):
-        if found := mixtures.explained(pool):
-            return found, ""
+        if ports := mixtures.explained(pool):
+            return ports, ""
     return mixtures.bounded(unseen) or (None, "no ports explain what it takes beside others")
 
 
@@ -227,26 +224,26 @@ def fused_pairs(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> 
         fused = _fuses(laboratory, [(form, first) for form in tried], width)
     fusing = [form for form, yes in zip(tried, fused, strict=True) if yes]
     samples = {form.mnemonic: form for form in reversed(fusing)}
-    asked = [(form, branch) for form in samples.values() for branch in kinds.values()]
-    known: dict[str, str] = dict.fromkeys(samples, "")
-    for (form, branch), yes in zip(asked, _fuses(laboratory, asked, width), strict=True):
-        known[form.mnemonic] += branch.kind if yes else ""
-    return {form.name: "".join(sorted(known[form.mnemonic])) for form in fusing}
+    pairs = list(product(samples.values(), kinds.values()))
+    fused_kinds: dict[str, str] = dict.fromkeys(samples, "")
+    for (form, branch), yes in zip(pairs, _fuses(laboratory, pairs, width), strict=True):
+        fused_kinds[form.mnemonic] += branch.kind if yes else ""
+    return {form.name: "".join(sorted(fused_kinds[form.mnemonic])) for form in fusing}
 
 
 def _fuses(
-    laboratory: Laboratory, asked: Sequence[tuple[Form, Branch]], width: Width
+    laboratory: Laboratory, pairs: Sequence[tuple[Form, Branch]], width: Width
 ) -> list[bool]:
     """Return for each form and branch whether they share a slot."""
-    plans = [_fusion_kernels(laboratory.kit, form, branch, width) for form, branch in asked]
+    plans = [_fusion_kernels(laboratory.kit, form, branch, width) for form, branch in pairs]
     figures = iter(laboratory.time([kernel for plan in plans for kernel in plan]))
-    out = []
+    fused = []
     for plan in plans:
-        found = [next(figures) for _ in plan]
-        pairs = [(found[n], found[n + 1]) for n in range(0, len(found), 2)]
-        less = [apart.cycles - near.cycles for near, apart in pairs if near and apart]
-        out.append(max(less, default=0.0) > _SAVED_SLOT / width.instructions)
-    return out
+        timed = [next(figures) for _ in plan]
+        orders = zip(timed[::2], timed[1::2], strict=True)
+        saved = [apart.cycles - near.cycles for near, apart in orders if near and apart]
+        fused.append(max(saved, default=0.0) > _SAVED_SLOT / width.instructions)
+    return fused
 
 
 def _fusion_kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[bytes]]:

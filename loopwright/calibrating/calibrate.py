@@ -32,17 +32,14 @@ def differences(learned: CoreModel, forms: Sequence[Form], core: str) -> pd.Data
     latencies = latency.measure(table, measured, throughput.cycles(rates))
     rows = []
     for form in measured:
-        ours, reference = learned.throughputs[form.name], rates[form.name]
-        pairs = [("throughput", ours.cycles, ours.uncertainty, reference.cycles, reference.refused)]
-        others = {(one.source, one.target): one for one in latencies[form.name]}
+        own, other = learned.throughputs[form.name], rates[form.name]
+        pairs = [("throughput", own.cycles, own.uncertainty, other.cycles, other.refused)]
+        known = {(one.source, one.target): one for one in latencies[form.name]}
         for one in learned.latencies[form.name]:
-            other = others.get((one.source, one.target))
-            if other is None or one.bound or one.refused:
-                continue
-            figure_name = f"latency {one.source}>{one.target}"
-            pairs.append(
-                (figure_name, one.measured, one.uncertainty, other.measured, other.refused)
-            )
+            same = known.get((one.source, one.target))
+            if same and not one.bound and not one.refused:
+                name = f"latency {one.source}>{one.target}"
+                pairs.append((name, one.measured, one.uncertainty, same.measured, same.refused))
         for figure, cycles, error, expected, refused in pairs:
             if not refused and abs(cycles - expected) > max(_SHARE * expected, _CYCLES):
                 rows.append((form.name, figure, cycles, error, expected))
@@ -119,10 +116,8 @@ def calibrate(
     if any(name.startswith("avx512") for name in oracle.features):
         rows.append(("not learned", "AVX-512", 0.0, "code that has it gets no prediction"))
     judged = held_out.judged(loops)
-    for judgement in judged:
-        rows.append(
-            (f"held-out {judgement.kind}", f"{100 * judgement.error:.1f} %", 0.0, str(judgement))
-        )
+    for one in judged:
+        rows.append((f"held-out {one.kind}", f"{100 * one.error:.1f} %", 0.0, str(one)))
     rows = [(figure, *rest, f"{figure}: {note}") for figure, *rest, note in rows]
     if judged:
         rows.append(("self-judgement", "", 0.0, held_out.sentence(judged)))
@@ -216,29 +211,22 @@ def _is_usual(form: Form) -> bool:
 
 
 def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
+    """Yield the rows of what was learned: figure, value, uncertainty, note."""
     width = learned.width
     counted = "nops" if width.nops else "moves, as nops share dispatch slots"
     yield "instructions a cycle", width.instructions, width.uncertainty, counted
     for name, window in learned.windows.by_name.items():
         yield name, window.value, (window.high - window.low) / 2, window.note
     for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
-        yield (
-            f"ports of {one.blocker.name}",
-            core_files.shown([ports]),
-            0.0,
-            f"and {len(one.members) - 1} forms more",
-        )
+        note = f"and {len(one.members) - 1} forms more"
+        yield f"ports of {one.blocker.name}", core_files.shown([ports]), 0.0, note
     all_latencies = [one for latencies in learned.latencies.values() for one in latencies]
-    plain = [one for one in all_latencies if one.plain]
-    yield (
-        "latencies",
-        len(plain),
-        0.0,
-        f"of {len(all_latencies)} pairs; of others no more than a bound",
-    )
+    plain = sum(one.plain for one in all_latencies)
+    note = f"of {len(all_latencies)} pairs; of others no more than a bound"
+    yield "latencies", plain, 0.0, note
     for part, note in learned.front_end.summaries.items():
         yield f"front end of {part}", "", 0.0, note
-    known = sum(one.ports is not None for one in learned.uops.values())
+    known = sum(uops.ports is not None for uops in learned.uops.values())
     left = len(core_files.left_out(learned))
     yield "forms with ports", known, 0.0, f"{left} left out: {folder.name}/{core_files.LEFT_OUT}"
 

@@ -154,11 +154,8 @@ def _choose_call_uops(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         for core in cores
         for bubble in _return_bubbles(next_line=next_line)
     ]
-
-    def time(core: Laboratory) -> list[Figure]:
-        return _time_loops(core, bodies)
-
-    best_fit = fit.fit(laboratory, codes, time, hypotheses, list(figures.values()))
+    kept = list(figures.values())
+    best_fit = fit.fit(laboratory, codes, lambda core: _time_loops(core, bodies), hypotheses, kept)
     if best_fit is None:
         return learned
     if not best_fit.explained:

@@ -40,7 +40,8 @@ _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _ELEMENT = "ld1 s,e,[x]"  # a load of a part of a register
 _TWO = 8  # two-uop forms needed to tell whether dispatch counts uops
 _HALF = "half of a round trip between registers is the way from vectors"
-# Figures of a store and a load; the least likely to be renamed comes first.
+# Figures of a store and a load, of which the first that goes through the cache is the latency of
+# forwarding; the least likely to be renamed comes first.
 _FORWARDED = (
     "forwarded, 8 bits",
     memory_timing.forwarded_at(memory_timing.FAR),
@@ -100,11 +101,11 @@ def core_toml(learned: CoreModel, machine: Oracle) -> str:
     for table, rows in _tables(learned).items():
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
-            sure = source.confidence.value
-            ranged = _range(key, value) if source.assumed or isinstance(value, Between) else ""
-            spelled = json.dumps(value) + ranged
+            confidence = source.confidence.value
+            has_range = source.assumed or isinstance(value, Between)
+            text = json.dumps(value) + (_range(key, value) if has_range else "")
             lines.append(
-                f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
+                f'{key} = {{ value = {text}, source = "{source}", confidence = "{confidence}" }}'
             )
     return "\n".join(lines) + "\n"
 
@@ -125,9 +126,10 @@ def _range(key: str, value: object) -> str:
 
 
 def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
+    """Return the tables of core.toml; fitted parameters replace others of their name."""
     width = learned.width
-    tables = _chosen(learned)
-    known: Mapping[str, list[_Entry]] = {
+    tables = _fitted_tables(learned)
+    others: Mapping[str, list[_Entry]] = {
         "rename": [
             *_width(learned),
             ("queue", 64, UNKNOWN),
@@ -157,37 +159,37 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
     chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
     return tables | {
         name: [row for row in rows if row[0] not in chosen.get(name, ())] + tables.get(name, [])
-        for name, rows in known.items()
+        for name, rows in others.items()
     }
 
 
-def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
+def _fitted_tables(learned: CoreModel) -> dict[str, list[_Entry]]:
     """Return the tables of fitted parameters, with an ideal front end where none was fitted."""
     tables: dict[str, list[_Entry]] = {}
-    chosen = learned.front_end.parameters or _IDEAL
-    for name, (value, source) in {**chosen, **learned.rules}.items():
+    front_end = learned.front_end.parameters or _IDEAL
+    for name, (value, why) in {**front_end, **learned.rules}.items():
         table, _, key = name.partition(".")
         if table != AFTER:
-            tables.setdefault(table, []).append((key, value, source))
-    if one := learned.microcode:
+            tables.setdefault(table, []).append((key, value, why))
+    if microcode := learned.microcode:
         cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
         table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
-        why = assumed(f"no kernel shows it by itself; {one.why} [{SOURCE}]")
-        tables.setdefault(table, []).append((key, one.stall, why))
+        why = assumed(f"no kernel shows it by itself; {microcode.why} [{SOURCE}]")
+        tables.setdefault(table, []).append((key, microcode.stall, why))
     return tables
 
 
 def _window_entry(
-    learned: CoreModel, name: str, window: str, otherwise: int, why: str = "not measured"
+    learned: CoreModel, name: str, label: str, otherwise: int, why: str = "not measured"
 ) -> _Entry:
     """Return the entry of a window; one whose end was not seen is no smaller than the buffer."""
-    one, buffer = (learned.windows.by_name.get(of) for of in (window, BUFFER))
-    if one is None:
+    window, buffer = (learned.windows.by_name.get(one) for one in (label, BUFFER))
+    if window is None:
         return name, otherwise, assumed(why)
-    if one.least:
-        value = max(one.value, buffer.value) if buffer else one.value
-        return name, min(value, _MOST[name]), assumed(f"{one.note} [{SOURCE}]")
-    return name, one.value, measured(one.note)
+    if window.least:
+        value = max(window.value, buffer.value) if buffer else window.value
+        return name, min(value, _MOST[name]), assumed(f"{window.note} [{SOURCE}]")
+    return name, window.value, measured(window.note)
 
 
 def _width(learned: CoreModel) -> Iterator[_Entry]:
@@ -206,8 +208,8 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
         most, note = burst.value, Evidence(f"{burst.note}; {note}", note.confidence)
     core = learned.core
     memory = {core.class_ports(name) for name in (core.load, core.store)}
-    two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
-    slots = [u.slots for u in two if memory.isdisjoint(u.ports or ())]
+    two_uops = [uops for uops in learned.uops.values() if uops.ports and len(uops.ports) == 2]
+    slots = [uops.slots for uops in two_uops if memory.isdisjoint(uops.ports or ())]
     if len(slots) >= _TWO and 2 * slots.count(1) > len(slots):
         yield "instructions", most, note
         note = assumed(f"as many uops as instructions, of which forms of two are one; {note}")
@@ -220,11 +222,8 @@ def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the rule that rename waits for room for a whole group, if it is known."""
     whole = learned.windows.whole_groups
     if whole is not None:
-        yield (
-            "whole_groups",
-            whole,
-            measured("slots before a chain that shift the scheduler's end"),
-        )
+        why = measured("slots before a chain that shift the scheduler's end")
+        yield "whole_groups", whole, why
 
 
 def _constants(learned: CoreModel) -> Iterator[_Entry]:
@@ -234,6 +233,7 @@ def _constants(learned: CoreModel) -> Iterator[_Entry]:
 
 
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
+    """Yield the names of ports, the binding of uops to them, and those of accesses and ALUs."""
     core = learned.core
     known = (*core.ports, *learned.branches.ports.values(), core.shared_store_data or frozenset())
     every = port_names(frozenset().union(*known, core.store_data or (), core.all_arithmetic))
@@ -248,16 +248,13 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
     note = measured(f"the class of {core.store}") if store else assumed("no store is known")
     ports = port_names(store) if store else _UNUSED[1]
     if core.store_data:
-        more = Evidence(f"{note}, and of what changes memory", note.confidence)
-        yield "store_address", ports + addresses(core), more
-        shared = "as many as stores have; blockers of loads show no store of what changes memory"
+        note = Evidence(f"{note}, and of what changes memory", note.confidence)
+        yield "store_address", ports + addresses(core), note
+        reason = "as many as stores have; blockers of loads show no store of what changes memory"
         if core.shared_store_data:
-            shared = f"what {core.store} shares with arithmetic; {shared}"
-        yield (
-            "store_data",
-            port_names(core.store_data | (core.shared_store_data or frozenset())),
-            measured(shared),
-        )
+            reason = f"what {core.store} shares with arithmetic; {reason}"
+        data = core.store_data | (core.shared_store_data or frozenset())
+        yield "store_data", port_names(data), measured(reason)
     else:
         yield "store_data", ports, note
         note = assumed("as many as stores have, as timing tells no two uops of a store apart")
@@ -270,6 +267,7 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
 
 
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
+    """Yield the latencies of loads and of forwarding, bank conflicts, and memory renaming."""
     accesses = learned.accesses
     for name, cycles in accesses.loads.items():
         note = measured("from the address of a load alone")
@@ -277,15 +275,15 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
         yield "pointer_chase_gain", load - chase, measured("a chain of loads")
-    for one in learned.latencies.get(_ELEMENT, ()):
-        if one.plain and one.source == one.target:
-            yield "element_cycles", max(one.cycles, 1), measured(f"what {_ELEMENT} keeps")
-    forward = _first(learned, *_FORWARDED)
-    if forward:
-        name, cycles = forward
-        yield "forward_cycles", cycles, measured(name)
+    for latency in learned.latencies.get(_ELEMENT, ()):
+        if latency.plain and latency.source == latency.target:
+            yield "element_cycles", max(latency.cycles, 1), measured(f"what {_ELEMENT} keeps")
+    through = ((name, accesses.through(name)) for name in _FORWARDED)
+    name, forward = next(((n, cycles) for n, cycles in through if cycles is not None), ("", None))
+    if forward is not None:
+        yield "forward_cycles", forward, measured(name)
     update = accesses.known("updated, 8 bits")
-    if forward and update is not None and update - 1 not in (forward[1], 0):
+    if forward is not None and update is not None and update - 1 not in (forward, 0):
         yield "forward_update_cycles", update - 1, measured("updated, 8 bits, less an addition")
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
@@ -302,15 +300,6 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
         yield from _renamed(learned)
 
 
-def _first(learned: CoreModel, *names: str) -> tuple[str, int] | None:
-    """Return the first figure of forwarding that goes through the cache."""
-    for name in names:
-        cycles = learned.accesses.through(name)
-        if cycles is not None:
-            return name, cycles
-    return None
-
-
 def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the parameters of memory renaming."""
     accesses = learned.accesses
@@ -318,36 +307,24 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
         note = measured("forwarded by the stack pointer, not by another base")
         yield "renames", "stack", note
     else:
-        known = "any" if accesses.renamed("forwarded, indexed") else "base"
-        yield "renames", known, measured("forwarded, with and without index")
+        kind = "any" if accesses.renamed("forwarded, indexed") else "base"
+        yield "renames", kind, measured("forwarded, with and without index")
     if accesses.predicted:
         few, many = accesses.predicted
         note = measured(f"pairs of a loop by any base, not {many}")
         yield "renamed_in_loops", few, note if many - few == 1 else assumed(note)
     if accesses.reach:
-        sees, unseen = accesses.reach
-        note = measured(f"forwarded {sees} bytes on, not {unseen}")
-        near = unseen - sees <= memory_timing.STEPS[-1]
-        yield "renamed_reach", sees, note if near else assumed(note)
-    step = next(
-        (
-            disp
-            for disp in memory_timing.STEPS
-            if accesses.renamed(memory_timing.forwarded_at(disp))
-        ),
-        memory_timing.STEPS[-1],
-    )
-    yield (
-        "renamed_step",
-        step,
-        measured(f"{memory_timing.forwarded_at(step)} bytes, and not at fewer"),
-    )
-    for bits in (8, 16, 32):
-        if accesses.renamed(f"forwarded, {bits} bits"):
-            break
-    else:
-        bits = 64
-    yield "renamed_bytes", bits // 8, measured("forwarded, 8 to 64 bits")
+        seen, unseen = accesses.reach
+        note = measured(f"forwarded {seen} bytes on, not {unseen}")
+        near = unseen - seen <= memory_timing.STEPS[-1]
+        yield "renamed_reach", seen, note if near else assumed(note)
+    steps = memory_timing.STEPS
+    renamed = (step for step in steps if accesses.renamed(memory_timing.forwarded_at(step)))
+    step = next(renamed, steps[-1])
+    note = measured(f"{memory_timing.forwarded_at(step)} bytes, and not at fewer")
+    yield "renamed_step", step, note
+    sizes = (bits for bits in (8, 16, 32) if accesses.renamed(f"forwarded, {bits} bits"))
+    yield "renamed_bytes", next(sizes, 64) // 8, measured("forwarded, 8 to 64 bits")
     part = "forwarded, a part"
     if accesses.renamed(part):
         yield "renamed_parts", True, measured(part)
@@ -363,6 +340,7 @@ def taken_cycles(learned: CoreModel) -> int:
 
 
 def _taken_branch(learned: CoreModel) -> Iterator[_Entry]:
+    """Yield the cycles of a taken branch, if they are known."""
     figure = learned.branches.taken
     if figure:
         note = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
@@ -388,6 +366,7 @@ _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # nops whose width is me
 _WAITS = 1.04  # share of the cycles that an instance waits for its own register
 _LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
 _ONE = ("1", "1", "0", "")  # slots, mite, ms and decoder of a form of one uop
+_STRING_HEAD = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
 _HEAD = "mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
@@ -406,8 +385,7 @@ def write_core(
 ) -> None:
     """Write a core into a folder that stands by itself; checked are texts of the self-check."""
     with files.staged(folder) as scratch:
-        _files(learned, machine, scratch)
-        for name, text in (checked or {}).items():
+        for name, text in {**_texts(learned, machine), **(checked or {})}.items():
             (scratch / name).write_text(text)
         (scratch / PROVENANCE).write_text(provenance(scratch, machine, quick=quick))
     title = f"loopwright calibrate on {machine.fingerprint}"
@@ -441,55 +419,53 @@ def provenance(folder: Path, machine: Machine, *, quick: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
-    for name, text in zip(("core.toml", TABLE), core_texts(learned, machine), strict=True):
-        (folder / name).write_text(text)
-    if text := doubtful_table(learned):
-        (folder / core_figures.DOUBTFUL_TABLE).write_text(text)
+def _texts(learned: CoreModel, machine: Oracle) -> dict[str, str]:
+    """Return the texts of a core's files by name, without its self-check and provenance."""
+    texts = dict(zip(("core.toml", TABLE), core_texts(learned, machine), strict=True))
+    if doubtful := doubtful_table(learned):
+        texts[core_figures.DOUBTFUL_TABLE] = doubtful
     for end, text in front_end_ends(learned, machine).items():
-        (folder / core_figures.FRONT_END_FILES[end]).write_text(text)
-    with (folder / MEASURED).open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])
-        rows.writerows(_measured(learned))
-    with (folder / LEFT_OUT).open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["form", "per_million", "why"])
-        usage = kits.per_million()
-        ranked = sorted(left_out(learned), key=lambda one: -usage.get(one[0], 0.0))
-        rows.writerows((name, usage.get(name, ""), why) for name, why in ranked)
+        texts[core_figures.FRONT_END_FILES[end]] = text
+    texts[MEASURED] = _csv("form,figure,value,cycles,uncertainty,note", _measured(learned))
+    texts[LEFT_OUT] = _csv("form,per_million,why", _left_out_rows(learned))
     if learned.special and learned.special.strings:
-        _strings(learned.special.strings, folder / STRINGS)
+        texts[STRINGS] = _csv(_STRING_HEAD, map(_string_row, learned.special.strings))
+    return texts
 
 
-def _strings(timed: Sequence[TimedString], file: Path) -> None:
-    """Write the cycles of string instructions; a case that was not timed has its refusal."""
-    with file.open("w", newline="") as out:
-        rows = csv.writer(out, lineterminator="\n")
-        head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
-        rows.writerow(head.split(","))
-        for one in timed:
-            what, figure = one.case, one.figure
-            shown = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
-            offsets = what.source, what.destination
-            rows.writerow([f"rep {what.name}", what.size, *offsets, *shown, figure.refused])
+def _csv(head: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return the text of a table."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([head.split(","), *rows])
+    return file.getvalue()
+
+
+def _left_out_rows(learned: CoreModel) -> Iterator[Sequence[object]]:
+    """Yield the rows of left-out.csv, the most used forms first."""
+    usage = kits.per_million()
+    for name, why in sorted(left_out(learned), key=lambda one: -usage.get(one[0], 0.0)):
+        yield name, usage.get(name, ""), why
+
+
+def _string_row(timed: TimedString) -> Sequence[object]:
+    """Return a row of strings.csv; a case that was not timed has its refusal."""
+    case, figure = timed.case, timed.figure
+    cycles = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
+    return f"rep {case.name}", case.size, case.source, case.destination, *cycles, figure.refused
 
 
 def instruction_table(learned: CoreModel, machine: Oracle) -> str:
     """Return the text of instructions.csv."""
-    file = io.StringIO()
-    file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(_HEAD.split(","))
-    rows.writerows(_table(learned, machine.isa))
-    return file.getvalue()
+    source = f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n"
+    return source + _csv(_HEAD, _table(learned, machine.isa))
 
 
 def doubtful_table(learned: CoreModel) -> str:
     """Return the text of doubtful.csv: both ends of doubtful figures; empty without any."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["end", *_HEAD.split(",")])
+    if not learned.doubts:
+        return ""
+    rows = []
     for name, doubt in sorted(learned.doubts.items()):
         mnemonic, _, operands = name.partition(" ")
         ends = (
@@ -498,8 +474,8 @@ def doubtful_table(learned: CoreModel) -> str:
         )
         for end, uops, later in ends:
             figures = _figures(learned, doubt.like or name, uops, later)
-            rows.writerow([end, mnemonic, operands, *figures, DOUBTED])
-    return file.getvalue() if learned.doubts else ""
+            rows.append([end, mnemonic, operands, *figures, DOUBTED])
+    return _csv(f"end,{_HEAD}", rows)
 
 
 def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
@@ -532,24 +508,20 @@ def _table(learned: CoreModel, isa: str) -> Iterable[list[str]]:
         if uops.ports is None:
             continue
         mnemonic, _, operands = name.partition(" ")
-        rows[mnemonic, *_figures(learned, name, uops), _source(learned, name)].append(operands)
+        source = DOUBTED if name in learned.doubts else SOURCE
+        rows[mnemonic, *_figures(learned, name, uops), source].append(operands)
     for name, doubt in learned.doubts.items():
         if doubt.like:
             mnemonic, _, operands = name.partition(" ")
-            figures = _figures(learned, doubt.like, doubt.least)
-            rows[mnemonic, *figures, DOUBTED].append(operands)
+            rows[mnemonic, *_figures(learned, doubt.like, doubt.least), DOUBTED].append(operands)
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
             rows["nop", *_ONE, "", "", "", "", "", SOURCE].append(operands)
     for name, own_ports in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
         rows[mnemonic, *_ONE, shown([own_ports]), "", "", "", "", SOURCE].append(operands)
-    for (mnemonic, *rest), named in sorted(rows.items()):
-        yield [mnemonic, ";".join(named), *rest]
-
-
-def _source(learned: CoreModel, name: str) -> str:
-    return DOUBTED if name in learned.doubts else SOURCE
+    for (mnemonic, *figures), names in sorted(rows.items()):
+        yield [mnemonic, ";".join(names), *figures]
 
 
 def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple[str, ...]:
@@ -617,6 +589,7 @@ def _stored(core: Core, ports: Sequence[Ports]) -> str:
 
 
 def _more(times: int, ports: str) -> str:
+    """Return further uops in the notation of the table, such as +2*01."""
     return f"+{times}*{ports}" if times > 1 else f"+{ports}" * times
 
 
@@ -627,26 +600,19 @@ def shown(ports: Sequence[Ports]) -> str:
 
 
 def _latency(latencies: Sequence[Latency]) -> str:
+    """Return latencies in the notation of the table, such as 0>1:3; those to all have no target."""
     known = [one for one in latencies if not one.refused]
     known = [o for o in known if _LABEL.fullmatch(o.source) and _LABEL.fullmatch(o.target)]
-    return " ".join(f"{one.source}{_to(one.target)}:{one.cycles}" for one in known)
-
-
-def _to(target: str) -> str:
-    return "" if target == ALL else f">{target}"
+    return " ".join(
+        f"{one.source}{'' if one.target == ALL else '>' + one.target}:{one.cycles}" for one in known
+    )
 
 
 def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
     """Yield the rows of measured.csv."""
     width = learned.width
-    yield (
-        "",
-        "width",
-        width.instructions,
-        width.measured,
-        width.uncertainty,
-        f"{'nops' if width.nops else 'moves'} a cycle",
-    )
+    note = f"{'nops' if width.nops else 'moves'} a cycle"
+    yield "", "width", width.instructions, width.measured, width.uncertainty, note
     for label, window in learned.windows.by_name.items():
         yield "", label, f"{'>= ' * window.least}{window.value}", "", "", window.note
     for name, rate in learned.throughputs.items():

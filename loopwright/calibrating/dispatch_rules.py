@@ -256,7 +256,7 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     counted, tested = [*bodies.values(), *branches], [*tested, *branches]
 
     def time(core: Laboratory) -> list[Figure]:
-        return [*core.iterations(counted), *core.tested_iterations(tested)]
+        return time_loops(core, counted, tested)
 
     figures = [*figures, *laboratory.iterations(branches), *laboratory.tested_iterations(tested)]
     codes = loop_codes(laboratory, counted, tested)
@@ -437,12 +437,9 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     if not learned.branches.ports:
         return learned
     bodies = list(_branch_loops(learned))
-
-    def time(core: Laboratory) -> list[Figure]:
-        return [*core.iterations(bodies), *core.tested_iterations(bodies)]
-
+    codes = loop_codes(laboratory, bodies, bodies)
     hypotheses = [Hypothesis(learned, rules) for rules in _taken_port_rules(learned)]
-    best_fit = fit.fit(laboratory, loop_codes(laboratory, bodies, bodies), time, hypotheses)
+    best_fit = fit.fit(laboratory, codes, lambda core: time_loops(core, bodies, bodies), hypotheses)
     if best_fit is None or not best_fit.explained or not best_fit.hypothesis.rules:
         return learned
     plain = best_fit.error_of(0)
@@ -475,6 +472,13 @@ def _taken_port_rules(learned: CoreModel) -> Iterator[Rules]:
         yield {TAKEN: core_files.port_names(ports)}
     for ports in dict.fromkeys(core.integer_classes):
         yield {RESULTS: core_files.port_names(ports)}
+
+
+def time_loops(
+    laboratory: Laboratory, counted: Sequence[bytes], tested: Sequence[bytes]
+) -> list[Figure]:
+    """Time loops, some of which count first and test the count last."""
+    return [*laboratory.iterations(counted), *laboratory.tested_iterations(tested)]
 
 
 def loop_codes(

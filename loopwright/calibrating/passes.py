@@ -55,19 +55,17 @@ from loopwright.microbench.throughput import Throughput
 
 def measure_special(laboratory: Laboratory, forms: Mapping[str, Form]) -> Special:
     """Run the microbenchmarks that are unrelated to ports; forms are those to learn, by name."""
-    serialising_found, mispredicted = (
-        serialising.measure_serialising(laboratory, forms),
-        mispredictions.measure_mispredictions(laboratory),
-    )
-    left_out = dict(serialising_found.left)
+    serial = serialising.measure_serialising(laboratory, forms)
+    mispredicted = mispredictions.measure_mispredictions(laboratory)
+    left_out = dict(serial.left)
     if mispredicted.cost.refused:
         left_out[MISPREDICTION] = mispredicted.cost.refused
-    string_runs = strings.measure_strings(laboratory, list(strings.every(laboratory.kit)))
+    timed = strings.measure_strings(laboratory, list(strings.all_cases(laboratory.kit)))
     aliased = memory_timing.measure_aliasing(laboratory, forms)
     costs = [f"{one.cost:.1f} cycles {label}" for label, one in aliased.items() if one.cost]
     if costs:
         left_out[ALIASING] = f"it costs {' and '.join(costs)}; the simulator has no rule for it"
-    return Special(serialising_found, mispredicted, string_runs, aliased, left_out)
+    return Special(serial, mispredicted, timed, aliased, left_out)
 
 
 Step = Callable[[str], None]
@@ -78,9 +76,9 @@ _COUNT, _NARROW = "dec r64", "dec r32"
 
 @dataclass(frozen=True)
 class Basis:
-    """State before port usages are known; runs are the forms that the machine executes.
+    """State before port usages are known; executable are the forms that the machine executes.
 
-    singles are those of runs without memory operands, and the plain load and store.
+    simple are those of them without memory operands, and the plain load and store.
     """
 
     width: Width
@@ -102,9 +100,8 @@ def measure_basis(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> 
     executable = [form for form in forms if not throughputs[form.name].refused]
     step("latencies")
     kit = laboratory.kit
-    constants = latency.renamed_constants(
-        laboratory, next((f for f in executable if f.name == kit.ADDED), None)
-    )
+    added = next((form for form in executable if form.name == kit.ADDED), None)
+    constants = latency.renamed_constants(laboratory, added)
     latencies = latency.computed_latencies(
         latency.measure(laboratory, executable, throughput.cycles(throughputs)),
         constants,
@@ -135,38 +132,37 @@ def measure_basis(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> 
     return Basis(width, throughputs, latencies, slots, executable, simple, core, constants)
 
 
-def _counting_usage(known: Mapping[str, Uops]) -> dict[str, Uops]:
+def _counting_usage(usages: Mapping[str, Uops]) -> dict[str, Uops]:
     """Return the port usage of a loop's counting instruction from its 32-bit twin, if unknown.
 
     Without it no loop can be predicted.
     """
-    like = known.get(_NARROW)
-    told = _COUNT not in known or known[_COUNT].ports is not None
-    if told or like is None or like.ports is None:
+    count, twin = usages.get(_COUNT), usages.get(_NARROW)
+    if count is None or count.ports is not None or twin is None or twin.ports is None:
         return {}
-    return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
+    return {_COUNT: replace(twin, why=f"assumption: what {_NARROW} needs; {count.why}")}
 
 
-def _narrow_store_usages(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+def _narrow_store_usages(forms: Sequence[Form], usages: Mapping[str, Uops]) -> dict[str, Uops]:
     """Return port usages of byte and word stores that show more slots than their wide relatives.
 
     The cache may merge such stores to one line, which looks like additional slots.
     """
-    out = {}
+    narrow = {}
     for form in forms:
-        wide = known.get(re.sub(r"\b([mr])(8|16)\b", r"\g<1>32", form.name))
+        wide = usages.get(re.sub(r"\b([mr])(8|16)\b", r"\g<1>32", form.name))
         if form.memory and form.memory.narrow and wide and wide.ports is not None:
-            own = known[form.name]
+            own = usages[form.name]
             if own.ports is None or own.slots > wide.slots:
-                out[form.name] = replace(wide, why=f"as 32 bits; {own.why}")
-    return out
+                narrow[form.name] = replace(wide, why=f"as 32 bits; {own.why}")
+    return narrow
 
 
-def _without_base_resets(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+def _without_base_resets(forms: Sequence[Form], usages: Mapping[str, Uops]) -> dict[str, Uops]:
     """Return port usages of forms that update their base, without the reset of the base."""
-    out = {}
+    updating = {}
     for form in forms:
-        total, reset = known[form.name], known.get(form.undone)
+        total, reset = usages[form.name], usages.get(form.undone)
         if not form.undone or total.ports is None:
             continue
         reset_ports = reset.ports if reset else None
@@ -175,8 +171,8 @@ def _without_base_resets(forms: Sequence[Form], known: Mapping[str, Uops]) -> di
         else:
             ports = tuple((Counter(total.ports) - Counter(reset_ports)).elements())
             why = f"less {form.undone}; {total.why}"
-        out[form.name] = Uops(max(1, total.slots - 1), ports, total.busy, why)
-    return out
+        updating[form.name] = Uops(max(1, total.slots - 1), ports, total.busy, why)
+    return updating
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
@@ -191,46 +187,46 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     with_memory = port_usage.find_with_memory(
         laboratory, memory_forms, core, rates, latencies, basis.slots, register_usages
     )
-    known = register_usages.uops | with_memory
-    known |= _counting_usage(known) | _without_base_resets(basis.executable, known)
-    known |= _narrow_store_usages(basis.executable, known)
-    latencies = latency_fit.assumed_latencies(core, latencies, known, basis.executable)
+    usages = register_usages.uops | with_memory
+    usages |= _counting_usage(usages) | _without_base_resets(basis.executable, usages)
+    usages |= _narrow_store_usages(basis.executable, usages)
+    latencies = latency_fit.assumed_latencies(core, latencies, usages, basis.executable)
     step("front end")
-    multi_uop = [*front_end_fit.multi_uop_forms(basis.simple, known)]
-    delivered = front_end.measure_front_end(laboratory, multi_uop, basis.width)
-    front_end_found = FrontEnd(**vars(delivered), parameters={}, summaries={}, left={})
+    multi_uop = [*front_end_fit.multi_uop_forms(basis.simple, usages)]
+    timings = front_end.measure_front_end(laboratory, multi_uop, basis.width)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     stack_usages = port_usage.stack_uops(laboratory, core)
-    fusing = [form for form in basis.executable if known[form.name].slots == 1]
-    accessed = memory_timing.measure(laboratory, named, latencies)
-    fused = branches.fused_pairs(laboratory, fusing, basis.width)
-    branching = branches.measure(laboratory, core, fused)
+    fusing = [form for form in basis.executable if usages[form.name].slots == 1]
+    accesses = memory_timing.measure(laboratory, named, latencies)
+    fusion = branches.fused_pairs(laboratory, fusing, basis.width)
+    measured_branches = branches.measure(laboratory, core, fusion)
     step("serialising instructions, mispredictions, strings, aliasing")
     special = measure_special(laboratory, named)
     step("windows")
-    window_sizes = windows.measure(laboratory, named, basis.width)
+    sizes = windows.measure(laboratory, named, basis.width)
+    waits = {
+        form.name: throughput.dependency_cycles(form, latencies[form.name])
+        for form in basis.executable
+    }
+    idioms = latency.zero_idioms(laboratory, basis.executable, latencies, basis.width.instructions)
+    written = frozenset(form.name for form in forms if form.memory and form.memory.written)
     return CoreModel(
         basis.width,
         core,
         rates,
         {**latencies, **port_usage.stack_latencies(kit, stack_usages, latencies)},
-        known | stack_usages,
-        accessed,
-        branching,
-        fused,
-        {
-            form.name: throughput.dependency_cycles(form, latencies[form.name])
-            for form in basis.executable
-        },
-        window_sizes,
-        front_end_found,
+        usages | stack_usages,
+        accesses,
+        measured_branches,
+        fusion,
+        waits,
+        sizes,
+        FrontEnd(**vars(timings), parameters={}, summaries={}, left={}),
         basis.constants,
-        idioms=latency.zero_idioms(
-            laboratory, basis.executable, latencies, basis.width.instructions
-        ),
+        idioms=idioms,
         special=special,
-        stores=frozenset(f.name for f in forms if f.memory and f.memory.written) | {kit.PUSH},
+        stores=written | {kit.PUSH},
     )
 
 
@@ -256,14 +252,6 @@ def _of_core(fitting: Callable[[Laboratory, CoreModel], CoreModel]) -> Fitting:
     return lambda laboratory, learned, _: fitting(laboratory, learned)
 
 
-def _merged(_: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    return memory_rules.merged_store_uops(learned, forms)
-
-
-def _front_end(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
-    return front_end_fit.choose_front_end(laboratory.machine, learned)
-
-
 def _pass(fitting: Fitting, needs: str, provides: str, step: str = "") -> Pass:
     return Pass(fitting, _parts(needs), _parts(provides), step)
 
@@ -281,7 +269,11 @@ MEASURED = _parts(
 PASSES: Sequence[Pass] = (
     _pass(_of_core(dispatch_rules.choose_taken_ports), "core branches", "rules"),
     _pass(memory_rules.choose_memory_rules, "core uops accesses", "rules figures"),
-    _pass(_merged, "uops rules", "uops"),
+    _pass(
+        lambda _, learned, forms: memory_rules.merged_store_uops(learned, forms),
+        "uops rules",
+        "uops",
+    ),
     _pass(cross_check.choose_assignment, "uops throughputs", "assigned"),
     _pass(
         dispatch_rules.choose_dispatch_rules,
@@ -291,7 +283,7 @@ PASSES: Sequence[Pass] = (
     _pass(_of_core(rename_rules.choose_absorbed), "core width", "rules"),
     _pass(_of_core(rename_rules.choose_nop_bytes), "width rules", "rules"),
     _pass(
-        _of_core(_front_end),
+        lambda lab, learned, _: front_end_fit.choose_front_end(lab.machine, learned),
         "uops branches probes rules assigned",
         "front_end",
         "front end that explains what was timed",
@@ -363,8 +355,8 @@ PASSES: Sequence[Pass] = (
 def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
     """Learn a core by these forms; step is called with the name of each step."""
     learned = learn(laboratory, forms, step)
-    for one in PASSES:
-        if one.step:
-            step(one.step)
-        learned = one.fitting(laboratory, learned, forms)
+    for next_pass in PASSES:
+        if next_pass.step:
+            step(next_pass.step)
+        learned = next_pass.fitting(laboratory, learned, forms)
     return learned

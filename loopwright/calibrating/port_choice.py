@@ -35,12 +35,13 @@ from loopwright.calibrating.dispatch_rules import (
     is_cheap,
     loop_codes,
     random_instance,
+    time_loops,
 )
 from loopwright.calibrating.fit import Rules
 from loopwright.calibrating.rename_rules import group_rules
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, Form
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Laboratory
 
 PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
 LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
@@ -120,13 +121,15 @@ def _choose_rules(
     share is the share of the error without rules that they may leave.
     """
     loops = list(bodies.values())
-
-    def time(core: Laboratory) -> list[Figure]:
-        return [*core.iterations(loops), *core.tested_iterations(loops)]
-
-    codes = loop_codes(laboratory, loops, loops)
-    kind = f"loops such as {next(iter(bodies), '')}"
-    return fit.with_less_error(laboratory, learned, codes, time, tried, kind, share)
+    return fit.with_less_error(
+        laboratory,
+        learned,
+        loop_codes(laboratory, loops, loops),
+        lambda core: time_loops(core, loops, loops),
+        tried,
+        f"loops such as {next(iter(bodies), '')}",
+        share,
+    )
 
 
 def _chains(cheap: Sequence[Form], linked: Sequence[Form]) -> Iterator[tuple[str, bytes]]:

@@ -19,23 +19,26 @@ Ports = frozenset[int]
 
 def bound_cycles(uops: Mapping[Ports, float]) -> float:
     """Return the port-bound throughput in cycles; uops has the number of uops by their ports."""
-    return max(
-        (sum(n for p, n in uops.items() if p <= q) / len(q) for q in port_unions(uops)), default=0
+    bounds = (
+        sum(number for ports, number in uops.items() if ports <= union) / len(union)
+        for union in port_unions(uops)
     )
+    return max(bounds, default=0)
 
 
 def port_unions(sets: Iterable[Ports]) -> set[Ports]:
     """Return all unions of one or more of the sets."""
-    out: set[Ports] = set()
-    for one in set(sets):
-        if one:
-            out |= {one} | {one | other for other in out}
-    return out
+    unions: set[Ports] = set()
+    for ports in set(sets):
+        if ports:
+            unions |= {ports} | {ports | other for other in unions}
+    return unions
 
 
 def index_subsets(count: int, most: int) -> list[tuple[int, ...]]:
     """Return all subsets of range(count) of 2 to most elements."""
-    return [c for size in range(2, most + 1) for c in combinations(range(count), size)]
+    sizes = range(2, most + 1)
+    return [classes for size in sizes for classes in combinations(range(count), size)]
 
 
 @dataclass(frozen=True)
@@ -88,20 +91,23 @@ class PortClass:
 
 @dataclass(frozen=True)
 class Core:
-    """Port model of the core: classes of forms, their ports, the dispatch width."""
+    """Port model of the core: classes of forms, their ports, the dispatch width.
+
+    load and store name the forms that only load and only store a register. renamed_additions are
+    additions of small constants that rename may perform. vector_loads has the ports of vector loads
+    by register width in bits, where they differ from those of other loads. shared_store_data are
+    ports that store data shares with arithmetic. early_binding: see port_classes.
+    """
 
     classes: Sequence[PortClass]
     ports: Sequence[Ports]
     width: int
-    load: str = ""  # names of the forms that only load and only store a register
+    load: str = ""
     store: str = ""
-    renamed_additions: frozenset[str] = (
-        frozenset()
-    )  # additions of small constants that rename may perform
-    # Ports of vector loads by register width in bits, where they differ from those of other loads.
+    renamed_additions: frozenset[str] = frozenset()
     vector_loads: Mapping[int, Ports] = field(default_factory=dict)
-    shared_store_data: Ports | None = None  # ports that store data shares with arithmetic
-    early_binding: bool = False  # uops are bound to ports at dispatch: see port_classes
+    shared_store_data: Ports | None = None
+    early_binding: bool = False
 
     def class_ports(self, name: str) -> Ports | None:
         """Return the ports of a form's class, None if it has no class."""
@@ -114,9 +120,8 @@ class Core:
 
     def blocker_of(self, ports: Ports | None) -> Form | None:
         """Return the blocking instruction of exactly these ports that does not access memory."""
-        pairs = zip(self.classes, self.ports, strict=True)
-        candidates = (one.blocker for one, mine in pairs if mine == ports)
-        return next((form for form in candidates if not form.memory), None)
+        blockers = (one.blocker for one, own in self._pairs if own == ports)
+        return next((form for form in blockers if not form.memory), None)
 
     @cached_property
     def store_data(self) -> Ports | None:
@@ -136,7 +141,7 @@ class Core:
     def store_uops(self) -> tuple[Ports, ...]:
         """Return the ports of each uop of a register store; none if no store is known."""
         store = self.class_ports(self.store)
-        return tuple(one for one in (store, self.shared_store_data) if one)
+        return tuple(filter(None, (store, self.shared_store_data)))
 
     def blocker_uops(self, number: int) -> tuple[Ports, ...]:
         """Return the ports of each uop of a class's blocking instruction."""
@@ -145,11 +150,8 @@ class Core:
     @cached_property
     def memory_ports(self) -> tuple[Ports, ...]:
         """Return the ports of load and store uops, as far as they are known."""
-        return tuple(
-            one
-            for one in (self.class_ports(self.load), self.class_ports(self.store), self.store_data)
-            if one
-        )
+        load, store = self.class_ports(self.load), self.class_ports(self.store)
+        return tuple(filter(None, (load, store, self.store_data)))
 
     def accesses_memory(self, ports: Ports) -> bool:
         """True if a uop with these ports loads or stores."""
@@ -160,10 +162,10 @@ class Core:
 
         They are those of loads and stores that share no port with arithmetic.
         """
-        pairs = list(zip(self.classes, self.ports, strict=True))
-        plain = frozenset().union(*(ports for one, ports in pairs if not one.blocker.memory))
-        alone = [n for n, (one, ports) in enumerate(pairs) if not ports & plain]
-        return [] if form.memory else alone
+        if form.memory:
+            return []
+        plain = frozenset().union(*(ports for one, ports in self._pairs if not one.blocker.memory))
+        return [n for n, ports in enumerate(self.ports) if not ports & plain]
 
     def computing(self, uops: Sequence[Ports]) -> list[Ports]:
         """Return the ports of the uops that neither load nor store."""
@@ -218,7 +220,7 @@ class Core:
         """Return the ports of each class that computes in general registers."""
         return [
             ports
-            for one, ports in zip(self.classes, self.ports, strict=True)
+            for one, ports in self._pairs
             if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands)
         ]
 
@@ -234,4 +236,10 @@ class Core:
 
     @cached_property
     def _storing(self) -> int | None:
+        """Return the number of the class of stores, None without one."""
         return self.class_of(self.store)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[PortClass, Ports]]:
+        """Return the classes, each with its ports."""
+        return list(zip(self.classes, self.ports, strict=True))

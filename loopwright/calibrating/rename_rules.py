@@ -42,7 +42,7 @@ from loopwright.calibrating.fit import Rules
 from loopwright.calibrating.ports import Core
 from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Kit
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import is_free
 
 _LESS = 0.8  # share of the error without a rule that is left, at most
@@ -139,15 +139,16 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
     bodies: dict[str, Sequence[bytes]] = {}
     for blocker in (None, *_narrow_blockers(learned.core)):
         bodies |= _accesses(load, store, width, blocker)
-    codes = [b"".join(kernel) for kernel in bodies.values()]
-
-    def time(core: Laboratory) -> list[Figure]:
-        return core.time(list(bodies.values()), "unrolled")
-
     rotated = str(learned.rules[ROTATED][0])
-    tried = list(_shared_rules(rotated, loads))
-    kind = f"loops such as {next(iter(bodies))}"
-    return fit.with_less_error(laboratory, learned, codes, time, tried, kind, _LESS)
+    return fit.with_less_error(
+        laboratory,
+        learned,
+        [b"".join(kernel) for kernel in bodies.values()],
+        lambda core: core.time(list(bodies.values()), "unrolled"),
+        list(_shared_rules(rotated, loads)),
+        f"loops such as {next(iter(bodies))}",
+        _LESS,
+    )
 
 
 def _shared_rules(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
@@ -262,11 +263,10 @@ def _choose_rules(
     """Return the learned core with the rules that explain loops, if they do so clearly."""
     loops = list(bodies.values())
     kind = f"loops such as {next(iter(bodies), '')}"
-
-    def time(core: Laboratory) -> list[Figure]:
-        return core.iterations(loops)
-
-    return fit.with_less_error(laboratory, learned, loops, time, [{}, *rules], kind, _LESS)
+    tried = [{}, *rules]
+    return fit.with_less_error(
+        laboratory, learned, loops, lambda core: core.iterations(loops), tried, kind, _LESS
+    )
 
 
 def _sum_chains(kit: Kit, named: dict[str, Form]) -> Iterator[tuple[str, bytes]]:

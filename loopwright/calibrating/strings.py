@@ -33,7 +33,7 @@ from loopwright.calibrating.core_model import (
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.code import binding
 from loopwright.microbench.forms import Kit
-from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Run
 
 SIZES = (
@@ -50,7 +50,7 @@ _SOURCE, _DESTINATION = 0x300, 0xC00
 _PLACES = (0x20E00E00, 0x20D00D00)  # addresses in the two registers, for the simulator
 
 
-def every(kit: Kit) -> Iterator[Repeated]:
+def all_cases(kit: Kit) -> Iterator[Repeated]:
     """Yield all cases to measure; none if the ISA has no such instructions."""
     for name in kit.REPEATED:
         for source, destination in COPIED if name.startswith(_MOVS) else FILLED:
@@ -157,15 +157,11 @@ def fit_hold(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     pairs = list(product(cases, _MOVES))
     bodies = [code(kit, case) + kit.MOVE * moves for case, moves in pairs]
     runs = [_run(kit, case) for case, _ in pairs]
-
-    def time(core: Laboratory) -> list[Figure]:
-        return core.iterations(bodies, runs)
-
     held = {_HOLDS_RENAME: True}
     widest = max(kit.REPEATED.values())
     rules: list[Rules] = [{}, held, {**held, _HOLD_BYTES: widest}]
     hypotheses = [Hypothesis(learned, rule) for rule in rules]
-    best_fit = fit.fit(laboratory, bodies, time, hypotheses)
+    best_fit = fit.fit(laboratory, bodies, lambda core: core.iterations(bodies, runs), hypotheses)
     if best_fit is None or not best_fit.explained or not best_fit.hypothesis.rules:
         return learned
     kind = f"loops of string instructions of {_HELD_BYTES} bytes and moves"

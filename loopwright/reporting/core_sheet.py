@@ -183,7 +183,7 @@ def _measured_curves(core: Microarch) -> dict[Repeated, float]:
 
 def _simulated_curves(core: Microarch) -> dict[Repeated, float]:
     """Return the simulated cycles of each case, as far as the core's parameters give any."""
-    cases = list(strings.every(kits.of(core.isa)))
+    cases = list(strings.all_cases(kits.of(core.isa)))
     timed = strings.measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
     return {one.case: one.figure.cycles for one in timed if one.figure}
 
