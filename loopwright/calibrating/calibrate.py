@@ -326,17 +326,13 @@ class TimeLeft:
         while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
-            done = self._kept + asked
-            self._progress(done, done + self._left(), f"{self._doing}{self}")
+            done, left = self._kept + asked, sum(self._left_by_step().values())
+            self._progress(done, done + left, f"{self._doing}{self}")
 
     def _is_telling(self, mark: _Mark) -> bool:
         """True if the answers since a mark tell the pace."""
         last = self._marks[-1]
         return last.now - mark.now >= _RECENT and last.asked - mark.asked >= _STEADY
-
-    def _left(self) -> int:
-        """Return the number of answers still needed."""
-        return sum(self._left_by_step().values())
 
     def _left_by_step(self) -> dict[int, int]:
         """Return the number of answers that each step still needs, by the step's number.

@@ -18,7 +18,7 @@ form take its figures, as an assumption.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, islice, product
 
 from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
@@ -70,16 +70,17 @@ def kernels(kit: Kit) -> dict[str, bytes]:
 
 def _with_calls(kit: Kit, called: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     """Yield loops with calls of one layout."""
-    register = kit.POOLS["gpr"].own[0]
-    link = kit.transfer("gpr", "gpr", register, register)
-    others = [kit.transfer("gpr", "gpr", kit.POOLS["gpr"].constant[0], n) for n in _registers(kit)]
+    pool = kit.POOLS["gpr"]
+    link = kit.transfer("gpr", "gpr", pool.own[0], pool.own[0])
+    targets = islice(cycle(pool.others), _ADDITIONS)
+    moves = [kit.transfer("gpr", "gpr", pool.constant[0], target) for target in targets]
     yield f"a call and a return{where}", called
     yield f"two calls and returns{where}", called * 2
     for n in _NOPS:
         yield f"a call beside {n} nops{where}", called + kit.nop() * n
     yield f"a call and jumps{where}", called + kit.jump_over(0) * 2
     yield f"a call beside a chain{where}", called + link * _CHAIN
-    yield f"a call beside moves{where}", called + b"".join(others)
+    yield f"a call beside moves{where}", called + b"".join(moves)
 
 
 def _cost_of_crowding(figures: Mapping[str, Figure]) -> str:
@@ -109,11 +110,6 @@ def _beside_branches(kit: Kit, learned: CoreModel, branch: Ports | None) -> dict
         busy = b"".join(instances.of(blocker) for _ in range(number))
         bodies[f"a call beside {number} of {blocker.name}"] = kit.CALLED_APART + busy
     return bodies
-
-
-def _registers(kit: Kit) -> Sequence[int]:
-    own = kit.POOLS["gpr"].others
-    return [own[n % len(own)] for n in range(_ADDITIONS)]
 
 
 def choose_calls(laboratory: Laboratory, learned: CoreModel) -> CoreModel:

@@ -130,14 +130,7 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
     width = learned.width
     tables = _fitted_tables(learned)
     others: Mapping[str, list[_Entry]] = {
-        "rename": [
-            *_width(learned),
-            ("queue", 64, UNKNOWN),
-            ("move_slots_gpr", "unlimited", UNKNOWN),
-            ("move_slots_vec", "unlimited", UNKNOWN),
-            *_whole_groups(learned),
-            *_constants(learned),
-        ],
+        "rename": list(_rename(learned)),
         "scheduler": [_window_entry(learned, "entries", SCHEDULER, 97)],
         "ports": list(_ports(learned)),
         "memory": list(_memory(learned)),
@@ -192,6 +185,19 @@ def _window_entry(
     return name, window.value, measured(window.note)
 
 
+def _rename(learned: CoreModel) -> Iterator[_Entry]:
+    """Yield the dispatch width, and the limits of rename, as far as they are known."""
+    yield from _width(learned)
+    yield "queue", 64, UNKNOWN
+    yield "move_slots_gpr", "unlimited", UNKNOWN
+    yield "move_slots_vec", "unlimited", UNKNOWN
+    if learned.windows.whole_groups is not None:
+        why = measured("slots before a chain that shift the scheduler's end")
+        yield "whole_groups", learned.windows.whole_groups, why
+    if learned.constants.limit:
+        yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.evidence)
+
+
 def _width(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the dispatch width, in instructions where most forms of two uops take one slot.
 
@@ -216,20 +222,6 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     elif burst and (len(slots) < _TWO or most > width.instructions):
         note = assumed(f"uops count, not instructions, of which copies show nothing; {note}")
     yield "width", most, note
-
-
-def _whole_groups(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield the rule that rename waits for room for a whole group, if it is known."""
-    whole = learned.windows.whole_groups
-    if whole is not None:
-        why = measured("slots before a chain that shift the scheduler's end")
-        yield "whole_groups", whole, why
-
-
-def _constants(learned: CoreModel) -> Iterator[_Entry]:
-    """Yield the limit of constants whose addition rename performs, if it does."""
-    if learned.constants.limit:
-        yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.evidence)
 
 
 def _ports(learned: CoreModel) -> Iterator[_Entry]:

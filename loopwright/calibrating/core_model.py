@@ -31,9 +31,9 @@ class Evidence(str):
 
     confidence: Confidence
 
-    def __new__(cls, said: str, confidence: Confidence) -> "Evidence":
+    def __new__(cls, basis: str, confidence: Confidence) -> "Evidence":
         """Make evidence of words and a confidence."""
-        made = super().__new__(cls, said)
+        made = super().__new__(cls, basis)
         made.confidence = confidence
         return made
 
@@ -43,19 +43,19 @@ class Evidence(str):
         return self.confidence is Confidence.ASSUMED
 
 
-def measured(said: str) -> Evidence:
+def measured(basis: str) -> Evidence:
     """Return the evidence of a value that microbenchmarks tell from all others."""
-    return Evidence(f"{said} [{SOURCE}]", Confidence.MEASURED)
+    return Evidence(f"{basis} [{SOURCE}]", Confidence.MEASURED)
 
 
-def fitted(said: str) -> Evidence:
+def fitted(basis: str) -> Evidence:
     """Return the evidence of a value that was fitted to measurements together with others."""
-    return Evidence(f"{_FITTED}: {said} [{SOURCE}]", Confidence.FITTED)
+    return Evidence(f"{_FITTED}: {basis} [{SOURCE}]", Confidence.FITTED)
 
 
-def assumed(said: str) -> Evidence:
+def assumed(basis: str) -> Evidence:
     """Return the evidence of a value that no microbenchmark tells."""
-    return Evidence(f"assumption: {said}", Confidence.ASSUMED)
+    return Evidence(f"assumption: {basis}", Confidence.ASSUMED)
 
 
 SOURCE = "calibrated"  # the key of a learned core in sources.toml
@@ -149,12 +149,8 @@ class Special:
         half = "of half of the random branches"
         yield "", MISPREDICTION, self.mispredicted.cost, self.mispredicted.cost.refused or half
         for label, aliased in self.aliased.items():
-            yield (
-                "",
-                f"{ALIASING}, {label}",
-                aliased.same,
-                f"{aliased.cost:.1f} cycles for looking alike",
-            )
+            note = f"{aliased.cost:.1f} cycles for looking alike"
+            yield "", f"{ALIASING}, {label}", aliased.same, note
             yield "", f"{ALIASING}, and a line, {label}", aliased.other, ""
 
 
@@ -183,22 +179,14 @@ class CoreModel:
     """Model of a core as timing shows it: what was measured and concluded, by form.
 
     - waits: cycles of an instance in the throughput kernel if it waited for itself alone
-
     - assigned: port binding, where several ports can run a uop, with its evidence
-
-    - idioms: forms that have no dependency where all operands are one register
-
-    - rules: parameters of accesses that cross boundaries or overlap, of the stack and others;
-    figures: the measurements behind them
-
-    - special: measurements unrelated to ports
-
     - decoders: simple decoders left in a cycle after a form
-
+    - idioms: forms that have no dependency where all operands are one register
+    - rules: parameters of the simulator outside of the front end, with their evidence
+    - figures: the measurements behind rules
+    - special: measurements unrelated to ports
     - stores: forms that write memory
-
     - indexed: forms with one dispatch slot more where the address has a base and an index
-
     - doubts: ranges of forms whose kernels do not agree
     """
 

@@ -140,7 +140,8 @@ def core_predicts(
 
 def _own_tolerance(learned: CoreModel, form: Form) -> float:
     """Return the relative tolerance of a form whose mixtures vary by a known cause, or 0."""
-    if _merged_by_cache(learned, form):
+    narrow_cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
+    if narrow_cycles and form.memory and form.memory.narrow:
         return _MERGED_TOLERANCE
     return _EARLY_TOLERANCE if _of_a_class(learned, form) else 0.0
 
@@ -155,12 +156,6 @@ def _of_a_class(learned: CoreModel, form: Form) -> bool:
         return False
     classes = [core.blocker_uops(n) for n in range(len(core.classes))]
     return tuple(core.computing(uops)) in [(), *classes]
-
-
-def _merged_by_cache(learned: CoreModel, form: Form) -> bool:
-    """True if the cache merges what a form stores, at a cost that varies."""
-    cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
-    return bool(cycles) and form.memory is not None and form.memory.narrow
 
 
 def waits(form: Form) -> bool:

@@ -319,13 +319,10 @@ def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
     loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
     for number in _MOVING:
         links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool.others[:number])
-        for label, prefix in (("", b""), (", and a load", loaded)):
-            yield f"{number} registers that wait for themselves{label}", prefix + links
+        for label, code in (("", b""), (", and a load", loaded)):
+            yield f"{number} registers that wait for themselves{label}", code + links
             add = kit.add_with_carry(pool.others[number])
-            yield (
-                f"{number} registers that wait for themselves, a carry{label}",
-                prefix + add + links,
-            )
+            yield f"{number} registers that wait for themselves, a carry{label}", code + add + links
 
 
 def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:

@@ -52,11 +52,6 @@ class Structure:
         preferred = {name: values[0] for name, values in self.free.items()}
         yield from ({**self.fixed, **preferred, **start} for start in self.starts)
 
-    def masked(self, values: Values) -> Iterator[dict[str, Value]]:
-        """Yield these values with each combination of the masking ones; nothing without any."""
-        for combination in product(*self.masking.values()) if self.masking else ():
-            yield {**values, **dict(zip(self.masking, combination, strict=True))}
-
     def partners(self, name: str) -> Iterator[str]:
         """Yield the parameters that are changed together with one."""
         for one, two in self.together:
@@ -292,9 +287,12 @@ class Search:
     def _masked(self, structure: Structure, values: Values) -> Iterator[Values]:
         """Yield the best values with masking, if they explain kernels about as well as values."""
         worth = self._mean_error(values) + _WORTH
-        promising = [v for v in structure.masked(values) if self._mean_error(v, worth) <= worth]
+        names = structure.masking
+        combinations = product(*names.values()) if names else ()
+        masked = ({**values, **dict(zip(names, some, strict=True))} for some in combinations)
+        promising = [one for one in masked if self._mean_error(one, worth) <= worth]
         if promising:
-            fixed = next(iter(structure.masking))
+            fixed = next(iter(names))
             free = {name: choices for name, choices in structure.free.items() if name != fixed}
             start = min(promising, key=self._mean_error)
             yield self._descend(replace(structure, free=free), start)

@@ -180,7 +180,11 @@ def find(
             failed = [
                 case.form for case in cases if case.usage and checked[case.form.name].ports is None
             ]
-            retried = {form.name: _one_slot_each(found[form.name]) for form in failed}
+            retried = {
+                form.name: replace(uops, slots=len(uops.ports or ()))
+                for form in failed
+                for uops in [found[form.name]]
+            }
             checked |= {
                 name: uops
                 for name, uops in check(failed, retried).items()
@@ -332,11 +336,6 @@ def _usage(core: Core, case: Case, slots: Surplus, counts: bool) -> Uops:
     if slots.uops and abs(case.cycles * core.width - slots.uops) <= _ALONE * slots.uops:
         most = max(most, slots.uops)  # its throughput is that of dispatch of as many
     return Uops(max(1, min(slots.uops or most, most)), uops, why="by blockers")
-
-
-def _one_slot_each(uops: Uops) -> Uops:
-    """Return uops with a dispatch slot each."""
-    return replace(uops, slots=len(uops.ports or ()))
 
 
 def find_with_memory(

@@ -43,7 +43,7 @@ def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -
     Loops that the machine refuses are dropped.
     """
     trials = [
-        *_blocks(laboratory, forms),
+        *islice(_blocks(laboratory, forms), _BLOCKS),
         *_loops(laboratory, learned, forms),
         *_calls(laboratory, learned, forms),
     ]
@@ -109,16 +109,9 @@ def predicted(machine: Machine, texts: Sequence[_Texts], loops: Sequence[HeldOut
 
 
 def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str, Trial]]:
-    """Yield loops of random forms."""
+    """Yield loops of random forms without end."""
     weights = kits.usage_weights(forms, _USAGE)
     draw = random.Random(_SEED)
-    yield from islice(_drawn(laboratory, forms, weights, draw), _BLOCKS)
-
-
-def _drawn(
-    laboratory: Laboratory, forms: Sequence[Form], weights: Sequence[float], draw: random.Random
-) -> Iterator[tuple[str, Trial]]:
-    """Yield loops of random forms without end."""
     while True:
         drawn = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
         if not _may_meet(drawn):

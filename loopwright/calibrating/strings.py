@@ -142,7 +142,11 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         else:
             cases_by_name[name] = timed
     fits = [_fit_by_rule(laboratory, learned, cases_by_name, rule) for rule in _ALIGNMENT_RULES]
-    best = min(fits, key=lambda one: (len(one.left), one.error * (_LEFT if one.plain else 1)))
+
+    def rank(one: _StringFits) -> tuple[int, float]:
+        return len(one.left), one.error * (1 if _ENDS_FROM in one.parameters else _LEFT)
+
+    best = min(fits, key=rank)
     rules = {**learned.rules, **best.parameters}
     return replace(learned, rules=rules, special=replace(special, left={**left_out, **best.left}))
 
@@ -176,11 +180,6 @@ class _StringFits:
     parameters: Mapping[str, tuple[object, Evidence]]
     error: float
     left: dict[str, str]
-
-    @property
-    def plain(self) -> bool:
-        """True if a misaligned end takes no cycles more."""
-        return _ENDS_FROM not in self.parameters
 
 
 def _fit_by_rule(
@@ -346,8 +345,10 @@ def _check(
     errors = fit.errors(predicted, [one.figure for one in timed])
     order = sorted(range(len(errors)), key=lambda n: errors[n])
     worst = order[-1]
+    case = cases[worst]
     summary = f"mean error {100 * fmean(errors):.1f} %, worst {100 * errors[worst]:.0f} % "
-    summary += f"({_case_name(cases[worst])}), sizes kept aside among them"
+    summary += f"({case.size} bytes, offsets {case.source} and {case.destination}), "
+    summary += "sizes kept aside among them"
     if fmean(errors) > _ROUGH:
         why = f"no curve of the simulator explains it: {summary}; strings.csv has it"
         return _Check(fmean(errors), why)
@@ -356,7 +357,3 @@ def _check(
         return _Check(fmean(errors), source=assumed(doubt))
     source = fitted(f"rep {timed[0].case.name} by size and offsets, {summary}")
     return _Check(fmean(errors), source=source)
-
-
-def _case_name(case: Repeated) -> str:
-    return f"{case.size} bytes, offsets {case.source} and {case.destination}"
