@@ -92,13 +92,13 @@ def calibrate(
     oracle = _machine(machine, settings or {})
     forms = chosen(kits.forms(oracle.isa, oracle.features)[0], quick=quick, mnemonics=mnemonics)
     core_folder = files.made_folder(Path(out) / folder(oracle.name))
-    asked = oracle
+    answering = oracle
     recorded = None
     time_left = TimeLeft(len(forms), progress)
     if not isinstance(oracle, Replay):
-        asked = recorded = Recorded(oracle, core_folder / ANSWERS, time_left.answered)
+        answering = recorded = Recorded(oracle, core_folder / ANSWERS, time_left.answered)
         time_left.kept(recorded.kept)
-    laboratory = Laboratory(asked)
+    laboratory = Laboratory(answering)
 
     def learning(what: str) -> None:
         time_left.step(what)
@@ -234,12 +234,13 @@ def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
 class _Step(NamedTuple):
     """A step of a run, by the beginning of its name, and its usual effort.
 
-    milliseconds are those of an answer on a quiet machine, fits are seconds per form on idle CPUs.
+    The answers that it needs are per_form for each form, and constant. milliseconds are those of an
+    answer on a quiet machine, fits are seconds per form on idle CPUs.
     """
 
     name: str
     per_form: float
-    more: int
+    constant: int
     milliseconds: float
     fits: float
 
@@ -278,7 +279,7 @@ class _Mark(NamedTuple):
     """State of a run at a time: answers, seconds, those of a quiet machine, and disturbed ones."""
 
     now: float
-    asked: int
+    answers: int
     timed: float
     quiet: float
     disturbed: int
@@ -295,8 +296,8 @@ class TimeLeft:
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
         self._forms, self._progress = forms, progress
-        self._needs = [round(step.per_form * forms) + step.more for step in STEPS]  # answers
-        self._kept = self._asked = 0
+        self._needs = [round(step.per_form * forms) + step.constant for step in STEPS]  # answers
+        self._kept = self._answers = 0
         self._timed = 0.0  # seconds in which the machine answered
         self._quiet = 0.0  # seconds that a quiet machine would have taken
         self._disturbed = 0  # measurements, which are asked for again
@@ -313,26 +314,26 @@ class TimeLeft:
         self._doing = what
         names = [n for n, step in enumerate(STEPS) if what.startswith(step.name)]
         if names:
-            self._step, self._before = names[-1], self._asked
+            self._step, self._before = names[-1], self._answers
 
-    def answered(self, asked: int, seconds: float, disturbed: int) -> None:
+    def answered(self, answers: int, seconds: float, disturbed: int) -> None:
         """Count the trials answered by this run; of the last ones, seconds and the disturbed."""
-        self._quiet += (asked - self._asked) * _quiet_seconds(self._step)
-        self._asked = asked
+        self._quiet += (answers - self._answers) * _quiet_seconds(self._step)
+        self._answers = answers
         self._timed += seconds
         self._disturbed += disturbed
         now = time.monotonic()
-        self._marks.append(_Mark(now, asked, self._timed, self._quiet, self._disturbed))
+        self._marks.append(_Mark(now, answers, self._timed, self._quiet, self._disturbed))
         while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
-            done, left = self._kept + asked, sum(self._left_by_step().values())
+            done, left = self._kept + answers, sum(self._left_by_step().values())
             self._progress(done, done + left, f"{self._doing}{self}")
 
     def _is_telling(self, mark: _Mark) -> bool:
         """True if the answers since a mark tell the pace."""
         last = self._marks[-1]
-        return last.now - mark.now >= _RECENT and last.asked - mark.asked >= _STEADY
+        return last.now - mark.now >= _RECENT and last.answers - mark.answers >= _STEADY
 
     def _left_by_step(self) -> dict[int, int]:
         """Return the number of answers that each step still needs, by the step's number.
@@ -349,7 +350,7 @@ class TimeLeft:
 
     def _left_of_step(self) -> int:
         """Return the number of answers that the current step still needs."""
-        return max(self._needs[self._step] - (self._asked - self._before), 0)
+        return max(self._needs[self._step] - (self._answers - self._before), 0)
 
     def seconds(self) -> tuple[float, float] | None:
         """Return the least and the most seconds left; None while the pace is unknown.
@@ -358,7 +359,7 @@ class TimeLeft:
         pace is that of all answers, so that a loud minute counts no more than a quiet one, and the
         machine is taken to be quiet at first. A pace is relative to a quiet machine.
         """
-        if self._asked < _TELLING:
+        if self._answers < _TELLING:
             return None
         first, last = self._marks[0], self._marks[-1]
         recent = (last.timed - first.timed) / max(last.quiet - first.quiet, _quiet_seconds(0))
@@ -383,7 +384,7 @@ class TimeLeft:
     def _other_load(self) -> str:
         """Say how many measurements other load disturbed lately, where these are many."""
         first, last = self._marks[0], self._marks[-1]
-        share = (last.disturbed - first.disturbed) / max(last.asked - first.asked, 1)
+        share = (last.disturbed - first.disturbed) / max(last.answers - first.answers, 1)
         if last.now - first.now < _RECENT or share < _LOUD:
             return ""
         return (

@@ -91,10 +91,10 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     for turn in range(max(map(len, candidates.values()))):
         batch = {name: own[turn] for name, own in candidates.items() if turn < len(own)}
         core = replace(learned, uops={**learned.uops, **batch})
-        asked = [n for n, kernel in enumerate(kernels) if kernel.form in batch]
-        predicted = cross_check.core_predicts(laboratory, core, [kernels[n] for n in asked])
+        numbers = [n for n, kernel in enumerate(kernels) if kernel.form in batch]
+        predicted = cross_check.core_predicts(laboratory, core, [kernels[n] for n in numbers])
         pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in batch}
-        for n, prediction in zip(asked, predicted, strict=True):
+        for n, prediction in zip(numbers, predicted, strict=True):
             if figures[n] and prediction:
                 pairs[kernels[n].form].append((figures[n].cycles, prediction.cycles))
         for name, uops in batch.items():

@@ -289,7 +289,7 @@ class Search:
         worth = self._mean_error(values) + _WORTH
         names = structure.masking
         combinations = product(*names.values()) if names else ()
-        masked = ({**values, **dict(zip(names, some, strict=True))} for some in combinations)
+        masked = ({**values, **dict(zip(names, own, strict=True))} for own in combinations)
         promising = [one for one in masked if self._mean_error(one, worth) <= worth]
         if promising:
             fixed = next(iter(names))

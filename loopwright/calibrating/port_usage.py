@@ -170,10 +170,10 @@ def find(
             for form in batch
         ]
         port_usage_search.search(laboratory, core, cases)
-        found = {
+        batch_usages = {
             case.form.name: _usage(core, case, slots[case.form.name], counts) for case in cases
         }
-        checked = check(batch, found)
+        checked = check(batch, batch_usages)
         if not counts:
             # Dispatch may count instructions, or pairs of uops. Where that fails, each uop takes a
             # slot.
@@ -183,7 +183,7 @@ def find(
             retried = {
                 form.name: replace(uops, slots=len(uops.ports or ()))
                 for form in failed
-                for uops in [found[form.name]]
+                for uops in [batch_usages[form.name]]
             }
             checked |= {
                 name: uops
@@ -207,12 +207,12 @@ def _known_surpluses(core: Core, form: Form) -> dict[int, Surplus]:
     return surpluses if own is None else {**surpluses, own: Surplus(1, 1.0, 0.0)}
 
 
-def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
+def _agreed(core: Core, own: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
     """Return port usages with the dispatch slots of most forms with the same computing uops.
 
     The front end may hide slots of some forms. known are the forms without memory operands.
     """
-    usages = {**known, **found}
+    usages = {**known, **own}
     computing = {
         name: tuple(sorted(core.computing(uops.ports or ()), key=sorted))
         for name, uops in usages.items()
@@ -221,8 +221,8 @@ def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> di
     for name, uops in usages.items():
         if len(computing[name]) > 1:
             slots[computing[name]][uops.slots] += 1
-    agreed = dict(found)
-    for name, uops in found.items():
+    agreed = dict(own)
+    for name, uops in own.items():
         votes = slots[computing[name]]
         for majority, times in votes.most_common(1):
             if 2 * times > votes.total() > _FEW:
@@ -360,10 +360,10 @@ def find_with_memory(
     plain = [form for form in open_forms if form.name in laboratory.kit.LOADS.values()]
     floor = port_usage_check.delivery_floor(forms, rates, slots)
     for batch in (plain, [form for form in open_forms if form not in plain]):
-        found = find(laboratory, batch, core, rates, latencies, slots, known, floor).uops
-        usages |= found
+        own = find(laboratory, batch, core, rates, latencies, slots, known, floor).uops
+        usages |= own
         core = replace(core, vector_loads=_vector_loads(core, plain, usages))
-        known = replace(known, uops=known.uops | found)
+        known = replace(known, uops=known.uops | own)
     return usages
 
 

@@ -65,7 +65,7 @@ def hold_to_measured(
         ]
         for name, form in named.items()
     }
-    asked = [
+    pairs = [
         (name, n)
         for name in named
         for n in range(len(core.classes))
@@ -74,9 +74,9 @@ def hold_to_measured(
         and name not in core.classes[n].members
         and n not in core.out_of_reach(named[name])
     ]
-    mixtures = [_mixture(core, named[name], n) for name, n in asked]
+    mixtures = [_mixture(core, named[name], n) for name, n in pairs]
     beside: dict[str, list[tuple[int, Figure]]] = {name: [] for name in named}
-    for (name, n), figure in zip(asked, laboratory.time(mixtures), strict=True):
+    for (name, n), figure in zip(pairs, laboratory.time(mixtures), strict=True):
         beside[name] += [(n, figure)] if figure else []
     chosen = {}
     popularity = Counter(ports for uops in known.values() for ports in set(uops.ports or ()))
