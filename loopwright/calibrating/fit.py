@@ -108,7 +108,11 @@ def fit(
     answered = [n for n, figure in enumerate(measured) if figure]
     if not answered or not hypotheses:
         return None
-    predictions = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
+    unanswered = [Figure(0.0, 0.0, "the simulator refuses this core")] * len(measured)
+    predictions = [
+        predicted or unanswered
+        for predicted in _predictions(laboratory.machine, codes, time, hypotheses)
+    ]
     counting = [n for n in answered if any(predicted[n] for predicted in predictions)]
     deciding = [n for n in counting if apart and _differ([one[n] for one in predictions])]
     counting = deciding or counting or answered
@@ -140,10 +144,13 @@ def _overestimate(predicted: Figure, measured: Figure) -> float:
     )
 
 
-def _candidates(
-    machine: Oracle, codes: Sequence[bytes], hypotheses: Sequence[Hypothesis]
-) -> Iterator[Laboratory]:
-    """Yield a laboratory for each hypothesis; tables of the same learned core are written once."""
+def _predictions(
+    machine: Oracle, codes: Sequence[bytes], time: Time, hypotheses: Sequence[Hypothesis]
+) -> Iterator[Sequence[Figure] | None]:
+    """Yield the predictions of each hypothesis; None of a core that the simulator refuses.
+
+    Tables of the same learned core are written once.
+    """
     tables: dict[int, tuple[CoreModel, str]] = {}
     for hypothesis in hypotheses:
         learned = hypothesis.learned
@@ -152,7 +159,12 @@ def _candidates(
             tables[id(learned)] = small, core_files.instruction_table(small, machine)
         small, table = tables[id(learned)]
         toml = core_files.core_toml(with_rules(small, hypothesis.rules, TRIED), machine)
-        yield Laboratory(CandidateCore(machine, toml, table))
+        try:
+            candidate = CandidateCore(machine, toml, table)
+        except ValueError:
+            yield None
+        else:
+            yield time(Laboratory(candidate))
 
 
 def errors(predicted: Sequence[Figure], measured: Sequence[Figure]) -> list[float]:

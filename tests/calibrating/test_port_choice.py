@@ -53,6 +53,21 @@ def test_microbenchmarks_that_all_predict_alike_do_not_count():
     assert fit._differ([*alike, Figure(1.02, 0.0)])
 
 
+def test_a_core_that_the_simulator_refuses_is_not_chosen():
+    laboratory = Laboratory(Simulated("skylake", noise=0))
+    learned = passes.learn(laboratory, [calibrations.FORMS[name] for name in LATE], lambda _: None)
+    addition = bytes.fromhex("4801d8")
+    refused, chosen = ({"rename.width": width} for width in (0, 2))
+    found = fit.fit(
+        laboratory,
+        [addition],
+        lambda core: core.time([[addition] * 8]),
+        [fit.Hypothesis(learned, rules) for rules in (refused, chosen)],
+    )
+    assert found.hypothesis.rules == chosen
+    assert found.errors[0] == [1.0]
+
+
 @pytest.mark.parametrize(
     ("core", "cycles"),
     some(product(("skylake", "goldencove"), (0, 3)), {("skylake", 3), ("goldencove", 0)}),
