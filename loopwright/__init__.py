@@ -4,9 +4,9 @@
     lw.predict("x86_64/copy_user", microarch="zen2")
 
 Each verb of the command line is a function here and returns a tidy pandas DataFrame; plots has
-functions that draw them. A verb is imported when it is first asked for, so that one that needs
-little starts in no time. No package or module beside this file is called like a verb: it would hide
-the function, or the function it.
+functions that draw them. A verb's module is imported at the first access, so that the package
+itself imports fast. No package or module beside this file has the name of a verb: one would hide
+the other.
 """
 
 from importlib import import_module
@@ -71,9 +71,9 @@ if not TYPE_CHECKING:  # or no misspelt name would be an error
             return VERSION
         if name != "plots" and name not in _VERBS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from loopwright.errors import explained_lack
+        from loopwright.errors import naming_missing_extra
 
-        with explained_lack():
+        with naming_missing_extra():
             if name == "plots":
                 return import_module("loopwright.reporting.plots")
             verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from loopwright.errors import InputError
 
-WITH_CODE = (b"\x7fELF", b"!<arch>\n")  # beginnings of ELF files and of archives
+CODE_MAGICS = (b"\x7fELF", b"!<arch>\n")  # beginnings of ELF files and of archives
 _FIX = "name another place"
-_SCRATCH = ".partial-"  # begins the names of files and folders that are not whole
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SCRATCH_PREFIX = ".partial-"  # of names of incomplete files and folders
+_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of a place that cannot be written to. Others are faults of the program.
-_UNWRITABLE = (
-    *_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EEXIST, errno.ENOTDIR,
+_UNWRITABLE_ERRORS = (
+    *_FULL_ERRORS, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EEXIST, errno.ENOTDIR,
     errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE,
 )  # fmt: skip
 
@@ -40,8 +40,8 @@ def csv_rows(path: Path) -> Sequence[Mapping[str, str]]:
 
 
 @cache
-def _csv_rows(path: Path, changed: int) -> Sequence[Mapping[str, str]]:
-    del changed  # when the file was: it may change while this process lives
+def _csv_rows(path: Path, mtime_ns: int) -> Sequence[Mapping[str, str]]:
+    del mtime_ns  # a part of the cache's key alone: the file may change while this process lives
     with path.open(newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
@@ -63,11 +63,11 @@ def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError
     if error.errno == errno.ENOENT and "temporary directory" in (error.strerror or ""):
         return InputError("no folder for temporary files can be written; let TMPDIR name one")
     # Folders such as /proc exist and take no file; others were made before.
-    untaken = (errno.ENOENT,) if _SCRATCH in str(error.filename) else ()
-    if error.errno is None or error.errno not in (*_UNWRITABLE, *untaken):
+    impossible = (errno.ENOENT,) if _SCRATCH_PREFIX in str(error.filename) else ()
+    if error.errno is None or error.errno not in (*_UNWRITABLE_ERRORS, *impossible):
         raise error
     where = error.filename2 or error.filename if place is None else place
-    if error.errno in _FULL:
+    if error.errno in _FULL_ERRORS:
         fix = f"make room there or {fix}"
     return InputError(f"cannot write {where or 'the output'}: {os.strerror(error.errno)}; {fix}")
 
@@ -81,8 +81,8 @@ def writing(place: Path, fix: str = _FIX) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        name = error.filename2 or error.filename
-        if name is not None and not _near(Path(os.fsdecode(name)), place):
+        failed = error.filename2 or error.filename
+        if failed is not None and not _near(Path(os.fsdecode(failed)), place):
             raise
         raise refusal(error, place, fix) from None
 
@@ -128,11 +128,11 @@ def staged(out: Path) -> Iterator[Path]:
         try:
             scratch.mkdir()
             yield scratch
-            for made in sorted(scratch.iterdir()):
-                target = out / made.name
+            for entry in sorted(scratch.iterdir()):
+                target = out / entry.name
                 if target.is_dir():
                     shutil.rmtree(target)
-                made.replace(target)
+                entry.replace(target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -173,7 +173,7 @@ def _make(folder: Path) -> None:
 
 
 def _scratch_name() -> str:
-    return f"{_SCRATCH}{secrets.token_hex(6)}"
+    return f"{_SCRATCH_PREFIX}{secrets.token_hex(6)}"
 
 
 @contextmanager

@@ -15,10 +15,10 @@ _MAP = re.compile(r"^\s*(@[\w\[\]:,. -]*?)\s*:\s*$")
 _SCALE = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # Sizes sampled in each bucket, since bpftrace gives no distribution in it: one in each eighth,
 # each at another position there, with various remainders by 8 and by 64, which copies and clears
-# process byte by byte. Their mean is the bucket's middle.
-_PLACES = (3, 6, 0, 5, 2, 7, 1, 4)
+# process byte by byte. The mean of the sampled sizes is the bucket's middle.
+_POSITIONS = (3, 6, 0, 5, 2, 7, 1, 4)
 _SHIFTS = (-4, 0, 4, 0, 3, -3, -1, 1)  # bytes
-_POINTS = len(_PLACES)
+_POINTS = len(_POSITIONS)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Histogram:
         return next((b.low for b in self.buckets if b.high is None and b.count), None)
 
     @property
-    def weighing(self) -> str:
-        """The weight of calls in a bucket without a high end, in words, or ""."""
+    def open_bucket_note(self) -> str:
+        """The share of calls in the bucket without a high end, in words; "" if it has none."""
         if (low := self.open_from) is None:
             return ""
         count = sum(b.count for b in self.buckets if b.high is None)
@@ -83,8 +83,8 @@ def _sizes(bucket: Bucket) -> list[float]:
         points = min(_POINTS, max(width, 1))
         return [bucket.low + (n + 0.5) * width / points for n in range(points)]
     return [
-        bucket.low + (n + (2 * place + 1) / (2 * _POINTS)) * width / _POINTS + shift
-        for n, (place, shift) in enumerate(zip(_PLACES, _SHIFTS, strict=True))
+        bucket.low + (n + (2 * position + 1) / (2 * _POINTS)) * width / _POINTS + shift
+        for n, (position, shift) in enumerate(zip(_POSITIONS, _SHIFTS, strict=True))
     ]
 
 
@@ -93,7 +93,7 @@ def read(spec: str) -> Histogram:
 
     InputError if the file holds no histogram, or several and MAP does not select a single one.
     """
-    path, text = _open(spec)
+    path, text = _read_spec(spec)
     return parse(text, spec[len(str(path)) + 1 :], str(path))
 
 
@@ -104,16 +104,16 @@ def parse(text: str, wanted: str = "", where: str = "the text") -> Histogram:
         raise InputError(
             f"{where}: no bpftrace histogram in it; its rows look like [64, 576) 9 |@|"
         )
-    found = [h for h in maps if wanted in h.name]
-    if len(found) != 1:
+    matching = [h for h in maps if wanted in h.name]
+    if len(matching) != 1:
         names = ", ".join(h.name or "(no name)" for h in maps)
         raise InputError(f"{where}: name one of its histograms as FILE:NAME; it holds {names}")
-    if not found[0].total:
-        raise InputError(f"{where}: histogram {found[0].name} counts no calls")
-    return found[0]
+    if not matching[0].total:
+        raise InputError(f"{where}: histogram {matching[0].name} counts no calls")
+    return matching[0]
 
 
-def _open(spec: str) -> tuple[Path, str]:
+def _read_spec(spec: str) -> tuple[Path, str]:
     candidates = [spec]
     candidates += [spec[:n] for n, char in enumerate(spec) if char == ":"]
     for name in candidates:

@@ -30,8 +30,7 @@ _CPUS = "sys/devices/system/cpu"
 class Setting:
     """One setting: its files below the root, the best value, and the reason.
 
-    serves is True for a value that is good enough; a file with such a value is left alone. command
-    sets the best value by hand.
+    serves is True for a value that is good enough. command is the shell command for the best one.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Setting:
     command: str
 
     def files(self, root: Path) -> list[Path]:
-        """Return the files that exist here, one or one a CPU."""
+        """Return the files that exist here: one, or one for each CPU."""
         return sorted(p for p in root.glob(self.pattern) if p.is_file())
 
 
@@ -62,7 +61,7 @@ def _echo(value: str, pattern: str) -> str:
     return f"echo {value} | sudo tee /{pattern}"
 
 
-# SMT comes last: it removes the files of CPUs, which are set before, and restored first.
+# SMT comes last: switching it off removes the files of CPUs.
 SETTINGS = (
     Setting("paranoid", "proc/sys/kernel/perf_event_paranoid", "2", _at_most(2),
             "above 2, a user may not count cycles", _sysctl("perf_event_paranoid", "2")),
@@ -98,7 +97,7 @@ def setting_value(path: Path) -> str | None:
 
 
 _UNKNOWN = "not known here"
-_TOLD = (  # keys of hosts.describe without a row of their own
+_HOST_KEYS = (  # keys of hosts.describe without a row of their own
     "machine", "cpu", "isa", "vendor", "family", "model", "stepping", "microcode", "cpus", "kernel",
     "hypervisor", "pinned_to_cpu",
 )  # fmt: skip
@@ -106,20 +105,20 @@ _TOLD = (  # keys of hosts.describe without a row of their own
 
 def readiness_rows() -> Iterator[dict[str, str]]:
     """Yield a row for the machine, its clock and each setting."""
-    found, facts = hosts.describe(), hosts.here()
-    yield _readiness_row("host microarch", str(found["microarch"] or _UNKNOWN))
-    if found["microarch_doubt"]:
-        yield _readiness_row("host microarch", found["microarch_doubt"], state="limited")
-    for key in _TOLD:
-        value = found.get(key)
+    host, facts = hosts.describe(), hosts.here()
+    yield _readiness_row("host microarch", str(host["microarch"] or _UNKNOWN))
+    if host["microarch_doubt"]:
+        yield _readiness_row("host microarch", host["microarch_doubt"], state="limited")
+    for key in _HOST_KEYS:
+        value = host.get(key)
         yield _readiness_row(
             f"host {key.replace('_', ' ')}", _UNKNOWN if value is None else str(value)
         )
-    yield clock_row(found, facts)
+    yield clock_row(host, facts)
     for setting in SETTINGS:
         yield setting_row(setting, facts)
-    yield _sibling(found)
-    yield _isolation(found)
+    yield _siblings_row(host)
+    yield _isolation_row(host)
     yield _readiness_row(
         "address randomisation", "no matter: code is placed by its offset, data by alignment"
     )
@@ -168,26 +167,24 @@ def _command(name: str) -> str:
 
 def setting_row(setting: Setting, facts: Facts) -> dict[str, str]:
     """Return the row of a setting: its value, and the command that would improve it."""
-    held = {p: setting_value(p) for p in setting.files(paths.sysroot())}
+    values = [setting_value(path) for path in setting.files(paths.sysroot())]
     part = f"setting {setting.name}"
-    if not held:
-        where = "its host decides, or there is none" if facts.guest else "this machine has none"
-        return _readiness_row(part, f"not visible: {where}")
-    values = ", ".join(sorted({v or "unreadable" for v in held.values()}))
-    if all(v is not None and setting.serves(v) for v in held.values()):
-        return _readiness_row(part, values)
-    detail = f"{values}: {setting.why}"
-    return _readiness_row(part, detail, setting.command, "limited")
+    if not values:
+        why = "its host decides, or there is none" if facts.guest else "this machine has none"
+        return _readiness_row(part, f"not visible: {why}")
+    listed = ", ".join(sorted({value or "unreadable" for value in values}))
+    if all(value is not None and setting.serves(value) for value in values):
+        return _readiness_row(part, listed)
+    return _readiness_row(part, f"{listed}: {setting.why}", setting.command, "limited")
 
 
-def _sibling(found: dict[str, Any]) -> dict[str, str]:
-    siblings = found["siblings"]
+def _siblings_row(host: dict[str, Any]) -> dict[str, str]:
+    siblings = host["siblings"]
     if siblings is None:
         return _readiness_row("SMT siblings", _UNKNOWN)
-    alone = siblings.isdecimal()
-    if alone:
-        seen = "; its host may put a neighbour there" if found["hypervisor"] else ""
-        return _readiness_row("SMT siblings", f"CPU {siblings} has no sibling{seen}")
+    if siblings.isdecimal():
+        doubt = "; its host may put a neighbour there" if host["hypervisor"] else ""
+        return _readiness_row("SMT siblings", f"CPU {siblings} has no sibling{doubt}")
     return _readiness_row(
         "SMT siblings",
         f"CPUs {siblings} share a core: what runs on one slows the others",
@@ -196,9 +193,9 @@ def _sibling(found: dict[str, Any]) -> dict[str, str]:
     )
 
 
-def _isolation(found: dict[str, Any]) -> dict[str, str]:
-    if found["isolated"]:
-        return _readiness_row("isolated CPUs", found["isolated"])
+def _isolation_row(host: dict[str, Any]) -> dict[str, str]:
+    if host["isolated"]:
+        return _readiness_row("isolated CPUs", host["isolated"])
     return _readiness_row(
         "isolated CPUs",
         "none: other work and the timer interrupt bursts, which then are dropped",
@@ -206,9 +203,13 @@ def _isolation(found: dict[str, Any]) -> dict[str, str]:
     )
 
 
-_BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))
-_BOOTING = (("qemu-system-x86_64", "qemu-system-x86"), ("qemu-system-aarch64", "qemu-system-arm"))
-_BROWSING = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
+_BUILD_PROGRAMS = ("make", "flex", "bison", "bc")  # of packages of the same names
+_PROGRAMS = (  # use, program, package
+    ("patch --verify boot", "qemu-system-x86_64", "qemu-system-x86"),
+    ("patch --verify boot", "qemu-system-aarch64", "qemu-system-arm"),
+    ("browser test", "chromium", "chromium"),
+    ("browser test", "chromedriver", "chromium-driver"),
+)
 
 
 def doctor() -> "pd.DataFrame":
@@ -218,31 +219,34 @@ def doctor() -> "pd.DataFrame":
 
 def doctor_rows() -> Rows:
     """Return the rows of doctor."""
-    rows = [_row(f"model {m.id}", m.version) for m in MODELS]
-    rows += [_row(f"compiler {isa}", partial(_compiler, isa)) for isa in kernels.ISAS]
-    rows += [_row(f"run {isa}", partial(_runner, isa)) for isa in kernels.ISAS]
+    rows = [_part_row(f"model {m.id}", m.version) for m in MODELS]
+    rows += [_part_row(f"compiler {isa}", partial(_compiler_version, isa)) for isa in kernels.ISAS]
+    rows += [_part_row(f"run {isa}", partial(_runner_version, isa)) for isa in kernels.ISAS]
     rows += [
-        _row("git", partial(_version, "git", "apt install git")),
-        _row("perl (checkpatch)", partial(_version, "perl", "apt install perl")),
-        *(_row(f"kernel build: {p}", partial(_here, p, package)) for p, package in _BUILDING),
-        _row("kernel module: headers", _headers),
-        *(_row(f"patch --verify boot: {p}", partial(_here, p, k)) for p, k in _BOOTING),
-        *(_row(f"browser test: {p}", partial(_here, p, package)) for p, package in _BROWSING),
-        _row("results store", _results),
+        _part_row("git", partial(_program_version, "git", "apt install git")),
+        _part_row("perl (checkpatch)", partial(_program_version, "perl", "apt install perl")),
+        *(_part_row(f"kernel build: {p}", partial(_program_path, p, p)) for p in _BUILD_PROGRAMS),
+        _part_row("kernel module: headers", _kernel_headers),
+        *(
+            _part_row(f"{use}: {program}", partial(_program_path, program, package))
+            for use, program, package in _PROGRAMS
+        ),
+        _part_row("results store", _store_summary),
     ]
     rows += [
-        _row(f"extra {name}", partial(_extra, name, modules)) for name, modules in extras().items()
+        _part_row(f"extra {name}", partial(_extra_modules, name, modules))
+        for name, modules in extras().items()
     ]
     return Rows.of([*rows, *readiness_rows()])
 
 
 def model_state(model: Model) -> dict[str, str]:
     """Return a model's version, or the way to install it."""
-    row = _row(model.id, model.version)
+    row = _part_row(model.id, model.version)
     return {key: row[key] for key in ("state", "detail", "fix")}
 
 
-def _row(part: str, find: Callable[[], str]) -> dict[str, str]:
+def _part_row(part: str, find: Callable[[], str]) -> dict[str, str]:
     try:
         return {"part": part, "state": "ok", "detail": find(), "fix": ""}
     except InputError as error:
@@ -250,18 +254,17 @@ def _row(part: str, find: Callable[[], str]) -> dict[str, str]:
         return {"part": part, "state": "missing", "detail": detail, "fix": fix}
 
 
-def _extra(name: str, modules: list[str]) -> str:
+def _extra_modules(name: str, modules: list[str]) -> str:
     if missing := [module for module in modules if find_spec(module) is None]:
-        fix = f"pip install 'loopwright[{name}]'"
-        raise InputError(f"{', '.join(missing)} not installed: {fix}")
+        raise InputError(f"{', '.join(missing)} not installed: pip install 'loopwright[{name}]'")
     return ", ".join(modules)
 
 
-def _compiler(isa: str) -> str:
+def _compiler_version(isa: str) -> str:
     return _first_line(toolchain.find(isa).gcc)
 
 
-def _runner(isa: str) -> str:
+def _runner_version(isa: str) -> str:
     tools = toolchain.find(isa)
     if tools.native:
         return "this machine"
@@ -270,15 +273,15 @@ def _runner(isa: str) -> str:
     return f"{_first_line(tools.run[0])} (correctness only, no timing)"
 
 
-def _here(program: str, package: str) -> str:
-    found = shutil.which(program)
-    if not found:
+def _program_path(program: str, package: str) -> str:
+    path = shutil.which(program)
+    if not path:
         raise InputError(f"no {program}: install it with `apt install {package}`")
-    return found
+    return path
 
 
-def _headers() -> str:
-    """Find what the kernel module is built against: the headers of the kernel that runs."""
+def _kernel_headers() -> str:
+    """Return the folder of the running kernel's headers, which the kernel module needs."""
     release = platform.release()
     build = Path("/lib/modules") / release / "build"
     if not build.exists():
@@ -287,12 +290,12 @@ def _headers() -> str:
     return str(build)
 
 
-def _results() -> str:
+def _store_summary() -> str:
     with closing(Store.open()) as store:
         return f"{store.path}: {len(store.runs())} runs"
 
 
-def _version(program: str, fix: str) -> str:
+def _program_version(program: str, fix: str) -> str:
     if not shutil.which(program):
         raise InputError(f"no {program}: install it with `{fix}`")
     return _first_line(program)

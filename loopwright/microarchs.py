@@ -30,7 +30,7 @@ def why_below_bounds(least_cycles: float) -> str:
     return f"below the {least_cycles:g} cycles that the core's loads and stores take"
 
 
-_NO_PARAMETERS = ("bounds",)  # tables of figures that the simulator does not take
+_NOT_SIMULATED = ("bounds",)  # tables that are no parameters of the simulator
 
 
 @dataclass(frozen=True)
@@ -76,37 +76,37 @@ class Range:
         low, high = sorted(self.ends)
         return self.value if low <= float(self.value) <= high else None
 
-    def at(self, place: float) -> float:
+    def at(self, position: float) -> float:
         """Return the number at a position from 0 (cheap) to 1 (dear), linear in the cost."""
         cheap, dear = self.ends
         if self.rate and cheap > 0 and dear > 0:
-            return 1 / (1 / cheap + place * (1 / dear - 1 / cheap))
-        value = cheap + place * (dear - cheap)
+            return 1 / (1 / cheap + position * (1 / dear - 1 / cheap))
+        value = cheap + position * (dear - cheap)
         return round(value) if self.whole else value
 
-    def text(self, place: float) -> str:
+    def text(self, position: float) -> str:
         """Return the value at a position in the form of an override; the nearest alternative."""
         if self.numeric:
-            return f"{self.at(place):.6g}"
-        return self.values[round(place * (len(self.values) - 1))]
+            return f"{self.at(position):.6g}"
+        return self.values[round(position * (len(self.values) - 1))]
 
 
-def read(entries: Iterable[tuple[str, Mapping[str, Any]]], path: Path) -> tuple[Range, ...]:
+def read_ranges(entries: Iterable[tuple[str, Mapping[str, Any]]], path: Path) -> tuple[Range, ...]:
     """Return the ranges of a core's entries, by dotted name; path is its core.toml.
 
     InputError if a value of low confidence or an assumption has no range, or an invalid one.
     """
-    found = []
+    ranges = []
     for name, entry in entries:
-        if name.partition(".")[0] in _NO_PARAMETERS or "value" not in entry:
+        if name.partition(".")[0] in _NOT_SIMULATED or "value" not in entry:
             continue
-        if parsed := _of(name, entry, path):
-            found.append(parsed)
+        if parameter_range := _read_range(name, entry, path):
+            ranges.append(parameter_range)
         elif entry.get("confidence") == "low":
             raise InputError(f"{path}: {name} has confidence low and {_NO_RANGE}")
         elif str(entry.get("source", "")).startswith("assumption"):
             raise InputError(f"{path}: {name} is an assumption and {_NO_RANGE}")
-    return tuple(found)
+    return tuple(ranges)
 
 
 _NO_RANGE = (
@@ -115,11 +115,11 @@ _NO_RANGE = (
 )
 
 
-def _of(name: str, entry: Mapping[str, Any], path: Path) -> Range | None:
+def _read_range(name: str, entry: Mapping[str, Any], path: Path) -> Range | None:
     keys = {key for key in ("low", "high", "alternatives", "range", "fixed") if key in entry}
     if not keys:
         return None
-    value = _text(entry["value"])
+    value = _override_text(entry["value"])
     if keys == {"fixed"}:
         return Range(name, value, (), _reason(name, "fixed", entry, path))
     if keys == {"low", "high", "range"}:
@@ -136,7 +136,7 @@ def _of(name: str, entry: Mapping[str, Any], path: Path) -> Range | None:
         reason, others = _reason(name, "range", entry, path), entry["alternatives"]
         if not isinstance(others, list) or not others or entry["value"] in others:
             raise InputError(f"{path}: {name}: alternatives must be a list of other values")
-        return Range(name, value, (value, *map(_text, others)), reason)
+        return Range(name, value, (value, *map(_override_text, others)), reason)
     raise InputError(
         f"{path}: {name} has {', '.join(sorted(keys))}: a range is low, high and range; "
         "alternatives and range; or fixed"
@@ -150,17 +150,18 @@ def _reason(name: str, key: str, entry: Mapping[str, Any], path: Path) -> str:
     return why
 
 
-def _text(value: Any) -> str:
+def _override_text(value: Any) -> str:
     """Return a value in the form of an override."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
 class Microarch:
-    """A core: its names in other models, and its features.
+    """A core: its names, its features and the simulator's parameters.
 
-    role is "target" (recommendations are made for it) or "validation". parameters is the whole of
-    core.toml, ranges the possible values of parameters of low confidence.
+    role is "target" (recommendations are made for it) or "validation". called has the names of the
+    core in other models. parameters is the whole of core.toml, ranges the possible values of
+    parameters of low confidence.
     """
 
     id: str
@@ -174,11 +175,11 @@ class Microarch:
 
     @property
     def unvalidated(self) -> str:
-        """The reason why no measurement supports this core's figures; "" if some do."""
+        """The reason why no measurement supports this core's figures; "" if one does."""
         return str(self.parameters.get("unvalidated", ""))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Return each parameter's dotted name and its entry in core.toml."""
+        """Yield each parameter's dotted name and its entry in core.toml."""
         return _entries(self.parameters)
 
     def entry(self, name: str) -> dict[str, Any]:
@@ -218,7 +219,7 @@ def of_text(microarch_id: str, toml: str) -> Microarch:
     return _read(microarch_id, Path(microarch_id) / "core.toml", toml.encode())
 
 
-# Keyed by what the file holds: it may change while this process lives.
+# The content is a part of the cache's key: the file may change while this process lives.
 @cache
 def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
     try:
@@ -231,7 +232,7 @@ def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
             called=dict(data.get("called", {})),
             features=frozenset(data.get("features", ())),
             parameters=data,
-            ranges=read(_entries(data), path),
+            ranges=read_ranges(_entries(data), path),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
@@ -242,10 +243,10 @@ def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
 def ids() -> list[str]:
     """Return the ids of all cores, sorted; InputError if there is none."""
     root = paths.models_root()
-    found = sorted(p.parent.name for p in root.glob("*/core.toml"))
-    if not found:
+    core_ids = sorted(p.parent.name for p in root.glob("*/core.toml"))
+    if not core_ids:
         raise InputError(f"{root} holds no core: no CORE/core.toml below it")
-    return found
+    return core_ids
 
 
 def targets(isa: str | None = None) -> list[Microarch]:

@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from loopwright.errors import explained_lack
+from loopwright.errors import naming_missing_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +35,9 @@ class Rows:
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> Self:
         """Return the rows of records that all have the same keys."""
-        given = list(records)
-        columns = tuple(given[0]) if given else ()
-        return cls(columns, [tuple(row[c] for c in columns) for row in given])
+        listed = list(records)
+        columns = tuple(listed[0]) if listed else ()
+        return cls(columns, [tuple(row[c] for c in columns) for row in listed])
 
     def records(self) -> list[dict[str, Any]]:
         """Return each row as a dict."""
@@ -45,19 +45,20 @@ class Rows:
 
     def column(self, name: str) -> list[Any]:
         """Return the values of one column."""
-        at = self.columns.index(name)
-        return [row[at] for row in self.values]
+        index = self.columns.index(name)
+        return [row[index] for row in self.values]
 
     def only(self, columns: Iterable[str]) -> Self:
         """Return the rows with these columns alone, in this order."""
-        at = [self.columns.index(c) for c in columns]
+        indices = [self.columns.index(c) for c in columns]
         return type(self)(
-            tuple(self.columns[n] for n in at), [tuple(row[n] for n in at) for row in self.values]
+            tuple(self.columns[n] for n in indices),
+            [tuple(row[n] for n in indices) for row in self.values],
         )
 
     def frame(self) -> "pd.DataFrame":
         """Return the rows as a DataFrame; InputError without pandas."""
-        with explained_lack():
+        with naming_missing_extra():
             import pandas as pd
 
         return pd.DataFrame(self.values, columns=list(self.columns)).astype(dict(self.types))
@@ -72,17 +73,17 @@ def as_frame(
     """
 
     @wraps(answer)
-    def verb(*given: P.args, **named: P.kwargs) -> "pd.DataFrame":
-        return answer(question(*given, **named)).frame()
+    def verb(*args: P.args, **kwargs: P.kwargs) -> "pd.DataFrame":
+        return answer(question(*args, **kwargs)).frame()
 
     verb.__name__ = verb.__qualname__ = name
     verb.__dict__["__signature__"] = signature(question).replace(return_annotation="pd.DataFrame")
     return verb
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun, "1 loop" or "1,234 loops"; many is an irregular plural."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun, "1 loop" or "1,234 loops"; plural is an irregular one."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def statements(value: str) -> list[str]:

@@ -7,17 +7,17 @@ from typing import NoReturn
 
 def main() -> None:
     """Import the command line, run it and exit; an interrupt before that breaks nothing."""
-    heeded = signal.getsignal(signal.SIGINT) == signal.default_int_handler
-    if heeded:
+    interruptible = signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    if interruptible:
         signal.signal(signal.SIGINT, _interrupted)
     from loopwright.cli import main as run
 
-    if heeded:
+    if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run()
     finally:
-        if heeded:  # nothing is left to interrupt
+        if interruptible:  # nothing is left to interrupt
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -13,7 +13,7 @@ _TRIPLES = {
     "arm64": ("aarch64-linux-gnu", "aarch64-conda-linux-gnu"),
 }
 _PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "arm64": "gcc-aarch64-linux-gnu"}
-NAMES = {
+ISA_NAMES = {
     "x86_64": "x86_64", "x86-64": "x86_64", "amd64": "x86_64", "arm64": "arm64", "aarch64": "arm64",
 }  # fmt: skip
 """The ISAs by the names that uname, Debian and LLVM give them."""
@@ -36,7 +36,7 @@ class Toolchain:
 
 def host_isa() -> str:
     """Return the ISA of this machine, or its machine name for another architecture."""
-    return NAMES.get(platform.machine(), platform.machine())
+    return ISA_NAMES.get(platform.machine(), platform.machine())
 
 
 def cpus() -> int:
@@ -58,9 +58,6 @@ def find(isa: str) -> Toolchain:
 
 
 def _emulator(isa: str) -> tuple[str, ...]:
+    """Return the command of QEMU's user-mode emulator; its bare name if it is not installed."""
     name = {"arm64": "qemu-aarch64", "x86_64": "qemu-x86_64"}[isa]
-    for candidate in (name, f"{name}-static"):
-        found = shutil.which(candidate)
-        if found:
-            return (found,)
-    return (name,)
+    return (shutil.which(name) or shutil.which(f"{name}-static") or name,)

@@ -1,7 +1,7 @@
-"""The command line: loopwright VERB ..., one module of this package a group of verbs.
+"""The command line, loopwright VERB ...; each module of this package has a group of verbs.
 
-Exit 0: done. 1: done, and what was checked does not hold. 2: bad input or a missing tool, said in
-one line on stderr.
+Exit 0: done. 1: done, and a check does not hold. 2: bad input or a missing tool, named in one line
+on stderr.
 """
 
 import gc
@@ -15,7 +15,7 @@ import click
 
 from loopwright import files
 from loopwright.cli import inventory, kernels, measure, predict, scan
-from loopwright.errors import InputError, explained_lack, unknown
+from loopwright.errors import InputError, naming_missing_extra, unknown
 
 
 class _Verbs(click.Group):
@@ -36,19 +36,19 @@ def cli() -> None:
 
 
 _COMMANDS = [
-    found
+    command
     for module in (inventory, kernels, measure, predict, scan)
-    for found in vars(module).values()
-    if isinstance(found, click.Command)
+    for command in vars(module).values()
+    if isinstance(command, click.Command)
 ]
-_BELOW_OTHERS = [c for g in _COMMANDS if isinstance(g, click.Group) for c in g.commands.values()]
+_SUBCOMMANDS = [c for g in _COMMANDS if isinstance(g, click.Group) for c in g.commands.values()]
 for _command in _COMMANDS:
-    if _command not in _BELOW_OTHERS:
+    if _command not in _SUBCOMMANDS:
         cli.add_command(_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit; a signal to end removes half-written files first."""
+    """Run the command line and exit; at SIGTERM and SIGHUP half-written files are removed first."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
@@ -66,15 +66,15 @@ def _end(number: int, frame: object) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        with explained_lack():
+        with naming_missing_extra():
             done = cli.main(args=arguments, prog_name="loopwright", standalone_mode=False)
         code = int(done or 0)
         sys.stdout.flush()  # an error of the last write is raised here
         return code
     except InputError as error:
         return _refuse(str(error))
-    except click.exceptions.NoArgsIsHelpError as asked:
-        print(asked.format_message(), file=sys.stderr)
+    except click.exceptions.NoArgsIsHelpError as no_arguments:
+        print(no_arguments.format_message(), file=sys.stderr)
         return 2
     except click.exceptions.Exit as done:
         return int(done.exit_code)
@@ -90,9 +90,9 @@ def run(arguments: list[str] | None = None) -> int:
         _discard_output()
         return 0  # the reader left
     except OSError as error:
-        line = _refuse(str(files.refusal(error)))
+        code = _refuse(str(files.refusal(error)))
         _discard_output()
-        return line
+        return code
 
 
 def _discard_output() -> None:

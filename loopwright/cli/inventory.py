@@ -103,7 +103,7 @@ def _parameters() -> Rows:
         for core in cores:
             if (value := core.value(name)) is not None:
                 values.setdefault(str(value), []).append(core.id)
-        texts = (f"{value} ({', '.join(who)})" for value, who in values.items())
+        texts = (f"{value} ({', '.join(core_ids)})" for value, core_ids in values.items())
         rows.append({"parameter": name, "values": "; ".join(texts)})
     return Rows.of(rows)
 
@@ -118,12 +118,12 @@ def doctor() -> None:
     """
     from loopwright.inventory import doctor_rows
 
-    found = doctor_rows()
+    rows = doctor_rows()
     if output.row_format() or not output.on_terminal():
-        output.emit(found)
+        output.emit(rows)
         return
-    output.draw(found.only(c for c in found.columns if c != "fix"))
-    for row in found.records():
+    output.draw(rows.only(c for c in rows.columns if c != "fix"))
+    for row in rows.records():
         if row["fix"]:
             print()
             output.say(f"{row['part']}, {row['state']}: {row['fix']}")
@@ -158,8 +158,8 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
     from loopwright.reporting import core_sheet
 
     if microarch == hosts.HOST and microarch not in microarchs.ids():  # as calibrate names a core
-        [known] = hosts.cores(microarch)
-        microarch = known.id
+        [host_core] = hosts.cores(microarch)
+        microarch = host_core.id
     if html is not None:
         from loopwright.reporting import core_page
         from loopwright.reporting.html import check
@@ -171,15 +171,17 @@ def core(microarch: str, beside: str | None, html: Path | None) -> None:
     output.emit(rows, hide=("source",))
     if output.row_format():
         return
-    for one in filter(None, (microarch, beside)):
-        called = core_figures.vendor_port_names(microarchs.load(one))
-        letters = [f"{letter} {name}" for letter, name in called.items() if name != f"p{letter}"]
+    for core_id in filter(None, (microarch, beside)):
+        vendor_names = core_figures.vendor_port_names(microarchs.load(core_id))
+        letters = [
+            f"{letter} {name}" for letter, name in vendor_names.items() if name != f"p{letter}"
+        ]
         if letters:
-            output.say(f"ports of {one} by their letters: {', '.join(letters)}")
+            output.say(f"ports of {core_id} by their letters: {', '.join(letters)}")
     output.say("where each value comes from: column source of --csv")
 
 
-# Commands that install the completion where each shell looks for it.
+# Commands that install the completion, by shell.
 _INSTALL = {
     "bash": "mkdir -p ~/.local/share/bash-completion/completions && loopwright completion bash "
     "> ~/.local/share/bash-completion/completions/loopwright",
@@ -204,12 +206,12 @@ def completion(context: click.Context, shell: str) -> None:
     loopwright completion bash
     eval "$(loopwright completion bash)"     for this shell alone
     """
-    kind = get_completion_class(shell) if shell in _INSTALL else None
-    if kind is None:
+    shell_class = get_completion_class(shell) if shell in _INSTALL else None
+    if shell_class is None:
         raise unknown("shell", shell, _INSTALL)
-    made = kind(context.find_root().command, {}, "loopwright", "_LOOPWRIGHT_COMPLETE")
+    script = shell_class(context.find_root().command, {}, "loopwright", "_LOOPWRIGHT_COMPLETE")
     # zsh wants its #compdef first.
-    lines = (made.source_template % made.source_vars()).strip().splitlines()
+    lines = (script.source_template % script.source_vars()).strip().splitlines()
     note = ["# To install it:", f"# {_INSTALL[shell]}"]
     first = lines[:1] if lines[0].startswith("#compdef") else []
     print("\n".join([*first, *note, *lines[len(first) :]]))

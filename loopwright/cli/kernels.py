@@ -1,7 +1,7 @@
 """The verbs of kernels: check, compare, recommend, improve, patch, baseline, report; self-test."""
 
 import sys
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def check(spec: str) -> int:
 
     _, variants = kernels.select(spec)
     with output.progress("checking") as step:
-        done = iter(range(1, len(variants) + 1))
+        done = count(1)
         rows = run_checks(variants, lambda _: step(next(done), len(variants)))
     output.emit(rows, _show_checks, on_terminal_alone=True, hide=("kernel",))
     return 0 if holds(rows, variants) else 1
@@ -74,7 +74,7 @@ def _show_checks(rows: Rows) -> None:
 @output.formats
 def compare(
     spec: str | None,
-    own: options.Loops,
+    own_loops: options.Loops,
     microarch: str | None,
     offset: str | None,
     quick: bool,
@@ -94,15 +94,17 @@ def compare(
     from loopwright.cli import measure
     from loopwright.reporting.text import by_core
 
-    if any(x is not None for x in own.values()):
+    if any(x is not None for x in own_loops.values()):
         if spec is not None or quick or stored:
             raise InputError("--asm, --obj and --hex are without KERNEL, --no-measure and --stored")
-        at = int(offset) if offset is not None and offset.isdecimal() else offset
+        code_offset = int(offset) if offset is not None and offset.isdecimal() else offset
         with output.progress("measuring") as step:
-            found = lw.compare_loops(**own, microarch=microarch, offset=at, progress=step)
-        output.emit(found, measure.show_compared, on_terminal_alone=True)
-        known = found[["predicted", "measured"]].notna().any(axis=None)
-        return output.verdict(bool(known), "no source")
+            loops = lw.compare_loops(
+                **own_loops, microarch=microarch, offset=code_offset, progress=step
+            )
+        output.emit(loops, measure.show_compared, on_terminal_alone=True)
+        answered = loops[["predicted", "measured"]].notna().any(axis=None)
+        return output.exit_code(bool(answered), "no source")
     if spec is None:
         raise InputError("give KERNEL, --asm FILE, --obj FILE[:SYMBOL] or --hex HEX")
     if microarch is not None or offset is not None:
@@ -110,7 +112,7 @@ def compare(
     with output.progress("measuring") as step:
         rows = lw.compare(spec, quick=quick, stored=stored, progress=step)
     output.emit(rows, lambda _: print(by_core(rows)))
-    return output.verdict(bool(rows["cycles"].notna().any()), "no source")
+    return output.exit_code(bool(rows["cycles"].notna().any()), "no source")
 
 
 @click.command()
@@ -130,7 +132,7 @@ def compare(
 @options.no_measure
 @options.stored
 @output.formats
-def recommend(kernel: str, align: str | None, **asked: Any) -> None:
+def recommend(kernel: str, align: str | None, **arguments: Any) -> None:
     """Name the variant to ship, or say why there is none.
 
     A winner is slower at no size on any core that is asked for or was measured.
@@ -146,8 +148,8 @@ def recommend(kernel: str, align: str | None, **asked: Any) -> None:
     from loopwright.reporting import text
 
     alignments = options.weights(align) if align else call_costs.ALIGNMENTS
-    with output.progress("simulating" if asked["quick"] else "measuring") as step:
-        found = concluded(kernel, **asked, alignments=alignments, progress=step)
+    with output.progress("simulating" if arguments["quick"] else "measuring") as step:
+        conclusion = concluded(kernel, **arguments, alignments=alignments, progress=step)
 
     def show(rows: Rows) -> None:
         # The reason often begins with the answer's sentence, which is printed already.
@@ -157,10 +159,10 @@ def recommend(kernel: str, align: str | None, **asked: Any) -> None:
                 for row in rows.records()
             )
         )
-        if len(found.bands):
-            print("", *text.band_lines(found.bands), sep="\n")
+        if len(conclusion.bands):
+            print("", *text.band_lines(conclusion.bands), sep="\n")
 
-    output.emit(found.rows, show)
+    output.emit(conclusion.rows, show)
 
 
 @click.command("self-test")
@@ -176,10 +178,10 @@ def self_test() -> int:
     \b
     loopwright self-test
     """
-    from loopwright.measuring.measure import self_test as measure_known
+    from loopwright.measuring.measure import self_test as run_self_test
 
     with output.progress("measuring") as step:
-        rows = measure_known(progress=step)
+        rows = run_self_test(progress=step)
     hidden = ("machine", "processes", "reason", "unit", "clock", "microarch")
     output.emit(rows, hide=hidden, spare=("basis", "tolerance_percent"))
     if not output.row_format():
@@ -214,7 +216,7 @@ def _log(line: str) -> None:
     "kernels with it.",
 )
 @output.formats
-def patch(spec: str, tree: str, out: Path, tier: str | None, **asked: Any) -> int:
+def patch(spec: str, tree: str, out: Path, tier: str | None, **arguments: Any) -> int:
     """Make a Linux patch of a variant, or of each routine's winner.
 
     For a variant that is named and is not a winner, the patch is an RFC whose message begins with
@@ -229,7 +231,7 @@ def patch(spec: str, tree: str, out: Path, tier: str | None, **asked: Any) -> in
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
-    rows = lw.patch(spec, tree, out, **asked, tier=tier, on_check=output.say_check)
+    rows = lw.patch(spec, tree, out, **arguments, tier=tier, on_check=output.say_check)
 
     def show(made: Rows) -> None:
         for row in made.records():
@@ -238,8 +240,8 @@ def patch(spec: str, tree: str, out: Path, tier: str | None, **asked: Any) -> in
                 _log(f"note: {note}")
 
     output.emit(rows, show)
-    short = (FAIL, NOT_PROVEN)
-    failed = [row for checks in rows["checks"] for row in checks if row["status"] in short]
+    unsuccessful = (FAIL, NOT_PROVEN)
+    failed = [row for checks in rows["checks"] for row in checks if row["status"] in unsuccessful]
     return 0 if rows["variant"].ne("").any() and not failed else 1
 
 
@@ -261,15 +263,15 @@ def baseline(kernel: str, tree: str, quick: bool) -> int:
     from loopwright.linux.baseline import run as compare_tree
     from loopwright.reporting.text import by_core
 
-    found = compare_tree(kernel, tree, quick=quick)
-    output.emit(found.rows, lambda _: print(by_core(found.rows)))
-    for note in found.notes:
+    comparison = compare_tree(kernel, tree, quick=quick)
+    output.emit(comparison.rows, lambda _: print(by_core(comparison.rows)))
+    for note in comparison.notes:
         _log(f"note: {note}")
-    checks = found.checks.to_dict("records")
+    checks = comparison.checks.to_dict("records")
     broken = [row for row in checks if is_own_code(row["variant"]) and not row["passed"]]
     for row in broken:
         _log(f"{row['variant']} breaks the contract: {row['failure']}")
-    return 1 if len(broken) else 0
+    return 1 if broken else 0
 
 
 @click.command()
@@ -282,7 +284,7 @@ def baseline(kernel: str, tree: str, quick: bool) -> int:
 @options.tree("Linux tree to compare with and to patch (default with --patch: Debian's 6.12).")
 @output.formats
 def report(
-    kernel_ids: tuple[str, ...], out: Path, with_patch: bool, tree: str | None, **asked: Any
+    kernel_ids: tuple[str, ...], out: Path, with_patch: bool, tree: str | None, **arguments: Any
 ) -> None:
     """Write a report on kernels: a page, text, tables, patches.
 
@@ -299,13 +301,13 @@ def report(
     """
     import pandas as pd
 
-    from loopwright.reporting.report import report as write
+    from loopwright.reporting.report import report as write_report
 
     with output.progress("measuring") as step:
-        findings = write(
+        findings = write_report(
             kernel_ids,
             out,
-            **asked,
+            **arguments,
             patch=with_patch or tree is not None,
             tree=tree,
             log=_log,
@@ -328,25 +330,25 @@ def show_improved(rows: Rows) -> None:
 
     Code without a better candidate shares one table behind them.
     """
-    loops = len(dict.fromkeys(row.get("id") for row in rows.records())) > 1
-    kept: list[Row] = []
+    several_loops = len(dict.fromkeys(row.get("id") for row in rows.records())) > 1
+    unimproved: list[Row] = []
     for (loop, candidate), group in groupby(
         rows.records(), key=lambda row: (row.get("id"), row["candidate"])
     ):
         steps = [list(step) for _, step in groupby(group, key=lambda row: row["step"])]
         if len(steps) == 1:
-            kept.append(_line(steps[0]))
+            unimproved.append(_line(steps[0]))
             continue
         last = steps[-1][0]
-        where = f"{loop}: " if loops else ""
-        output.say(f"{where}{candidate}: {last['status']}, {last['bytes']} B", style="bold")
+        prefix = f"{loop}: " if several_loops else ""
+        output.say(f"{prefix}{candidate}: {last['status']}, {last['bytes']} B", style="bold")
         output.draw(Rows.of(map(_line, steps)))
         if last["note"]:
             output.say(last["note"])
         print()
-    if kept:
+    if unimproved:
         output.say("nothing better found", style="bold")
-        output.draw(Rows.of({"code": line.pop("transformation"), **line} for line in kept))
+        output.draw(Rows.of({"code": line.pop("transformation"), **line} for line in unimproved))
         print()
 
 
@@ -405,7 +407,7 @@ def _line(step: list[Row]) -> Row:
 @output.formats
 def improve(
     spec: str | None,
-    own: options.Loops,
+    own_loops: options.Loops,
     isa: str | None,
     free: str | None,
     microarch: str | None,
@@ -438,7 +440,7 @@ def improve(
     from loopwright.improving.loops import LoopsQuestion, answer_loops
     from loopwright.improving.search import Settings
 
-    if sum(one is not None for one in (spec, *own.values())) != 1:
+    if sum(subject is not None for subject in (spec, *own_loops.values())) != 1:
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
@@ -452,32 +454,32 @@ def improve(
     if spec is None:
         if sizes is not None:
             raise InputError("--sizes is for KERNEL/VARIANT: a loop's cost is that of an iteration")
-        asked = LoopsQuestion(
-            asm=own["hex"] if own["asm"] is None else own["asm"],
-            obj=own["obj"],
+        question = LoopsQuestion(
+            asm=own_loops["hex"] if own_loops["asm"] is None else own_loops["asm"],
+            obj=own_loops["obj"],
             isa=isa,
             free=tuple(name.strip() for name in (free or "").split(",") if name.strip()),
             settings=Settings(depth=4, tried=tried, seed=seed),
             **common,
         )
         with output.progress("searching") as step:
-            answered = answer_loops(asked, step)
+            result = answer_loops(question, step)
     else:
         if isa is not None or free is not None:
             raise InputError("--isa and --free are for --asm, --obj and --hex")
         with output.progress("searching") as step:
-            answered = answer(
+            result = answer(
                 spec,
                 sizes=sizes,
                 settings=Settings(tried=tried, seed=seed),
                 progress=step,
                 **common,
             )
-    output.emit(answered.rows, show_improved)
+    output.emit(result.rows, show_improved)
     if not output.row_format():
-        for line in answered.findings:
+        for line in result.findings:
             output.say(line)
-        for path in answered.files:
+        for path in result.files:
             print(path)
-    steps = [row for row in answered.rows.records() if row["step"]]
+    steps = [row for row in result.rows.records() if row["step"]]
     return 0 if any(row["status"] in ("proven", "measured") for row in steps) else 1

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 _OK = "ok"
-_KINDS = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
-_FEW = 6  # lines up to which the limits of every core are printed
+
+_FEW_LINES = 6  # lines up to which the limits of every core are printed
 
 
-def show_measured(found: Rows) -> None:
+def show_measured(rows: Rows) -> None:
     """Print measured rows, then their common facts, and the reasons for missing numbers."""
-    rows = found.records()
-    output.draw(_columns(rows))
-    if any(row["verdict"] for row in rows):
+    records = rows.records()
+    output.draw(_shown_columns(records))
+    if any(row["verdict"] for row in records):
         output.say("speed: by bytes moved, against the variant named there; 95 % interval")
-    _say_where(rows, "measured on")
-    for line in _reasons(rows):
+    _say_where(records, "measured on")
+    for line in _reasons(records):
         output.say(line)
-    output.say_notes(row["note"] for row in rows)
-    for tested in dict.fromkeys(row["self_test"] for row in rows if row["self_test"]):
-        output.say(f"self-test, cycles an instruction: {tested}")
+    output.say_notes(row["note"] for row in records)
+    for result in dict.fromkeys(row["self_test"] for row in records if row["self_test"]):
+        output.say(f"self-test, cycles an instruction: {result}")
 
 
 def _say_where(rows: Iterable[Mapping[str, Any]], prefix: str) -> None:
@@ -42,9 +42,9 @@ def _say_where(rows: Iterable[Mapping[str, Any]], prefix: str) -> None:
         output.say(f"{prefix} {machine}, clock {clock}")
 
 
-def show_blocks(found: Rows) -> None:
+def show_blocks(rows: Rows) -> None:
     """Print measured loops on a terminal: cycles an iteration, or the reason for none."""
-    rows = found.records()
+    records = rows.records()
     output.draw(
         Rows.of(
             {
@@ -54,20 +54,20 @@ def show_blocks(found: Rows) -> None:
                 "±": row["uncertainty"],
                 "status": "" if row["status"] == _OK else row["status"],
             }
-            for row in rows
+            for row in records
         )
     )
-    _say_each((row["id"], row["reason"]) for row in rows)
-    kind = " and ".join(dict.fromkeys(_KINDS[row["notion"]] for row in rows))
-    _say_where(rows, f"cycles {kind}, measured on")
-    output.say_notes(row["note"] for row in rows)
+    _say_each((row["id"], row["reason"]) for row in records)
+    kind = " and ".join(dict.fromkeys(output.CYCLES_OF[row["notion"]] for row in records))
+    _say_where(records, f"cycles {kind}, measured on")
+    output.say_notes(row["note"] for row in records)
 
 
-def show_compared(found: Rows) -> None:
+def show_compared(rows: Rows) -> None:
     """Print predicted and measured loops by core and offset, then limits and errors."""
     from loopwright.judging.call_costs import signed_percent
 
-    rows = found.records()
+    records = rows.records()
     lines = [
         {
             "id": row["id"],
@@ -78,19 +78,19 @@ def show_compared(found: Rows) -> None:
             "±": _digits(row["uncertainty"], 3),
             "error": "" if row["error_percent"] is None else signed_percent(row["error_percent"]),
         }
-        for row in rows
+        for row in records
     ]
     output.draw(Rows.of(output.folded(lines)))
-    mine = [row for row in rows if row["microarch"] in ("", hosts.microarch())]
-    explained = mine if mine and len(rows) > _FEW else rows
+    of_host = [row for row in records if row["microarch"] in ("", hosts.microarch())]
+    explained = of_host if of_host and len(records) > _FEW_LINES else records
     _say_each(
         (f"{row['id']} on {row['microarch'] or 'this machine'}", row[column])
         for column in ("bottleneck", "error")
         for row in explained
     )
-    if len(explained) < len(rows):
+    if len(explained) < len(records):
         output.say("predict says what limits each on the other cores")
-    _say_where(rows, "cycles an iteration; measured on")
+    _say_where(records, "cycles an iteration; measured on")
 
 
 def _say_each(texts: Iterable[tuple[str, str]]) -> None:
@@ -104,7 +104,7 @@ def _digits(value: float | None, digits: int) -> output.Figure:
     return output.Figure("-" if value is None else f"{value:.{digits}f}")
 
 
-def _columns(rows: list[dict[str, Any]]) -> Rows:
+def _shown_columns(rows: list[dict[str, Any]]) -> Rows:
     """Return the columns to show, without those that have their usual value in all rows."""
     several_caches = len({row["cache"] for row in rows}) > 1
     against = {row["against"] for row in rows if row["against"]}
@@ -140,10 +140,13 @@ def _reasons(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if row["status"] != _OK:
             by_reason.setdefault((row["status"], row["reason"]), {})[row["variant"]] = None
-    return [f"{status} ({', '.join(who)}): {reason}" for (status, reason), who in by_reason.items()]
+    return [
+        f"{status} ({', '.join(variants)}): {reason}"
+        for (status, reason), variants in by_reason.items()
+    ]
 
 
-_HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code")
+_HIDDEN_COLUMNS = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code")
 
 
 @click.command()
@@ -213,7 +216,7 @@ def measure(
     resume: bool,
     raw: bool,
     blocks: Path | None,
-    own: options.Loops,
+    own_loops: options.Loops,
     notion: str | None,
     isa: str | None,
     processes: int | None,
@@ -239,27 +242,27 @@ def measure(
     from loopwright.measuring import measure_blocks
     from loopwright.measuring.readings import CACHES
 
-    at = offset if offset in (None, "all") else options.numbers("--offset", offset, "0,16,32")
-    if blocks is not None or any(x is not None for x in own.values()):
+    offsets = offset if offset in (None, "all") else options.numbers("--offset", offset, "0,16,32")
+    if blocks is not None or any(x is not None for x in own_loops.values()):
         if spec is not None:
             raise InputError("KERNEL, --blocks, --hex, --asm and --obj exclude each other")
-        others = (sizes, align, skew, cache, against, estimate)
-        if resume or raw or stored or any(x is not None for x in others):
+        call_options = (sizes, align, skew, cache, against, estimate)
+        if resume or raw or stored or any(x is not None for x in call_options):
             raise InputError(
                 "loops and blocks of your own take --notion, --offset, --isa and --processes only"
             )
         with output.progress("measuring") as step:
-            found = lw.measure_blocks(
+            block_rows = lw.measure_blocks(
                 blocks,
-                **own,
+                **own_loops,
                 notion=notion,
-                offset=at,
+                offset=offsets,
                 isa=isa,
                 processes=measure_blocks.TURNS if processes is None else processes,
                 progress=step,
             )
-        output.emit(found, show_blocks, hide=_HIDDEN, on_terminal_alone=True)
-        return _verdict(found)
+        output.emit(block_rows, show_blocks, hide=_HIDDEN_COLUMNS, on_terminal_alone=True)
+        return _exit_code(block_rows)
     if spec is None:
         raise InputError(
             "give KERNEL[/VARIANT], --asm FILE, --obj FILE[:SYMBOL], --hex HEX or --blocks FILE.csv"
@@ -278,13 +281,13 @@ def measure(
         from loopwright.judging.unmeasured import alignments, unmeasured_here
 
         unmeasured_here(estimate)
-        pairs = pairs or [*alignments(estimate)]  # those that tell the parameter
-    with _kept(), output.progress("measuring") as step:
+        pairs = pairs or [*alignments(estimate)]  # those that show the parameter
+    with _resume_noted(), output.progress("measuring") as step:
         rows = lw.measure(
             spec,
             resume=resume,
             sizes=None if sizes is None else options.numbers("--sizes", sizes, "64,256,4096"),
-            offset=at,
+            offset=offsets,
             alignments=pairs,
             skews=None if skew is None else options.numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
@@ -295,12 +298,12 @@ def measure(
         output.emit(lw.estimate(spec, estimate, rows))
     else:
         output.emit(rows if raw else rows.drop(columns="raw"), show_measured)
-    return _verdict(rows)
+    return _exit_code(rows)
 
 
 @contextmanager
-def _kept() -> Iterator[None]:
-    """Add to an interrupt a note that the measured points are kept."""
+def _resume_noted() -> Iterator[None]:
+    """Add a note to an interrupt: the measured points are kept."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -308,11 +311,11 @@ def _kept() -> Iterator[None]:
         raise
 
 
-def _verdict(rows: "pd.DataFrame") -> int:
-    return output.verdict(bool(rows["cycles"].notna().any()), "no measurement")
+def _exit_code(rows: "pd.DataFrame") -> int:
+    return output.exit_code(bool(rows["cycles"].notna().any()), "no measurement")
 
 
-_QUICK = (
+_QUICK_HELP = (
     "Leave out operands of 8, 16 and 256 bits (not of movzx, movsx, setcc), extensions beyond "
     "AVX2, BMI and ADX (FMA and AES, too), rcl, rcr, sal, dpps, dppd, mpsadbw, compares of "
     "strings, and selectors of segments."
@@ -328,7 +331,7 @@ _QUICK = (
     help="Machine to learn: this host (default), a core of the simulator with noise, or the "
     "answers that a run wrote.",
 )
-@click.option("--quick", is_flag=True, help=_QUICK)
+@click.option("--quick", is_flag=True, help=_QUICK_HELP)
 @click.option(
     "--compare",
     metavar="ID",
@@ -337,7 +340,7 @@ _QUICK = (
 )
 @options.settings()
 @output.formats
-def calibrate(out: Path, parameters: dict[str, str], **asked: Any) -> None:
+def calibrate(out: Path, parameters: dict[str, str], **arguments: Any) -> None:
     """Learn a core from timing alone: width, latencies, ports.
 
     Covers forms of x86-64 and AArch64 that compute in registers, load or store, and branches.
@@ -355,7 +358,7 @@ def calibrate(out: Path, parameters: dict[str, str], **asked: Any) -> None:
     with output.progress("calibrating", timed=False) as step:
         rows = learn(
             out,
-            **asked,
+            **arguments,
             settings=parameters,
             step=lambda what: click.echo(f"learning: {what}", err=True),
             progress=step,
@@ -363,7 +366,7 @@ def calibrate(out: Path, parameters: dict[str, str], **asked: Any) -> None:
     output.emit(rows)
 
 
-_FIRST = ""  # first round of trials, without answers of a machine
+_FIRST_ROUND = ""  # first round of trials, without answers of a machine
 
 
 @click.command()
@@ -379,7 +382,7 @@ _FIRST = ""  # first round of trials, without answers of a machine
     "--calibrate",
     metavar="[FILE]",
     is_flag=False,
-    flag_value=_FIRST,
+    flag_value=_FIRST_ROUND,
     help="Add the trials that a core is learned from. With FILE, the answers that import wrote: "
     "add only those that it lacks.",
 )
@@ -395,7 +398,7 @@ def kit(target: Path, calibrate: str | None) -> None:
     loopwright kit -o kit.tar.gz
     loopwright kit --calibrate -o kit.tar.gz
     """
-    answers = None if calibrate in (None, _FIRST) else calibrate
+    answers = None if calibrate in (None, _FIRST_ROUND) else calibrate
     rows = lw.kit(target, calibrate=calibrate is not None, answers=answers)
     output.emit(rows)
 
@@ -420,15 +423,15 @@ def import_(files: tuple[Path, ...]) -> int:
     """
     from loopwright.portable.kit import holds_calibration, holds_core
 
-    for holds, what, bring in (
+    for is_kind, content, import_one in (
         (holds_core, "core", _import_core),
         (holds_calibration, "calibration", _import_calibration),
     ):
-        if mine := [path for path in files if holds(path)]:
-            if others := [path for path in files if path not in mine]:
-                raise InputError(f"{others[0]} holds no {what}; import it by itself")
-            for path in mine:
-                bring(path)
+        if chosen := [path for path in files if is_kind(path)]:
+            if others := [path for path in files if path not in chosen]:
+                raise InputError(f"{others[0]} holds no {content}; import it by itself")
+            for path in chosen:
+                import_one(path)
             return 0
     rows = lw.import_results(files)
     output.emit(rows, _show_imported)
@@ -448,10 +451,11 @@ def _show_imported(rows: Rows) -> None:
 def _import_calibration(path: Path) -> None:
     """Import a file of answers and print what can be done with them."""
     rows = lw.import_calibration(path)
-    where = rows["answers"].iloc[0]
-    learn = f"learn the core: loopwright calibrate -o cores --machine {where}"
+    answers = rows["answers"].iloc[0]
+    next_step = f"learn the core: loopwright calibrate -o cores --machine {answers}"
     output.emit(
-        rows, then=f"{learn}\nwhat it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz"
+        rows,
+        then=f"{next_step}\nwhat it lacks:  loopwright kit --calibrate {answers} -o kit.tar.gz",
     )
 
 
@@ -502,18 +506,18 @@ def results(kernel: str | None, withdraw: str | None, reason: str | None) -> Non
 
 def _to_the_minute(time: str) -> str:
     """Return a time such as "2026-11-24T14:45:59Z" to the minute."""
-    day, _, rest = time.partition("T")
-    return f"{day} {rest[:5]} UTC"
+    day, _, clock = time.partition("T")
+    return f"{day} {clock[:5]} UTC"
 
 
-_OUT = options.out("Folder to write: a new one, or one that this command wrote.")
-_OFFSET = click.option(
+_OUT_OPTION = options.out("Folder to write: a new one, or one that this command wrote.")
+_OFFSET_OPTION = click.option(
     "--offset",
     default="0",
     metavar="N[,N...]|all",
     help="Code offsets at which each variant is built: of 0, 16, 32 and 48 (mod 64).",
 )
-_SPECS = options.spec("[KERNEL[/VARIANT] ...]", name="specs", nargs=-1)
+_SPECS_ARGUMENT = options.spec("[KERNEL[/VARIANT] ...]", name="specs", nargs=-1)
 
 
 @click.group()
@@ -526,9 +530,9 @@ def kmod() -> None:
 
 
 @kmod.command()
-@_SPECS
-@_OUT
-@_OFFSET
+@_SPECS_ARGUMENT
+@_OUT_OPTION
+@_OFFSET_OPTION
 @options.isa("Instruction set (default: this machine's).")
 @output.formats
 def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> None:
@@ -540,13 +544,13 @@ def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> N
     from loopwright import toolchain
     from loopwright.portable import kmod as module
 
-    parts = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
-    rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in parts)
+    variants = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
+    rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in variants)
     output.emit(rows, then=f"next, on the machine to be measured: cd {out} && make && sudo ./run")
 
 
 @kmod.command()
-@_SPECS
+@_SPECS_ARGUMENT
 @click.option(
     "--kernel",
     "headers",
@@ -555,8 +559,8 @@ def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> N
     metavar="HEADERS_DIR",
     help="Kernel headers, e.g. /lib/modules/$(uname -r)/build, or a configured build folder.",
 )
-@_OUT
-@_OFFSET
+@_OUT_OPTION
+@_OFFSET_OPTION
 @output.formats
 def build(specs: tuple[str, ...], headers: Path, out: Path, offset: str) -> None:
     """Build the module for a kernel and its architecture.
@@ -585,4 +589,4 @@ def _offsets(text: str) -> list[int]:
         from loopwright.portable.kmod import OFFSETS
 
         return list(OFFSETS)
-    return options.numbers("--offset", text, "0,16 or all", of="offsets")
+    return options.numbers("--offset", text, "0,16 or all", noun="offsets")

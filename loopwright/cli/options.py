@@ -10,18 +10,20 @@ from typing import Any, TextIO, TypedDict, TypeVar, cast
 import click
 
 from loopwright.errors import InputError, unknown
-from loopwright.toolchain import NAMES
+from loopwright.toolchain import ISA_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 STDIN = "-"  # given in the place of a kernel
-_MOST_TEXT = 50_000_000  # characters
+_MOST_TEXT = 50_000_000  # characters of a text
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def path(name: str, metavar: str, text: str, **more: Any) -> Callable[[F], F]:
+def path(name: str, metavar: str, text: str, **attributes: Any) -> Callable[[F], F]:
     """Return an option that names a file or a folder; name is the option, "--out" also -o."""
     names = ("-o", name) if name == "--out" else (name,)
-    return click.option(*names, type=click.Path(path_type=Path), metavar=metavar, help=text, **more)
+    return click.option(
+        *names, type=click.Path(path_type=Path), metavar=metavar, help=text, **attributes
+    )
 
 
 blocks = path(
@@ -49,16 +51,16 @@ class Loops(TypedDict):
 
 
 def loops(function: F) -> F:
-    """Add --hex, --asm and --obj, which the verb receives as own, a Loops."""
+    """Add --hex, --asm and --obj, which the verb receives as own_loops."""
 
     @wraps(function)
     def read(
-        *given: Any,
+        *args: Any,
         hex: str | None,
         asm: TextIO | None,
         obj: str | None,
         spec: str | None,
-        **more: Any,
+        **kwargs: Any,
     ) -> Any:
         text = _whole(asm, asm.name) if asm else None
         if spec == STDIN:
@@ -67,7 +69,7 @@ def loops(function: F) -> F:
             piped = io.TextIOWrapper(sys.stdin.buffer, errors="replace")
             spec, text = None, _whole(piped, "standard input")
             piped.detach()
-        return function(*given, own=Loops(hex=hex, asm=text, obj=obj), spec=spec, **more)
+        return function(*args, own_loops=Loops(hex=hex, asm=text, obj=obj), spec=spec, **kwargs)
 
     options: tuple[Callable[[Any], Any], ...] = (
         click.option(
@@ -102,9 +104,9 @@ def _whole(file: TextIO, name: str) -> str:
     return text
 
 
-def spec(metavar: str, *, name: str = "spec", **more: Any) -> Callable[[F], F]:
+def spec(metavar: str, *, name: str = "spec", **attributes: Any) -> Callable[[F], F]:
     """Return the argument for a kernel, a variant or several of them; metavar shows its form."""
-    return click.argument(name, metavar=metavar, shell_complete=complete_specs, **more)
+    return click.argument(name, metavar=metavar, shell_complete=complete_specs, **attributes)
 
 
 def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
@@ -121,9 +123,9 @@ class _Isa(click.ParamType[str]):
 
     def convert(self, value: Any, param: object, ctx: object) -> str:  # noqa: ARG002, click's
         """Return the project's name of an instruction set."""
-        if value.lower() not in NAMES:
-            raise unknown("ISA", value, dict.fromkeys(NAMES.values()))
-        return NAMES[value.lower()]
+        if value.lower() not in ISA_NAMES:
+            raise unknown("ISA", value, dict.fromkeys(ISA_NAMES.values()))
+        return ISA_NAMES[value.lower()]
 
 
 def isa(text: str) -> Callable[[F], F]:
@@ -160,14 +162,14 @@ def settings(
     )
 
 
-def _parameters(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, str]:
-    out = {}
-    for setting in given:
+def _parameters(_context: object, _option: object, texts: tuple[str, ...]) -> dict[str, str]:
+    parameters = {}
+    for setting in texts:
         name, equals, value = setting.partition("=")
         if not (name and equals and value):
             raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")
-        out[name.strip()] = value.strip()
-    return out
+        parameters[name.strip()] = value.strip()
+    return parameters
 
 
 def weights(text: str) -> dict[tuple[int, int], float]:
@@ -191,11 +193,11 @@ def weights(text: str) -> dict[tuple[int, int], float]:
     return out
 
 
-def numbers(option: str, text: str, example: str, of: str = "numbers") -> list[int]:
-    """Return the numbers of an option; InputError for other text; example is a valid one."""
+def numbers(option: str, text: str, example: str, noun: str = "numbers") -> list[int]:
+    """Return the numbers of an option; InputError for other text; example is a valid list."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
-        raise InputError(f"{option} {text!r} is not a list of {of}; give it as {example}")
+        raise InputError(f"{option} {text!r} is not a list of {noun}; give it as {example}")
     return [int(part) for part in parts]
 
 
@@ -211,44 +213,50 @@ def alignments(text: str) -> list[tuple[int, int]]:
 def completer(names: Callable[[str], Iterable[str]]) -> Completer:
     """Return a shell completer for names, given the beginning of a word."""
 
-    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    def complete(
+        _context: click.Context, _parameter: click.Parameter, incomplete: str
+    ) -> list[str]:
         try:
-            return [name for name in names(begun) if name.startswith(begun)]
+            return [name for name in names(incomplete) if name.startswith(incomplete)]
         except InputError:  # a shell cannot show an error here
             return []
 
     return complete
 
 
-def _listed(known: Iterable[str], begun: str) -> list[str]:
+def _listed(names: Iterable[str], incomplete: str) -> list[str]:
     """Return the completions of a comma-separated list, or "all" at its start."""
-    before, comma, _ = begun.rpartition(",")
+    before, comma, _ = incomplete.rpartition(",")
     listed = before.split(",")
-    names = [*known] if comma else [*known, "all"]
-    return [f"{before}{comma}{name}" for name in names if name not in listed]
+    candidates = [*names] if comma else [*names, "all"]
+    return [f"{before}{comma}{name}" for name in candidates if name not in listed]
 
 
 @completer
-def complete_specs(begun: str) -> Iterable[str]:
+def complete_specs(incomplete: str) -> Iterable[str]:
     """Return the kernels, or the variants of the kernel that is named."""
     from loopwright import kernels
 
-    known = kernels.ids()
-    kernel = begun.rpartition("/")[0]
-    return [v.id for v in kernels.load(kernel).variants.values()] if kernel in known else known
+    kernel_ids = kernels.ids()
+    kernel = incomplete.rpartition("/")[0]
+    return (
+        [v.id for v in kernels.load(kernel).variants.values()]
+        if kernel in kernel_ids
+        else kernel_ids
+    )
 
 
 @completer
-def complete_microarchs(begun: str) -> Iterable[str]:
+def complete_microarchs(incomplete: str) -> Iterable[str]:
     """Return the cores that may continue a list."""
     from loopwright import microarchs
 
-    return _listed(microarchs.ids(), begun)
+    return _listed(microarchs.ids(), incomplete)
 
 
 @completer
-def complete_models(begun: str) -> Iterable[str]:
+def complete_models(incomplete: str) -> Iterable[str]:
     """Return the models that may continue a list."""
     from loopwright.predicting.models import MODELS
 
-    return _listed((m.id for m in MODELS), begun)
+    return _listed((m.id for m in MODELS), incomplete)

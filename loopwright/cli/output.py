@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_UNBROKEN = 10_000  # columns of a console without a terminal
-_FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
-_LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # least columns of a text in a narrow window
-_LEAST_WORDS = (32, 18, 12, 0)  # least columns of an unbroken word, and of figures' heads
+_UNBROKEN_WIDTH = 10_000  # columns of a console without a terminal
+_BEFORE_UNIT = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
+_LEAST_TEXT_WIDTHS = (24, 14, 10, 8, 6, 4)  # least columns of a text in a narrow window
+_LEAST_WORD_WIDTHS = (32, 18, 12, 0)  # least columns of an unbroken word, and of figures' heads
 
 # Columns that describe the subject of a table: with one value in all rows they stand above it.
-_CONTEXT = frozenset(
+_SUBJECT_COLUMNS = frozenset(
     {"kernel", "routine", "model", "notion", "offset", "unit", "clock", "machine", "isa"}
 )
+
+
+# The piece of code that cycles are of, by prediction kind.
+CYCLES_OF = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
 
 
 class Figure(str):
@@ -44,10 +48,10 @@ def console() -> "Console":
     """Return the console of standard output; its lines are not broken without a terminal."""
     from rich.console import Console
 
-    console_ = Console(highlight=False, soft_wrap=False)
-    if console_.is_terminal:
-        return console_
-    return Console(highlight=False, width=_UNBROKEN)
+    terminal = Console(highlight=False, soft_wrap=False)
+    if terminal.is_terminal:
+        return terminal
+    return Console(highlight=False, width=_UNBROKEN_WIDTH)
 
 
 def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
@@ -72,7 +76,7 @@ def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
             shown = shown.only(c for c in shown.columns if c != column)
             head, *body = _lines(shown)
     if max(map(len, (head, *body))) > window.width:
-        _broken(shown, window)
+        _draw_broken(shown, window)
     else:
         window.print(head, style="bold", markup=False)
         sys.stdout.writelines(f"{line}\n" for line in body)
@@ -110,20 +114,21 @@ def paragraph(row: Mapping[str, Any]) -> None:
     """
     shown = {key: text(value) for key, value in row.items() if not blank(value)}
     width = max(map(len, shown), default=0)
-    columns = max(console().width, width + 2 + _LEAST_TEXTS[0]) if on_terminal() else _UNBROKEN
+    least = width + 2 + _LEAST_TEXT_WIDTHS[0]
+    columns = max(console().width, least) if on_terminal() else _UNBROKEN_WIDTH
     for key, value in shown.items():
         parts = statements(value) if on_terminal() else [value]
         for n, line in enumerate(_wrapped(parts, columns - width - 2)):
             print(f"{'' if n else key:<{width}}  {line}".rstrip())
 
 
-def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:
-    """Yield lines of a width: each statement begins one, and figures keep their unit."""
-    indent = "  " if len(statements) > 1 else ""
-    for statement in statements:
-        whole = _FIGURE.sub("\\1\N{NO-BREAK SPACE}", statement)
+def _wrapped(parts: Sequence[str], columns: int) -> Iterator[str]:
+    """Yield lines of at most that width: each statement begins one, figures keep their unit."""
+    indent = "  " if len(parts) > 1 else ""
+    for statement in parts:
+        unbroken = _BEFORE_UNIT.sub("\\1\N{NO-BREAK SPACE}", statement)
         for line in textwrap.wrap(
-            whole, columns, subsequent_indent=indent, break_on_hyphens=False
+            unbroken, columns, subsequent_indent=indent, break_on_hyphens=False
         ) or [""]:
             yield line.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -157,26 +162,28 @@ def _lines(rows: Rows) -> list[str]:
     return [line.rstrip() for line in (head, "─" * len(head), *body)]
 
 
-def _broken(rows: Rows, window: "Console") -> None:
+def _draw_broken(rows: Rows, window: "Console") -> None:
     """Print rows in a window that is too narrow for them."""
     from rich.markup import escape
 
     several = len(rows.values) > 1
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
-    common = [c for c in rows.columns if several and c in _CONTEXT and len(set(cells[c])) == 1]
+    common = [
+        c for c in rows.columns if several and c in _SUBJECT_COLUMNS and len(set(cells[c])) == 1
+    ]
     if common:
         window.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in common)), style="dim")
-    left = rows.only(c for c in rows.columns if c not in common)
-    narrow = _narrow(left, window.width)
+    remaining = rows.only(c for c in rows.columns if c not in common)
+    narrow = _narrow_table(remaining, window.width)
     if narrow is not None:
         window.print(narrow)
         return
-    for row in left.records():
+    for row in remaining.records():
         paragraph(row)
         window.print()
 
 
-def _narrow(rows: Rows, width: int) -> "Table | None":
+def _narrow_table(rows: Rows, width: int) -> "Table | None":
     """Return rows as a table for a narrow window: heads and texts broken, numbers whole.
 
     None if its columns do not fit side by side.
@@ -192,34 +199,34 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     words = {
         c: max(map(len, " ".join([heads[c], *cells[c]]).split()), default=0) for c in rows.columns
     }
-    for word, most in product(_LEAST_WORDS, _LEAST_TEXTS):
-        least = {
-            c: max(widest[c], min(word or most, max(map(len, heads[c].split()))))
+    for word_width, text_width in product(_LEAST_WORD_WIDTHS, _LEAST_TEXT_WIDTHS):
+        widths = {
+            c: max(widest[c], min(word_width or text_width, max(map(len, heads[c].split()))))
             if numeric[c]
-            else min(max(widest[c], words[c]), max(most, min(words[c], word)))
+            else min(max(widest[c], words[c]), max(text_width, min(words[c], word_width)))
             for c in rows.columns
         }
-        if sum(least.values()) + len(least) <= width:
+        if sum(widths.values()) + len(widths) <= width:
             break
     else:
         return None
     # The remaining width goes first to the texts that lack least, so that most are whole.
-    left = width - sum(least.values()) - len(least)
-    for column in sorted(least, key=lambda c: widest[c] - least[c]):
-        more = max(min(widest[column] - least[column], left), 0)
-        least[column] += more
-        left -= more
+    spare = width - sum(widths.values()) - len(widths)
+    for column in sorted(widths, key=lambda c: widest[c] - widths[c]):
+        extra = max(min(widest[column] - widths[column], spare), 0)
+        widths[column] += extra
+        spare -= extra
     for column, head in heads.items():
-        more = max(map(len, head.split())) - least[column]
-        if 0 < more <= left:
-            least[column] += more
-            left -= more
+        extra = max(map(len, head.split())) - widths[column]
+        if 0 < extra <= spare:
+            widths[column] += extra
+            spare -= extra
     grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for column, head in heads.items():
         if numeric[column]:
-            grid.add_column(head, justify="right", overflow="fold", width=least[column])
+            grid.add_column(head, justify="right", overflow="fold", width=widths[column])
         else:
-            grid.add_column(head, overflow="fold", width=least[column])
+            grid.add_column(head, overflow="fold", width=widths[column])
     for row in rows.values:
         grid.add_row(*(escape(text(v)) for v in row))
     return grid
@@ -233,33 +240,33 @@ def _numeric(values: list[Any]) -> bool:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_FORMAT = "loopwright.cli.format"  # key of the output format in click's context
+_FORMAT_KEY = "loopwright.cli.format"  # key of the output format in click's context
 
 
 def formats(function: F) -> F:
     """Add --json and --csv to a verb; emit then prints its rows in that format."""
     verb: Any = function
     for name in ("csv", "json"):
-        text = f"Print rows as {name.upper()}."
+        help_text = f"Print rows as {name.upper()}."
         verb = click.option(
-            f"--{name}", is_flag=True, expose_value=False, callback=_choose, help=text
+            f"--{name}", is_flag=True, expose_value=False, callback=_choose, help=help_text
         )(verb)
     return cast(F, verb)
 
 
 def _choose(context: click.Context, option: click.Parameter, given: bool) -> None:
-    if given and context.meta.setdefault(_FORMAT, option.name) != option.name:
+    if given and context.meta.setdefault(_FORMAT_KEY, option.name) != option.name:
         raise click.UsageError("--json and --csv exclude each other")
 
 
 def row_format() -> str:
     """Return the requested format of rows: "json", "csv", or "" for a table."""
     context = click.get_current_context(silent=True)
-    return str(context.meta.get(_FORMAT, "")) if context else ""
+    return str(context.meta.get(_FORMAT_KEY, "")) if context else ""
 
 
 def emit(
-    found: "Rows | pd.DataFrame",
+    table: "Rows | pd.DataFrame",
     view: Callable[[Rows], object] | None = None,
     *,
     hide: tuple[str, ...] = (),
@@ -272,7 +279,7 @@ def emit(
     The table leaves out columns in hide, and in a narrow window those in spare. With
     on_terminal_alone view is for a terminal, and a pipe gets the table. then is printed below it.
     """
-    rows = found if isinstance(found, Rows) else Rows.of_frame(found)
+    rows = table if isinstance(table, Rows) else Rows.of_frame(table)
     if row_format() == "json":
         print(json.dumps(rows.records(), indent=1))
         return
@@ -318,8 +325,8 @@ def write_page(page: str, out: Path) -> None:
     print(f"written: {out}", file=sys.stderr)
 
 
-def verdict(answered: bool, what: str) -> int:
-    """Return the exit code of a verb that looked for numbers, with a message for 1."""
+def exit_code(answered: bool, what: str) -> int:
+    """Return the exit code of a verb whose rows have figures; print a message if none has."""
     if not answered:
         print(f"loopwright: {what} has a number; each row says why", file=sys.stderr)
     return 0 if answered else 1
@@ -345,11 +352,11 @@ def progress(label: str, *, timed: bool = True) -> Iterator[Callable[..., None]]
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    terminal = Console(stderr=True)
     columns = Progress.get_default_columns()
     columns = columns if timed else columns[:-1]
     with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        *columns, console=terminal, transient=True, disable=not terminal.is_terminal
     ) as bar:
         task = bar.add_task(label, total=None)
 

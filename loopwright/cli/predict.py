@@ -11,8 +11,6 @@ from loopwright.cli import options, output
 from loopwright.errors import InputError
 from loopwright.rows import Rows
 
-_SIMULATOR = "pipeline"
-
 
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
@@ -68,11 +66,11 @@ _SIMULATOR = "pipeline"
 )
 @output.formats
 def predict(
-    own: options.Loops,
+    own_loops: options.Loops,
     iterations: int | None,
     ports: bool,
     sources: bool,
-    **asked: Any,
+    **arguments: Any,
 ) -> int:
     """Predict cycles an iteration of loops, or of whole calls.
 
@@ -103,35 +101,36 @@ def predict(
         answer_sources,
         answer_timeline,
     )
+    from loopwright.predicting.models import SIMULATOR
     from loopwright.predicting.predict import answer
     from loopwright.predicting.question import Question
 
     if sum((iterations is not None, ports, sources)) > 1:
         raise InputError("--timeline, --ports and --sources exclude each other")
-    if asked["sizes"] is not None and (iterations is not None or ports or sources):
+    if arguments["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
-    models = (asked["model"] or "all").split(",")
-    if asked["parameters"] and "all" not in models and _SIMULATOR not in models:
-        raise InputError(f"--set is of the simulator: ask model {_SIMULATOR}, too")
-    asked |= own
+    models = (arguments["model"] or "all").split(",")
+    if arguments["parameters"] and "all" not in models and SIMULATOR not in models:
+        raise InputError(f"--set is of the simulator: ask model {SIMULATOR}, too")
+    arguments |= own_loops
     if iterations is not None:
-        rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
+        rows = answer_timeline(TimelineQuestion(**arguments, iterations=iterations))
         view = prediction_views.show_timeline
     elif ports:
-        rows, view = answer_ports(Question(**asked)), prediction_views.show_ports
+        rows, view = answer_ports(Question(**arguments)), prediction_views.show_ports
     elif sources:
-        rows, view = answer_sources(Question(**asked)), prediction_views.show_sources
-    elif asked["sizes"] is not None:
+        rows, view = answer_sources(Question(**arguments)), prediction_views.show_sources
+    elif arguments["sizes"] is not None:
         with output.progress("predicting") as step:
-            rows = answer(Question(**asked, progress=step))
+            rows = answer(Question(**arguments, progress=step))
         view = prediction_views.show_calls
     else:
-        rows, view = answer(Question(**asked)), prediction_views.show_predictions
+        rows, view = answer(Question(**arguments)), prediction_views.show_predictions
     output.emit(rows, view)
-    known = not all(rows.column("error"))
-    if asked["sizes"] is not None:  # a range counts as an answer
-        known = known or any(low is not None for low in rows.column("low"))
-    return output.verdict(known, "no prediction")
+    answered = not all(rows.column("error"))
+    if arguments["sizes"] is not None:  # a range counts as an answer
+        answered = answered or any(low is not None for low in rows.column("low"))
+    return output.exit_code(answered, "no prediction")
 
 
 Row = dict[str, Any]
@@ -206,7 +205,7 @@ def _access(row: Row, kind: str) -> str:
 )
 @options.isa("Instruction set of --asm or --hex.")
 @output.formats
-def trace(own: options.Loops, align: str, fault: str | None, **asked: Any) -> None:
+def trace(own_loops: options.Loops, align: str, fault: str | None, **arguments: Any) -> None:
     """Show each instruction that a call or a loop executes.
 
     Each line has the branch taken and the memory accesses.
@@ -225,11 +224,11 @@ def trace(own: options.Loops, align: str, fault: str | None, **asked: Any) -> No
     pairs = options.alignments(align)
     if len(pairs) != 1:
         raise InputError(f"--align {align!r}: one call has one alignment; give it as 1:0")
-    side, _, reach = (fault or "").partition(":")
-    if fault and not reach.isdecimal():
+    side, _, accessible = (fault or "").partition(":")
+    if fault and not accessible.isdecimal():
         raise InputError(f"--fault {fault!r} is not dst:N or src:N, e.g. dst:37")
-    accessible = (side, int(reach)) if fault else None
-    rows = answer_trace(TraceQuestion(**asked, **own, align=pairs[0], fault=accessible))
+    fault_at = (side, int(accessible)) if fault else None
+    rows = answer_trace(TraceQuestion(**arguments, **own_loops, align=pairs[0], fault=fault_at))
     hidden = ("kernel", "variant", "load_address", "store_address")
     output.emit(rows, show_trace, hide=hidden, on_terminal_alone=True)
 
@@ -255,8 +254,8 @@ def mca(arguments: tuple[str, ...]) -> int:
 
     for argument in arguments:
         files.finite(Path(argument))
-    named = any(argument.lstrip("-").startswith("mcpu") for argument in arguments)
-    host = None if named else hosts.microarch()
+    core_named = any(argument.lstrip("-").startswith("mcpu") for argument in arguments)
+    host = None if core_named else hosts.microarch()
     code, out, err = binding.mca(arguments, paths.models_root(), host)
     sys.stdout.write(out)
     sys.stderr.write(err)

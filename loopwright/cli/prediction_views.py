@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 _HIDDEN = ("kernel", "routine")
-_OF_A_MODEL = (
+_MODEL_COLUMNS = (
     "model", "cycles", "bottleneck", "error", "startup_cycles", "cheap", "dear", "low", "high",
     "note", "limits",
 )  # fmt: skip
-_ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # hidden with several models
+_ONE_MODEL_COLUMNS = ("notion", "bytes_per_iteration", "least_cycles")  # of a table of one model
 _OFFSETS = 64  # code offsets
-_PLAIN = 100  # cycles of a call from which no fraction is shown
-_FEW = 6  # lines up to which limits are printed in full
+_WHOLE_CYCLES = 100  # cycles of a call from which no fraction is shown
+_FEW_LINES = 6  # lines up to which limits are printed in full
 _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
 _LEAST_SHARE = 0.4  # least share of the cycles of a limit that is shown
-_FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
+_LIMIT_FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
 _ZEROS = re.compile(r"\b0x0+(?=[0-9a-f])")
 _SHADES = "\u2591\u2592\u2593\u2588"
 
@@ -54,7 +54,7 @@ def show_predictions(rows: Rows) -> None:
 
 def _side_by_side(rows: Rows, models: list[str]) -> None:
     """Print a column for each model, then the reasons for missing figures."""
-    shared = [c for c in rows.columns if c not in _OF_A_MODEL]
+    shared = [c for c in rows.columns if c not in _MODEL_COLUMNS]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     subject = "variant" if "variant" in rows.columns else "id"
     for row in rows.records():
@@ -66,7 +66,7 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
     if output.on_terminal():
         heading = _heading(rows.records(), sweep=False)
         output.say(heading.replace(f" by {models[0]}", " by each model"), "dim")
-        table = _narrow(table, models)
+        table = _for_terminal(table, models)
     output.draw(table.only(c for c in table.columns if c not in _HIDDEN))
     _say_startup(line[m] for line in lines.values() for m in models)
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
@@ -79,30 +79,30 @@ def _say_missing(rows: Sequence[Row], models: list[str], subject: str) -> None:
 
     models are those that were asked; subject is the column of the subjects.
     """
-    every = len({row[subject] for row in rows})
+    subject_count = len({row[subject] for row in rows})
     missing = [row for row in rows if row["cycles"] is None]
     for (error,), cells in _grouped(missing, "error").items():
-        asked: dict[str, dict[str, None]] = {}
+        models_by_core: dict[str, dict[str, None]] = {}
         for row in cells:
-            asked.setdefault(row["microarch"], {})[row["model"]] = None
-        who = (
-            f"{'no figure' if [*mine] == models else ', '.join(mine)} on {core}"
-            for core, mine in asked.items()
+            models_by_core.setdefault(row["microarch"], {})[row["model"]] = None
+        places = (
+            f"{'no figure' if [*lacking] == models else ', '.join(lacking)} on {core}"
+            for core, lacking in models_by_core.items()
         )
         names = dict.fromkeys(row[subject] for row in cells)
-        subjects = "" if len(names) == every else f" ({', '.join(names)})"
-        output.say(f"- {'; '.join(who)}{subjects}: {error}")
+        subjects = "" if len(names) == subject_count else f" ({', '.join(names)})"
+        output.say(f"- {'; '.join(places)}{subjects}: {error}")
 
 
-def _narrow(table: Rows, models: Sequence[str]) -> Rows:
+def _for_terminal(table: Rows, models: Sequence[str]) -> Rows:
     """Return the columns for a terminal, with short names of the models that have answers."""
     short = {model.id: model.short for model in MODELS}
     lines = table.records()
-    mute = {m for m in models if all(line[m] == "-" for line in lines)}
+    silent = {m for m in models if all(line[m] == "-" for line in lines)}
     constant = {"offset"} if len(set(table.column("offset"))) == 1 else set()
     out = []
     for line in lines:
-        kept = {c: v for c, v in line.items() if c not in {*_ASIDE, *mute, *constant}}
+        kept = {c: v for c, v in line.items() if c not in {*_ONE_MODEL_COLUMNS, *silent, *constant}}
         kept["microarch"] = hosts.marked(kept["microarch"])
         out.append({short.get(c, c): v for c, v in kept.items()})
     return Rows.of(out)
@@ -113,13 +113,13 @@ def _for_people(rows: Rows) -> None:
     subject = "variant" if "variant" in rows.columns else "id"
     records = rows.records()
     sweep = all(
-        len({row["offset"] for row in mine}) > 1
-        for mine in _grouped(records, subject, "microarch").values()
+        len({row["offset"] for row in group}) > 1
+        for group in _grouped(records, subject, "microarch").values()
     )
     output.say(_heading(records, sweep=sweep), "dim")
     order = list(dict.fromkeys(row[subject] for row in records))
     records.sort(key=lambda row: order.index(row[subject]))
-    full = len(records) <= _FEW
+    full = len(records) <= _FEW_LINES
     lines = _sweeps(records, subject) if sweep else [_line(r, subject, full=full) for r in records]
     _draw(output.folded(lines))
     if sweep:
@@ -140,8 +140,7 @@ def _grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]
 def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
     """Return the heading of the figures: their kind, model and offset."""
     kinds = {row["notion"] for row in rows}
-    per = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
-    kind = per[kinds.pop()] if len(kinds) == 1 else "an iteration, or a copy"
+    kind = output.CYCLES_OF[kinds.pop()] if len(kinds) == 1 else "an iteration, or a copy"
     offsets = {row["offset"] for row in rows}
     offset = "" if sweep or len(offsets) > 1 else f", code offset {offsets.pop()}"
     kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows if row.get("kernel")))
@@ -178,22 +177,24 @@ def _brief(row: Row) -> str:
     """Return the bottleneck of a row; of balanced limits only their names."""
     if not row["bottleneck"].startswith(BALANCED):
         return str(row["bottleneck"])
-    named = [
-        name for name, cycles in _parsed(row["limits"]).items() if cycles * ALIKE >= row["cycles"]
+    names = [
+        name
+        for name, cycles in _limit_cycles(row["limits"]).items()
+        if cycles * ALIKE >= row["cycles"]
     ]
-    return f"{BALANCED} {', '.join(named)}"
+    return f"{BALANCED} {', '.join(names)}"
 
 
 def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
     """Return a line for each subject and core: its cycles by code offset."""
     out = []
-    for (name, core), mine in _grouped(rows, subject, "microarch").items():
-        worst = max(mine, key=lambda row: row["cycles"] or 0)
+    for (name, core), group in _grouped(rows, subject, "microarch").items():
+        worst = max(group, key=lambda row: row["cycles"] or 0)
         out.append(
             {
                 subject: name,
                 "microarch": core,
-                "cycles": _by_offset(mine),
+                "cycles": _by_offset(group),
                 "bottleneck where slowest": worst["bottleneck"] or worst["error"],
             }
         )
@@ -202,11 +203,11 @@ def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
 
 def _by_offset(rows: Sequence[Row]) -> str:
     """Return "1.00 at 0-36, 2.00 at 37-63"; offsets without an answer are left out."""
-    places: dict[str, list[int]] = {}
+    offsets_by_cycles: dict[str, list[int]] = {}
     for row in rows:
         if row["cycles"] is not None:
-            places.setdefault(f"{row['cycles']:.2f}", []).append(row["offset"])
-    ordered = sorted(places.items(), key=lambda item: float(item[0]))
+            offsets_by_cycles.setdefault(f"{row['cycles']:.2f}", []).append(row["offset"])
+    ordered = sorted(offsets_by_cycles.items(), key=lambda item: float(item[0]))
     return (
         ", ".join(f"{cycles} at {offset_ranges(offsets, ' ')}" for cycles, offsets in ordered)
         or "-"
@@ -217,10 +218,10 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
     """Print a character for each code offset of each subject and core that depends on it."""
     console = output.console()
     by_strip: dict[tuple[str, str], list[str]] = {}
-    for (name, core), mine in _grouped(rows, subject, "microarch").items():
-        known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
-        if len(set(known.values())) > 1:
-            by_strip.setdefault((name, _strip(known)), []).append(hosts.marked(core))
+    for (name, core), group in _grouped(rows, subject, "microarch").items():
+        cycles_at = {row["offset"]: row["cycles"] for row in group if row["cycles"] is not None}
+        if len(set(cycles_at.values())) > 1:
+            by_strip.setdefault((name, _strip(cycles_at)), []).append(hosts.marked(core))
     drawn = [(f"{name} on {', '.join(cores)}", strip) for (name, strip), cores in by_strip.items()]
     if not drawn:
         return
@@ -239,10 +240,10 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
     )
 
 
-def _strip(known: Mapping[int, float]) -> str:
+def _strip(cycles_at: Mapping[int, float]) -> str:
     """Return a character for each offset, darker where slower."""
-    least, most = min(known.values()), max(known.values())
-    dark = {at: (cycles - least) / (most - least) for at, cycles in known.items()}
+    least, most = min(cycles_at.values()), max(cycles_at.values())
+    dark = {at: (cycles - least) / (most - least) for at, cycles in cycles_at.items()}
     return "".join(
         " " if at not in dark else "\u00b7" if dark[at] == 0 else _SHADES[round(3 * dark[at])]
         for at in range(_OFFSETS)
@@ -250,13 +251,13 @@ def _strip(known: Mapping[int, float]) -> str:
 
 
 def _draw(lines: Sequence[Row]) -> None:
-    found = Rows.of(lines)
-    alike = [
+    table = Rows.of(lines)
+    constant = [
         column
         for column in ("offset", "B/iter")
-        if column in found.columns and len(set(found.column(column))) == 1
+        if column in table.columns and len(set(table.column(column))) == 1
     ]
-    output.draw(found.only(c for c in found.columns if c not in alike))
+    output.draw(table.only(c for c in table.columns if c not in constant))
     _say_startup(line["cycles"] for line in lines)
 
 
@@ -268,9 +269,9 @@ def _say_startup(cells: Iterable[object]) -> None:
 def _limits(rows: Sequence[Row], subject: str) -> None:
     """Print each limit with its own figure, where there are few rows and several limits."""
     with_limits = [row for row in rows if row["limits"]]
-    if not with_limits or len(with_limits) > _FEW:
+    if not with_limits or len(with_limits) > _FEW_LINES:
         return
-    parsed = [_parsed(row["limits"]) for row in with_limits]
+    parsed = [_limit_cycles(row["limits"]) for row in with_limits]
     names = [
         name
         for name in dict.fromkeys(n for figures in parsed for n in figures)
@@ -279,21 +280,23 @@ def _limits(rows: Sequence[Row], subject: str) -> None:
     ]  # fmt: skip
     if len(names) < 2:
         return
-    ids, cores = (len({row[column] for row in with_limits}) for column in (subject, "microarch"))
+    subjects, cores = (
+        len({row[column] for row in with_limits}) for column in (subject, "microarch")
+    )
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     lines: list[Row] = [{"cycles by this limit alone": name} for name in names]
     for row, figures in zip(with_limits, parsed, strict=True):
         core = hosts.marked(row["microarch"])
-        head = core if ids == 1 else row[subject] if cores == 1 else f"{row[subject]} {core}"
+        column = core if subjects == 1 else row[subject] if cores == 1 else f"{row[subject]} {core}"
         for line, name in zip(lines, names, strict=True):
-            line[head] = Figure(f"{figures[name]:.2f}" if name in figures else "-")
+            line[column] = Figure(f"{figures[name]:.2f}" if name in figures else "-")
     print()
     output.draw(Rows.of(lines))
 
 
-def _parsed(figures: str) -> dict[str, float]:
+def _limit_cycles(figures: str) -> dict[str, float]:
     """Return the figures of a row's limits by name."""
-    return {name: float(figure) for name, figure in _FIGURE.findall(figures)}
+    return {name: float(figure) for name, figure in _LIMIT_FIGURE.findall(figures)}
 
 
 def show_calls(rows: Rows) -> None:
@@ -308,9 +311,9 @@ def show_calls(rows: Rows) -> None:
 
 def _calls_for_people(rows: Sequence[Row]) -> None:
     """Print a line for each call with a figure or a range, and the reasons of the others."""
-    asked = list(dict.fromkeys(row["model"] for row in rows))
-    answers = dict.fromkeys(row["model"] for row in rows if row["cycles"] or row["low"])
-    models = " and ".join(answers or asked)
+    asked_models = list(dict.fromkeys(row["model"] for row in rows))
+    answering = dict.fromkeys(row["model"] for row in rows if row["cycles"] or row["low"])
+    models = " and ".join(answering or asked_models)
     kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows))
     ranged = any(row["low"] is not None for row in rows)
     brackets = "; in brackets where 95 % of measurements of such calls lie" if ranged else ""
@@ -319,56 +322,58 @@ def _calls_for_people(rows: Sequence[Row]) -> None:
     )
     lines = [_call_line(row) for row in rows if row["cycles"] is not None or row["low"] is not None]
     if lines:
-        drawn = Rows.of(lines)
-        alike = {c for c in ("offset", "align") if len(set(drawn.column(c))) == 1}
-        if all(_short(row["mispredicted"]) == _short(row["cycles"]) for row in rows):
-            alike.add("exits mispredicted")
-        output.draw(drawn.only(c for c in drawn.columns if c not in alike))
-        named = {"offset": "code offset", "align": "data alignment (destination:source)"}
-        common = [f"{name} {lines[0][c]}" for c, name in named.items() if c in alike]
-        if common:
-            output.say("; ".join(common), "dim")
-    _say_missing(rows, asked, "variant")
+        table = Rows.of(lines)
+        constant = {c for c in ("offset", "align") if len(set(table.column(c))) == 1}
+        if all(_cell(row["mispredicted"]) == _cell(row["cycles"]) for row in rows):
+            constant.add("exits mispredicted")
+        output.draw(table.only(c for c in table.columns if c not in constant))
+        titles = {"offset": "code offset", "align": "data alignment (destination:source)"}
+        shared = [f"{name} {lines[0][c]}" for c, name in titles.items() if c in constant]
+        if shared:
+            output.say("; ".join(shared), "dim")
+    _say_missing(rows, asked_models, "variant")
     output.say_notes(row["note"] for row in rows)
 
 
 def _call_line(row: Row) -> Row:
-    within = "" if row["low"] is None else f" ({_short(row['low'])} to {_short(row['high'])})"
-    ends = "" if row["cheap"] is None else f"{_short(row['cheap'])} to {_short(row['dear'])}"
+    likely = "" if row["low"] is None else f" ({_cell(row['low'])} to {_cell(row['high'])})"
+    unmeasured = "" if row["cheap"] is None else f"{_cell(row['cheap'])} to {_cell(row['dear'])}"
     return {
         "variant": row["variant"],
         "microarch": hosts.marked(row["microarch"]),
         "offset": row["offset"],
         "bytes": row["size_bytes"],
         "align": f"{row['dst_align']}:{row['src_align']}",
-        "cycles": Figure(f"{_short(row['cycles'])}{within}"),
-        "by unmeasured parameters": Figure(ends),
-        "exits mispredicted": Figure(_short(row["mispredicted"])),
-        "one call alone": Figure(_short(row["alone"])),
+        "cycles": Figure(f"{_cell(row['cycles'])}{likely}"),
+        "by unmeasured parameters": Figure(unmeasured),
+        "exits mispredicted": Figure(_cell(row["mispredicted"])),
+        "one call alone": Figure(_cell(row["alone"])),
     }
 
 
-def _short(cycles: float | None) -> str:
+def _cell(cycles: float | None) -> str:
     """Return the cycles of a call with at least three digits, or a dash."""
     if cycles is None:
         return "-"
-    return f"{cycles:.0f}" if cycles >= _PLAIN or cycles == round(cycles) else f"{cycles:.1f}"
+    whole = cycles >= _WHOLE_CYCLES or cycles == round(cycles)
+    return f"{cycles:.0f}" if whole else f"{cycles:.1f}"
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the mean cost of a histogram's calls, by variant, core and alignments."""
     keys = ("variant", "microarch", "offset", "dst_align", "src_align")
-    of_each = _grouped((row for row in rows if row["weight"] is not None), *keys)
-    for (variant, core, offset, dst, src), mine in of_each.items():
-        key = f"{variant} on {core} at offset {offset}, {dst}:{src}"
-        if all(row["cycles"] is not None for row in mine):
-            mean = sum(row["weight"] * row["cycles"] for row in mine)
-            yield f"mean call of the histogram, {key}: {mean:.1f} cycles{_range(mine)}"
-        elif all(row["low"] is not None or row["cycles"] is not None for row in mine):
-            yield f"mean call of the histogram, {key}:{_range(mine).removeprefix(',')} cycles"
+    groups = _grouped((row for row in rows if row["weight"] is not None), *keys)
+    for (variant, core, offset, dst, src), calls in groups.items():
+        subject = f"{variant} on {core} at offset {offset}, {dst}:{src}"
+        limits = _mean_range(calls)
+        if all(row["cycles"] is not None for row in calls):
+            mean = sum(row["weight"] * row["cycles"] for row in calls)
+            yield f"mean call of the histogram, {subject}: {mean:.1f} cycles{limits}"
+        elif all(row["low"] is not None or row["cycles"] is not None for row in calls):
+            yield f"mean call of the histogram, {subject}:{limits.removeprefix(',')} cycles"
 
 
-def _range(rows: list[dict[str, Any]]) -> str:
+def _mean_range(rows: list[dict[str, Any]]) -> str:
     """Return the range of the mean by the ranges of its calls, or ""."""
     if all(row["low"] is None for row in rows):
         return ""
@@ -379,7 +384,7 @@ def _range(rows: list[dict[str, Any]]) -> str:
     return f", {low:.1f} to {high:.1f}"
 
 
-# Letters of the steps in the chart; of two steps in one cycle the later one is shown.
+# Letters of the steps in the chart. Of two steps in one cycle the later one is shown.
 LETTERS = dict(zip(STEPS, "FQDrIER", strict=True))
 LEGEND = (
     "F fetched, Q queued in front of rename, D dispatched, r operands ready, "
@@ -387,11 +392,11 @@ LEGEND = (
 )
 _WIDE_ENOUGH_FOR_REASONS = 120
 _LINE_BYTES = 64
-_CELL = 4  # columns of a figure
+_LEAST_CELL = 4  # columns of a figure
 _LEAST_UOPS = 0.005  # least number that is shown
 _LEAST_TEXT = 16
-_BEFORE = "  at     "
-_WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
+_LISTING_HEAD = "  at     "
+_BLOCK_KEYS = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
 
 
 def show_timeline(rows: Rows) -> None:
@@ -426,29 +431,29 @@ def show_ports(rows: Rows) -> None:
 def _listing(rows: list[Row], core: Microarch) -> None:
     vendor_names = core_figures.vendor_port_names(core)
     used = [p for p in dict.fromkeys(r["port"] for r in rows) if _uops(rows, p)]
-    lines = [list(of_one) for _, of_one in groupby(rows, key=lambda row: row["instruction"])]
-    text = max(len(str(line[0]["text"])) for line in lines)
-    cells = {p: max(_CELL, len(vendor_names[p])) for p in used}
-    room = output.console().width - sum(cells.values()) - len(cells) - len(_BEFORE)
-    text = max(min(text, room), _LEAST_TEXT)
-    heads = " ".join(vendor_names[p].rjust(cells[p]) for p in used)
-    print(f"{_BEFORE}{'instruction':<{text}} {heads}")
-    width = len(_BEFORE) + text + 1 + len(heads)
+    lines = [list(group) for _, group in groupby(rows, key=itemgetter("instruction"))]
+    text_width = max(len(str(line[0]["text"])) for line in lines)
+    widths = {p: max(_LEAST_CELL, len(vendor_names[p])) for p in used}
+    room = output.console().width - sum(widths.values()) - len(widths) - len(_LISTING_HEAD)
+    text_width = max(min(text_width, room), _LEAST_TEXT)
+    heads = " ".join(vendor_names[p].rjust(widths[p]) for p in used)
+    print(f"{_LISTING_HEAD}{'instruction':<{text_width}} {heads}")
+    width = len(_LISTING_HEAD) + text_width + 1 + len(heads)
     print("\u2500" * width)
     for line in lines:
         first = line[0]
         uses = {row["port"]: row["uops_per_iteration"] for row in line}
-        counts = " ".join(_uops_cell(uses.get(p, 0)).rjust(cells[p]) for p in used)
-        shown = plain(first["text"])
+        counts = " ".join(_uops_cell(uses.get(p, 0)).rjust(widths[p]) for p in used)
         mark = "\u25cf" if first["chain"] else " "
-        print(f"{first['address']:>4}  {mark}  {shown[:text]:<{text}} {counts}".rstrip())
+        text = f"{plain(first['text'])[:text_width]:<{text_width}}"
+        print(f"{first['address']:>4}  {mark}  {text} {counts}".rstrip())
         end = first["address"] + first["bytes"]
-        over = end % _LINE_BYTES
-        if over < first["bytes"] and line is not lines[-1]:
-            cut = f"; {over} bytes of the instruction above lie behind it" if over else ""
-            print(f"{'':>4}  -- end of a line of {_LINE_BYTES} bytes{cut} --")
-    total = " ".join(f"{_uops(rows, p):.2f}".rjust(cells[p]) for p in used)
-    print(f"{'':<{len(_BEFORE)}}{'all':<{text}} {total}")
+        behind = end % _LINE_BYTES
+        if behind < first["bytes"] and line is not lines[-1]:
+            split = f"; {behind} bytes of the instruction above lie behind it" if behind else ""
+            print(f"{'':>4}  -- end of a line of {_LINE_BYTES} bytes{split} --")
+    total = " ".join(f"{_uops(rows, p):.2f}".rjust(widths[p]) for p in used)
+    print(f"{'':<{len(_LISTING_HEAD)}}{'all':<{text_width}} {total}")
 
 
 def _uops(rows: list[Row], port: str) -> float:
@@ -501,14 +506,14 @@ def show_sources(rows: Rows) -> None:
 
 def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Return each block's rows with a title; print the error of a block without an answer."""
-    keys = [k for k in _WHERE if k in rows.columns]
+    keys = [k for k in _BLOCK_KEYS if k in rows.columns]
     blocks = []
     for values, group in groupby(rows.records(), key=lambda row: tuple(row[k] for k in keys)):
         part = list(group)
-        named = dict(zip(keys, values, strict=True))
-        subject = "/".join(str(named[k]) for k in ("kernel", "variant", "id") if named.get(k))
-        core = hosts.marked(named["microarch"])
-        title = f"{subject} on {core}, {named['notion']}, offset {named['offset']}"
+        block = dict(zip(keys, values, strict=True))
+        subject = "/".join(str(block[k]) for k in ("kernel", "variant", "id") if block.get(k))
+        core = hosts.marked(block["microarch"])
+        title = f"{subject} on {core}, {block['notion']}, offset {block['offset']}"
         if part[0]["error"]:
             output.console().print(f"{title}: {part[0]['error']}\n")
         else:

@@ -162,16 +162,16 @@ def scan(
     if dask:
         raise InputError(f"--dask is for a folder of files, and {file} is none; leave it out")
     rows = _top(top, None if output.row_format() else _ROWS_SHOWN)
-    one = "takes one FILE"
+    one_file = "takes one FILE"
     for refused, why in (
         (fail_over is not None and file_b is None,
          "--fail-over compares two builds: give both, as FILE FILE_B"),
         (profile is not None and (file_b or function),
          "--profile weighs the loops of one FILE: leave FILE_B and --patch out"),
-        (function and (file_b or not tree or not out), f"--patch {one}, with --tree and -o"),
-        (measure is not None and (file_b or function), f"--measure {one}, without --patch"),
+        (function and (file_b or not tree or not out), f"--patch {one_file}, with --tree and -o"),
+        (measure is not None and (file_b or function), f"--measure {one_file}, without --patch"),
         (improve is not None and (file_b or function or measure or html),
-         f"--improve {one}, without --patch, --measure and --html"),
+         f"--improve {one_file}, without --patch, --measure and --html"),
         (no_measure and improve is None, "--no-measure is for --improve"),
         (html is not None and (function or measure),
          "--html is for a scan or two builds: leave --patch and --measure out"),
@@ -186,27 +186,27 @@ def scan(
         check_page(html)
     if file_b:
         a, b = (
-            Question(one, microarch=microarch, symbols=symbols, features=features)
-            for one in (file, file_b)
+            Question(build, microarch=microarch, symbols=symbols, features=features)
+            for build in (file, file_b)
         )
         return _compare(a, b, fail_over, rows, html)
-    asked = Question(
+    question = Question(
         file, microarch=microarch, symbols=symbols, features=features, profile=profile, hurt=hurt
     )
     with output.progress("predicting") as step:
-        found: Scan = scanned(replace(asked, progress=step))
+        result: Scan = scanned(replace(question, progress=step))
     if function and tree and out:
-        return _patch(found, function, tree, out, tier)
+        return _patch(result, function, tree, out, tier)
     if measure is not None:
-        return _measured(found, measure)
+        return _measured(result, measure)
     if improve is not None:
-        return _improved(found, improve, measured=not no_measure)
-    output.emit(found.rows(rows), show_scan)
-    _say(found.summary())
+        return _improved(result, improve, measured=not no_measure)
+    output.emit(result.rows(rows), show_scan)
+    _say(result.summary())
     if html is not None:
         from loopwright.reporting import scan_page
 
-        output.write_page(scan_page.of_scan(found, scan_page.command(asked, html)), html)
+        output.write_page(scan_page.of_scan(result, scan_page.command(question, html)), html)
     return 0
 
 
@@ -219,17 +219,17 @@ def _folder(
     if out is None:
         raise InputError(f"{folder} is a folder: name the table of its loops, -o FILE.csv")
     with output.progress("scanning") as step:
-        found = scan_folder(
+        result = scan_folder(
             folder, out, microarch=microarch, features=features, dask=dask, progress=step
         )
-    for path, why in found.refused.items():
+    for path, why in result.refused.items():
         print(f"{path}: left out: {why}", file=sys.stderr)
-    for path, other in found.same.items():
+    for path, other in result.same.items():
         print(f"{path}: the same as {other}", file=sys.stderr)
-    left_out = f"; {len(found.refused):,} left out" if found.refused else ""
-    rows, files = counted(found.rows, "row"), counted(found.files, "file")
+    left_out = f"; {len(result.refused):,} left out" if result.refused else ""
+    rows, files = counted(result.rows, "row"), counted(result.files, "file")
     print(f"{out}: {rows} of {files}{left_out}")
-    return output.verdict(found.files > 0, "no file")
+    return output.exit_code(result.files > 0, "no file")
 
 
 def _compare(
@@ -238,28 +238,28 @@ def _compare(
     from loopwright.rows import counted
     from loopwright.scanning.builds import scan_both
 
-    between = scan_both(a, b)
-    rows = between.rows(changed=not output.row_format())
+    comparison = scan_both(a, b)
+    rows = comparison.rows(changed=not output.row_format())
     rows = replace(rows, values=rows.values[:top])
     output.emit(rows, show_builds)
-    _say(between.summary())
+    _say(comparison.summary())
     if html is not None:
         from loopwright.reporting import scan_page
 
-        output.write_page(scan_page.of_builds(between, scan_page.command(a, html, b.file)), html)
-    slower = between.slower(percent) if percent is not None else []
+        output.write_page(scan_page.of_builds(comparison, scan_page.command(a, html, b.file)), html)
+    slower = comparison.slower(percent) if percent is not None else []
     if slower:
         loops = counted(len({row["address_b"] for row in slower}), "loop")
         print(f"{loops} got slower by more than {percent:g} %", file=sys.stderr)
     return 1 if slower else 0
 
 
-def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None) -> int:
+def _patch(scan_result: "Scan", function: str, tree: str, out: Path, tier: str | None) -> int:
     """Make a patch; exit code 1 where there is none, or a check does not prove it."""
     from loopwright.linux.verification import NOT_PROVEN
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
-    made = patch(found, function, tree, out, output.say_check, tier=tier or OBJECT)
+    made = patch(scan_result, function, tree, out, output.say_check, tier=tier or OBJECT)
     if output.row_format():
         output.emit(Rows.of(made.checks))
     elif made.file:
@@ -270,23 +270,23 @@ def _patch(found: "Scan", function: str, tree: str, out: Path, tier: str | None)
     return 0 if made.file and proven else 1
 
 
-def _measured(found: "Scan", count: int) -> int:
+def _measured(scan_result: "Scan", count: int) -> int:
     """Measure the first suspects; exit code 1 where none of them has a figure."""
     from loopwright.scanning import suspects
 
     with output.progress("measuring") as step:
-        rows = suspects.measure_suspects(found, count, progress=step)
+        rows = suspects.measure_suspects(scan_result, count, progress=step)
     output.emit(rows)
     _say(suspects.measured_summary(rows))
-    return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
+    return output.exit_code(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
 
 
-def _improved(found: "Scan", count: int, *, measured: bool) -> int:
+def _improved(scan_result: "Scan", count: int, *, measured: bool) -> int:
     """Search faster code for the first loops; exit code 1 where there is none."""
     from loopwright.scanning.suspects import improve_suspects
 
     with output.progress("improving") as step:
-        improved = improve_suspects(found, count, measured=measured, progress=step)
+        improved = improve_suspects(scan_result, count, measured=measured, progress=step)
     output.emit(improved.rows, show_improved_loops)
     _say(improved.summary())
     return 0 if improved.found else 1
@@ -335,7 +335,7 @@ def _candidate(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _say(lines: Iterable[str]) -> None:
-    """Print a summary below a table, or on stderr beside rows for a program."""
+    """Print a summary: below a table, or on stderr where rows are JSON or CSV."""
     for line in lines:
         if output.row_format():
             print(line, file=sys.stderr)
@@ -343,10 +343,10 @@ def _say(lines: Iterable[str]) -> None:
             output.say(line)
 
 
-def _top(text: str | None, otherwise: int | None) -> int | None:
+def _top(text: str | None, default: int | None) -> int | None:
     """Return the requested number of rows, None for all."""
     if text is None:
-        return otherwise
+        return default
     if text == "all":
         return None
     if text.isdecimal() and int(text):

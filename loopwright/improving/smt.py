@@ -6,7 +6,7 @@ from typing import Any
 
 import iced_x86 as iced
 
-from loopwright.errors import InputError, explained_lack
+from loopwright.errors import InputError, naming_missing_extra
 from loopwright.improving.bare import BEHIND, HEAD, Bare
 from loopwright.improving.formulas import BITS, Formulas, State, X86Formulas, vector_bits
 from loopwright.improving.formulas_arm64 import FLAG_BITS, Arm64Formulas, arm64_instructions
@@ -28,7 +28,7 @@ def prove(bare: Bare, new: bytes, entries: Mapping[str, int]) -> str:
     cut point are guessed from the first path to it, and kept if every path back preserves them.
     """
     try:
-        with explained_lack():
+        with naming_missing_extra():
             import z3
         return _Simulation(z3, bare, new, entries).failure()
     except InputError as error:

@@ -224,7 +224,7 @@ def _unweighed(contract: Contract) -> str:
 
 def _weighed(sizes: Histogram) -> str:
     """Return the name of a histogram, and the assumptions on its open buckets."""
-    notes = [sizes.weighing] if sizes.weighing else []
+    notes = [sizes.open_bucket_note] if sizes.open_bucket_note else []
     if beyond := sizes.share_from(LARGE + 1):
         notes.append(f"{100 * beyond:.0f} % lie beyond {LARGE} B, where costs go on in a line")
     return f"{sizes.name} ({'; '.join(notes)})" if notes else sizes.name

@@ -334,7 +334,7 @@ def _unknown(name: str, names: Sequence[str]) -> InputError:
         return unknown("kernel", name, names)
     option = "--asm"
     with suppress(OSError), path.open("rb") as file:
-        if file.read(8).startswith(files.WITH_CODE):
+        if file.read(8).startswith(files.CODE_MAGICS):
             option = "--obj"
     return misplaced(f"{name} is a file, not a kernel", option, name)
 

@@ -337,7 +337,7 @@ def _holds_code(path: Path) -> bool:
             head = file.read(512)
     except OSError:
         return True  # the scan of the file reports the error
-    if head.startswith(files.WITH_CODE):
+    if head.startswith(files.CODE_MAGICS):
         return True
     if any(head[at : at + len(magic)] == magic for at, magic in _BOOT_MAGIC.items()):
         return True
