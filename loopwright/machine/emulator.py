@@ -33,25 +33,33 @@ def unicorn_library() -> Path:
 def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDLL:
     """Return C sources as a library that calls Unicorn, compiled if it does not exist yet.
 
-    headers are the files that they include, for changes to be noticed. InputError if they do not
-    compile.
+    headers are the files that they include: a change of one makes a new library. InputError if the
+    sources do not compile.
     """
-    gcc, own = toolchain.find(toolchain.host_isa()).gcc, unicorn_library()
-    include = own.parents[1] / "include"
-    digest = hashlib.sha256(repr((gcc, _FLAGS, str(own))).encode())
+    gcc, unicorn_path = toolchain.find(toolchain.host_isa()).gcc, unicorn_library()
+    include = unicorn_path.parents[1] / "include"
+    digest = hashlib.sha256(repr((gcc, _FLAGS, str(unicorn_path))).encode())
     for path in (*sources, *headers):
         digest.update(path.read_bytes())
-    made = paths.build_dir() / "tracing" / f"{sources[0].stem}-{digest.hexdigest()[:16]}.so"
+    target = paths.build_dir() / "tracing" / f"{sources[0].stem}-{digest.hexdigest()[:16]}.so"
 
     def compile_to(path: Path) -> None:
-        command = [gcc, *_FLAGS, f"-I{include}", *map(str, sources), str(own), "-o", str(path)]
+        command: list[str | Path] = [
+            gcc,
+            *_FLAGS,
+            f"-I{include}",
+            *sources,
+            unicorn_path,
+            "-o",
+            path,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line]
             lines.append(f"{gcc} ended with exit code {done.returncode}")
             raise InputError(f"{sources[0].name} does not compile: {lines[0].strip()}")
 
-    return ctypes.CDLL(str(files.made_once(made, compile_to, paths.BUILD_FIX)))
+    return ctypes.CDLL(str(files.made_once(target, compile_to, paths.BUILD_FIX)))
 
 
 PAGE = 4096
@@ -60,19 +68,19 @@ MOST_BYTES = 1 << 20
 BASES = {"dst": 0x7F10_1000_0000, "src": 0x7F20_2000_0000}
 # The bytes that are searched and the byte searched for, as in measurements (harness/placement.c).
 HELD, SEARCHED = 0xAA, 0x5A
-_APART = (
-    PAGE // 2
-)  # bytes between equal alignments, which prevents 4 KiB aliasing, as in measurements
+# Bytes between a destination and a source of equal alignment, which prevents 4 KiB aliasing, as in
+# measurements.
+_SOURCE_SHIFT = PAGE // 2
 
 
 @dataclass(frozen=True)
 class Call:
     """A call to trace.
 
-    count is in bytes, or records of a contract that stores records. dst_align and src_align are
-    bytes from a page start (the source is half a page further, as in measurements). faults names
-    sides with the number of accessible bytes at their beginning; such a side ends at a page end,
-    whatever its alignment.
+    count is in bytes, or in records where the contract stores records. dst_align and src_align are
+    in bytes from a page start (the source is half a page further, as in measurements). faults has
+    the number of accessible bytes at the beginning of a side; the accessible part of such a side
+    ends at a page end, whatever its alignment.
     """
 
     count: int
@@ -83,7 +91,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer: its start address, its bytes, and the number of accessible ones."""
+    """A buffer: its start address, its size, and the number of accessible bytes."""
 
     start: int
     size: int
@@ -91,13 +99,18 @@ class Buffer:
 
     @property
     def pages(self) -> tuple[int, int]:
-        """The address and the bytes of the accessible pages."""
-        first = self.start // PAGE * PAGE
-        return first, -(-(self.start + self.accessible) // PAGE) * PAGE - first
+        """The address and the size of the accessible pages."""
+        return pages(self.start, self.start + self.accessible)
+
+
+def pages(start: int, end: int) -> tuple[int, int]:
+    """Return the address and the size of the pages that hold the bytes from start to end."""
+    first = start // PAGE * PAGE
+    return first, -(-end // PAGE) * PAGE - first
 
 
 def value_of(contract: Contract) -> int:
-    """Return the value that a call stores or searches for."""
+    """Return the value that a call stores, or the byte that it searches for."""
     return SEARCHED if contract.effect == "scan" and "value" in contract.inputs else 0
 
 
@@ -120,26 +133,26 @@ def place_buffers(contract: Contract, call: Call) -> dict[str, Buffer]:
         if side not in contract.faulting or side not in contract.inputs:
             known = ", ".join(contract.faulting) or "none"
             raise InputError(f"an access of {side!r} may not fault; sides that may: {known}")
-    found = {}
+    buffers = {}
     for side, align in (("dst", call.dst_align), ("src", call.src_align)):
         if side in contract.inputs:
-            found[side] = _place(contract, call, side, align, faults.get(side))
-    return found
+            buffers[side] = _place(contract, call, side, align, faults.get(side))
+    return buffers
 
 
-def _place(contract: Contract, call: Call, side: str, align: int, reach: int | None) -> Buffer:
+def _place(contract: Contract, call: Call, side: str, align: int, fault_at: int | None) -> Buffer:
     if not 0 <= align < PAGE:
         raise InputError(f"alignment {align} is not from 0 to {PAGE - 1}")
     record = {"dst": contract.dst_record, "src": contract.src_record}[side]
     size = call.count * (record or 1) + contract.terminated
     if size > MOST_BYTES:
         raise InputError(f"size {call.count} is more than a trace takes: {MOST_BYTES >> 20} MiB")
-    start = BASES[side] + align + (_APART if side == "src" else 0)
+    start = BASES[side] + align + (_SOURCE_SHIFT if side == "src" else 0)
     accessible = size + contract.overread if side == "src" else size
-    if reach is not None:
-        if not 0 <= reach < size:
-            raise InputError(f"{side}:{reach}: a fault lies in the {size} bytes, from 0 on")
-        start, accessible = BASES[side] + -(-reach // PAGE) * PAGE - reach, reach
+    if fault_at is not None:
+        if not 0 <= fault_at < size:
+            raise InputError(f"{side}:{fault_at}: a fault lies in the {size} bytes, from 0 on")
+        start, accessible = BASES[side] + -(-fault_at // PAGE) * PAGE - fault_at, fault_at
     if start % contract.align:
         raise InputError(
             f"{side} at {start % PAGE} is not allowed: {contract.symbol} takes multiples of "
@@ -182,19 +195,19 @@ class Recorder:
     """The recorded steps of an emulated core."""
 
     def __init__(self, core: Uc) -> None:
-        """Add hooks to a core; InputError if the hooks cannot be built."""
-        library = ctypes.CDLL(str(unicorn_library()))
+        """Add the hooks to a core; InputError if they do not compile."""
+        shared = ctypes.CDLL(str(unicorn_library()))
         self._room = np.empty(MOST_STEPS, dtype=STEP)  # unused pages take no memory
-        stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p)
+        stop = ctypes.cast(shared.uc_emu_stop, ctypes.c_void_p)
         self._recording = _Recording(self._room.ctypes.data, MOST_STEPS, 0, stop, 0)
         hooks = _hooks()
-        self._listen(core, library, unicorn.UC_HOOK_CODE, hooks.recorder_on_code)
-        self._listen(core, library, _ACCESSES, hooks.recorder_on_access)
+        self._listen(core, shared, unicorn.UC_HOOK_CODE, hooks.recorder_on_code)
+        self._listen(core, shared, _ACCESSES, hooks.recorder_on_access)
 
-    def _listen(self, core: Any, library: ctypes.CDLL, kind: int, hook: Any) -> None:
+    def _listen(self, core: Any, shared: ctypes.CDLL, kind: int, hook: Any) -> None:
         address, recording = ctypes.cast(hook, ctypes.c_void_p), ctypes.byref(self._recording)
         handle = ctypes.c_size_t()
-        status = library.uc_hook_add(
+        status = shared.uc_hook_add(
             core._uch, ctypes.byref(handle), kind, address, recording, *_EVERYWHERE
         )
         if status != unicorn.UC_ERR_OK:
@@ -202,7 +215,7 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """True if there were more steps than MOST_STEPS."""
+        """True if a step did not fit into the recording of MOST_STEPS."""
         return bool(self._recording.full)
 
     @property
@@ -239,8 +252,7 @@ class Machine:
         self.end = self.base + len(code.text)  # the return address, which has no code
         self.core = core_of(code.isa)
         self.recorder = Recorder(self.core)
-        first = self.base // PAGE * PAGE
-        self.map(first, -(-(self.end + 1 - first) // PAGE) * PAGE)
+        self.map(*pages(self.base, self.end + 1))
         self.core.mem_write(self.base, code.text)
         self.map(STACK, STACK_BYTES)
 
@@ -371,8 +383,8 @@ def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> T
     machine.prepare(inputs(contract, buffers, call.count))
     faults = follow(machine, code, contract)
     returned = {role: machine.read(name) for role, name in contract.returns.items()}
-    found = _Reader(code, buffers, machine.base)
-    return Trace(machine.base, found.steps(machine.recorder.steps, faults), returned)
+    reader = _Reader(code, buffers, machine.base)
+    return Trace(machine.base, reader.steps(machine.recorder.steps, faults), returned)
 
 
 def inputs(contract: Contract, buffers: dict[str, Buffer], count: int) -> dict[str, int]:
@@ -383,12 +395,12 @@ def inputs(contract: Contract, buffers: dict[str, Buffer], count: int) -> dict[s
 
 
 def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
-    """Run to the return, through fixups; return the steps that faulted, with their sides."""
+    """Run to the return, through fixups; return the side of each step that faulted, by index."""
     fixups = {e.insn: e.fixup for e in code.exceptions}
     faults = {}
     at = machine.base + code.entry
     while error := machine.run(at):
-        steps, where = machine.recorder.steps, f"{contract.symbol}: {_shown(code, machine.at)}"
+        steps, where = machine.recorder.steps, f"{contract.symbol}: {_line_at(code, machine.at)}"
         if error.errno not in _UNMAPPED:
             raise refusal(error, where)
         if machine.at not in fixups:
@@ -400,9 +412,9 @@ def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
     return faults
 
 
-def _shown(code: Code, address: int) -> str:
-    found = next((i for i in code.instructions if i.address == address), None)
-    return found.line if found else f"the code at {address:#x}"
+def _line_at(code: Code, address: int) -> str:
+    instruction = next((i for i in code.instructions if i.address == address), None)
+    return instruction.line if instruction else f"the code at {address:#x}"
 
 
 class Decoded:
@@ -415,33 +427,35 @@ class Decoded:
     def at(self, address: int, size: int) -> Instruction:
         """Return the instruction of a length in bytes at an address."""
         if address not in self._known:
-            found = decode(self._code.isa, self._code.text[address : address + size], address)
-            [self._known[address]] = found
+            text = self._code.text[address : address + size]
+            [self._known[address]] = decode(self._code.isa, text, address)
         return self._known[address]
 
 
 class _Reader:
-    """Converts recorded steps."""
+    """Converter of recorded steps to Step."""
 
     def __init__(self, code: Code, buffers: dict[str, Buffer], base: int) -> None:
         self._decoded, self._buffers, self._base = Decoded(code), buffers, base
 
     def steps(self, recorded: Steps, faults: dict[int, str]) -> tuple[Step, ...]:
         rows = recorded.tolist()
-        after = (row[0] - self._base for row in rows[1:])
+        next_addresses = (row[0] - self._base for row in rows[1:])
         return tuple(
-            self._step(row, later, faults.get(n, ""))
-            for n, (row, later) in enumerate(itertools.zip_longest(rows, after))
+            self._step(row, next_address, faults.get(n, ""))
+            for n, (row, next_address) in enumerate(itertools.zip_longest(rows, next_addresses))
         )
 
-    def _step(self, row: tuple[int, ...], later: int | None, fault: str) -> Step:
+    def _step(self, row: tuple[int, ...], next_address: int | None, fault: str) -> Step:
         address, load, store, load_bytes, store_bytes, loads, stores, size = row
         ins = self._decoded.at(address - self._base, size)
-        done = stores if ins.written_bytes else loads
+        accesses = stores if ins.written_bytes else loads
         return Step(
             ins,
-            taken=_taken(ins, later),
-            repeats=done - bool(fault) if ins.string else 1,  # the faulting one was not completed
+            taken=_taken(ins, next_address),
+            repeats=accesses - bool(fault)
+            if ins.string
+            else 1,  # the faulting one was not completed
             load=self._access(load, load_bytes) if loads else None,
             store=self._access(store, store_bytes) if stores else None,
             fault=fault,
@@ -454,7 +468,7 @@ class _Reader:
         return Access("stack", address - STACK_TOP, address, size)
 
 
-def _taken(ins: Instruction, later: int | None) -> bool | None:
+def _taken(ins: Instruction, next_address: int | None) -> bool | None:
     if ins.flow is Flow.NEXT:
         return None
-    return later != ins.end if ins.flow is Flow.BRANCH else True
+    return next_address != ins.end if ins.flow is Flow.BRANCH else True

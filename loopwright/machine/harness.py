@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from loopwright.kernels import Contract
 
 # Words of messages that give the reason of a failure.
-_SAYS = ("error", "cannot find", "No space left", "Read-only file system")
+_ERROR_WORDS = ("error", "cannot find", "No space left", "Read-only file system")
 _FLAGS = [
     *["-O2", "-g", "-static-pie", "-fPIE", "-std=gnu11", "-Wall", "-Wextra"],
     "-Wl,--build-id=none",
 ]
 _LIBRARIES = ["-lm"]
-_UNDER_WAY = 1 << 14  # characters of jobs written ahead: less than a pipe's buffer
-_PARTS = ("*.c", "*.h", "*.S")
+_MOST_PENDING = 1 << 14  # characters of jobs written ahead: less than a pipe's buffer
+_SOURCE_PATTERNS = ("*.c", "*.h", "*.S")
 
 
 def _sources(isa: str) -> list[Path]:
     folders = (paths.HARNESS, *(paths.HARNESS / name for name in ("common", isa, "kit")))
-    return sorted(p for folder in folders for part in _PARTS for p in folder.glob(part))
+    return sorted(
+        p for folder in folders for pattern in _SOURCE_PATTERNS for p in folder.glob(pattern)
+    )
 
 
 @cache
@@ -67,11 +69,11 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
     """Compile the harness; InputError with the first error of compiler or linker."""
     units = [str(p) for p in _sources(isa) if p.suffix in (".c", ".S")]
     gcc = toolchain.find(isa).gcc
-    same = f"-ffile-prefix-map={paths.HOME}=."  # equal programs from every checkout
-    command = [gcc, *_FLAGS, same, *options, *units, "-o", str(program), *_LIBRARIES]
+    prefix_map = f"-ffile-prefix-map={paths.HOME}=."  # equal programs from every checkout
+    command = [gcc, *_FLAGS, prefix_map, *options, *units, "-o", str(program), *_LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = [x for x in done.stderr.splitlines() if any(word in x for word in _SAYS)]
+        lines = [x for x in done.stderr.splitlines() if any(word in x for word in _ERROR_WORDS)]
         reason = (lines or [f"{gcc} ended with exit code {done.returncode}"])[0]
         raise InputError(f"the harness does not compile for {isa}: {reason.strip()}")
 
@@ -87,23 +89,23 @@ def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
 
     InputError if the harness does not run or rejects a job.
     """
-    with tempfile.TemporaryFile("w+") as given:
-        given.write(jobs)
-        given.seek(0)
-        with _started(isa, given) as running:
-            for line in running.stdout:
+    with tempfile.TemporaryFile("w+") as job_file:
+        job_file.write(jobs)
+        job_file.seek(0)
+        with _running_process(isa, job_file) as process:
+            for line in process.stdout:
                 yield _record(line)
-            running.end()
+            process.end()
 
 
-class Kept:
+class Session:
     """A harness process that gets jobs one by one, so that it tests itself only once."""
 
     def __init__(self, isa: str) -> None:
         """Start it for an ISA; InputError if it does not run."""
         self._isa = isa
         resources = ExitStack()
-        self._running = resources.enter_context(_started(isa, subprocess.PIPE))
+        self._running = resources.enter_context(_running_process(isa, subprocess.PIPE))
         self.close = weakref.finalize(
             self, resources.close
         )  # ends the process, at the latest with self
@@ -113,33 +115,33 @@ class Kept:
 
         InputError if the process ends or rejects a job.
         """
-        waiting: deque[int] = deque()
-        left = deque(jobs)
-        while left or waiting:
+        pending: deque[int] = deque()
+        unsent = deque(jobs)
+        while unsent or pending:
             # The pending jobs fit into a pipe's buffer, so that neither side waits for the other.
-            while left and (not waiting or sum(waiting) + len(left[0]) <= _UNDER_WAY):
-                waiting.append(len(left[0]))
-                self._running.give(left.popleft())
+            while unsent and (not pending or sum(pending) + len(unsent[0]) <= _MOST_PENDING):
+                pending.append(len(unsent[0]))
+                self._running.write(unsent.popleft())
             line = self._running.stdout.readline()
             if not line:
                 self._running.end()
                 raise InputError(f"the harness for {self._isa} ended without an answer")
-            waiting.popleft()
+            pending.popleft()
             yield _record(line)
 
 
 @dataclass(frozen=True)
-class _Running:
+class _Process:
     isa: str
     process: subprocess.Popen[str]
-    complaints: IO[str]
+    stderr: IO[str]
 
     @property
     def stdout(self) -> IO[str]:
         assert self.process.stdout
         return self.process.stdout
 
-    def give(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Write to the process; reading shows whether it has ended."""
         assert self.process.stdin
         with suppress(BrokenPipeError):
@@ -149,20 +151,20 @@ class _Running:
     def end(self) -> None:
         """Wait for its end; InputError if it failed."""
         if self.process.wait():
-            self.complaints.seek(0)
-            lines = self.complaints.read().strip().splitlines()
+            self.stderr.seek(0)
+            lines = self.stderr.read().strip().splitlines()
             reason = (lines or [f"it ended with {self.process.returncode}"])[-1]
             raise InputError(f"the harness for {self.isa} does not run here: {reason}")
 
 
 @contextmanager
-def _started(isa: str, given: IO[str] | int) -> Iterator[_Running]:
+def _running_process(isa: str, stdin: IO[str] | int) -> Iterator[_Process]:
     """Run the harness with its jobs from a file or a pipe; it is ended afterwards."""
     command = [*toolchain.find(isa).run, str(build(isa))]
-    with tempfile.TemporaryFile("w+") as complaints:
+    with tempfile.TemporaryFile("w+") as stderr:
         try:
             process = subprocess.Popen(
-                command, stdin=given, stdout=subprocess.PIPE, stderr=complaints, text=True
+                command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
             )
         except FileNotFoundError:
             raise InputError(
@@ -170,7 +172,7 @@ def _started(isa: str, given: IO[str] | int) -> Iterator[_Running]:
                 "install it with `apt install qemu-user`"
             ) from None
         try:
-            yield _Running(isa, process, complaints)
+            yield _Process(isa, process, stderr)
         finally:
             process.kill()
             process.wait()
@@ -221,7 +223,7 @@ def check_job(
     values are tried as sizes and as both alignments, each with each and with their neighbours.
     gated code contains stac and clac: they are emulated, slowly, so that only small calls are made.
     """
-    lines = ["job check", *_lines(job_id, code, contract)]
+    lines = ["job check", *_code_lines(job_id, code, contract)]
     lines += [f"value {value}" for value in values]
     if gated:
         lines += ["gated", f"max_size {4 if contract.effect == 'store_fields' else 64}"]
@@ -232,7 +234,7 @@ def measure_job(
     job_id: str, code: "Code", contract: "Contract", points: Sequence[Point], offset: int
 ) -> str:
     """Return the job that measures calls; offset is that of the code from a 64-byte boundary."""
-    lines = ["job measure", *_lines(job_id, code, contract), f"offset {offset}"]
+    lines = ["job measure", *_code_lines(job_id, code, contract), f"offset {offset}"]
     lines += [
         f"point {p.count} {p.dst_align} {p.src_align} {p.skew} {'cold' if p.cold else 'hot'}"
         for p in points
@@ -260,7 +262,7 @@ def self_test_job(job_id: str) -> str:
     return f"job self_test\nid {job_id}\nend\n"
 
 
-def _lines(job_id: str, code: "Code", contract: "Contract") -> list[str]:
+def _code_lines(job_id: str, code: "Code", contract: "Contract") -> list[str]:
     """Return the lines on code and contract."""
     lines = [
         f"id {job_id}",

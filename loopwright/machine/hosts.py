@@ -50,7 +50,7 @@ FACT_FILES = (
 
 # CPUID bits by the names of /proc/cpuinfo: leaf, register (eax, ebx, ecx, edx), bit. Intel SDM
 # volume 2A, CPUID; AMD APM volume 3, appendix E. Only those that are used here.
-_BITS = {
+_CPUID_BITS = {
     "hypervisor": ("00000001_0", 2, 31),
     "avx2": ("00000007_0", 1, 5),
     "bmi2": ("00000007_0", 1, 8),
@@ -108,8 +108,8 @@ class Facts:
         first = (self.read("/proc/cpuinfo") or "").split("\n\n")[0]
         pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
         fields = {key.strip(): value.strip() for key, value in pairs}
-        own = {"x86_64": "vendor_id", "arm64": "CPU part"}.get(self.isa, "")
-        return fields if own in fields else {}
+        identifying = {"x86_64": "vendor_id", "arm64": "CPU part"}.get(self.isa, "")
+        return fields if identifying in fields else {}
 
     @cached_property
     def features(self) -> frozenset[str]:
@@ -118,7 +118,9 @@ class Facts:
         if flags:
             return frozenset(flags.split())
         return frozenset(
-            n for n, (leaf, at, bit) in _BITS.items() if self._leaf(leaf)[at] >> bit & 1
+            name
+            for name, (leaf, register, bit) in _CPUID_BITS.items()
+            if self._leaf(leaf)[register] >> bit & 1
         )
 
     @property
@@ -136,7 +138,7 @@ class Facts:
         """The family of an x86 CPU."""
         eax = self._leaf("00000001_0")[0]
         if not eax:
-            return _number(self.cpuinfo.get("cpu family"))
+            return _parsed_number(self.cpuinfo.get("cpu family"))
         base = eax >> 8 & 0xF
         return base + (eax >> 20 & 0xFF) if base == 0xF else base
 
@@ -145,10 +147,12 @@ class Facts:
         """The model of an x86 CPU, the part number of an arm64 one."""
         if self.isa == "arm64":
             midr = self._midr()
-            return _number(self.cpuinfo.get("CPU part")) if midr is None else midr >> 4 & 0xFFF
+            return (
+                _parsed_number(self.cpuinfo.get("CPU part")) if midr is None else midr >> 4 & 0xFFF
+            )
         eax = self._leaf("00000001_0")[0]
         if not eax:
-            return _number(self.cpuinfo.get("model"))
+            return _parsed_number(self.cpuinfo.get("model"))
         return eax >> 4 & 0xF | (eax >> 12 & 0xF0 if eax >> 8 & 0xF in (0x6, 0xF) else 0)
 
     @property
@@ -186,7 +190,7 @@ class Facts:
         return int(register, 16) if register else None
 
 
-def _number(text: str | None) -> int | None:
+def _parsed_number(text: str | None) -> int | None:
     try:
         return int(text or "", 0)
     except ValueError:
@@ -194,7 +198,7 @@ def _number(text: str | None) -> int | None:
 
 
 # Features that distinguish cores, and that no kernel or hypervisor can add.
-_TELLING = frozenset({"erms", "fsrm", "bmi2", "avx2", "adx", "smap"})
+_DISTINGUISHING = frozenset({"erms", "fsrm", "bmi2", "avx2", "adx", "smap"})
 
 
 @dataclass(frozen=True)
@@ -214,16 +218,16 @@ def recognise(facts: Facts) -> Recognition:
     """
     cores = microarchs.select("all", facts.isa)
     tables = {core.id: table for core in cores if (table := core.parameters.get("host"))}
-    model_text = _who(facts)
+    model = _model_text(facts)
     visible = facts.features | {f"{name} {size}" for name, size, _ in _cache_sizes(facts)}
     for core, table in tables.items():
         for signs in table.get("signs", []):
-            if _vendor(facts, table) and visible.issuperset(signs):
-                reason = f"by its features ({', '.join(signs)}); {model_text} is not {core}'s"
+            if _is_vendor(facts, table) and visible.issuperset(signs):
+                reason = f"by its features ({', '.join(signs)}); {model} is not {core}'s"
                 return Recognition(core, "" if _is_listed(facts, table) else reason)
     for core, table in tables.items():
-        if not table.get("signs") and _vendor(facts, table) and _is_listed(facts, table):
-            return _doubted(facts, core, model_text)
+        if not table.get("signs") and _is_vendor(facts, table) and _is_listed(facts, table):
+            return _with_doubt(facts, core, model)
     return Recognition(None)
 
 
@@ -240,20 +244,20 @@ def recognition_table(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _doubted(facts: Facts, core: str, who: str) -> Recognition:
-    own = microarchs.load(core).features & _TELLING
-    seen = facts.features & _TELLING
-    if seen - own:
-        strange = ", ".join(sorted(seen - own))
-        return Recognition(None, f"{who} is {core}'s, but that core has no {strange}")
+def _with_doubt(facts: Facts, core: str, model: str) -> Recognition:
+    core_features = microarchs.load(core).features & _DISTINGUISHING
+    visible = facts.features & _DISTINGUISHING
+    if visible - core_features:
+        extra = ", ".join(sorted(visible - core_features))
+        return Recognition(None, f"{model} is {core}'s, but that core has no {extra}")
     # Without features there is nothing to compare.
-    if facts.features and facts.isa == "x86_64" and own - seen:
-        hidden = ", ".join(sorted(own - seen))
+    if facts.features and facts.isa == "x86_64" and core_features - visible:
+        hidden = ", ".join(sorted(core_features - visible))
         return Recognition(core, f"{core} has {hidden}, which this machine does not show")
     return Recognition(core)
 
 
-def _vendor(facts: Facts, table: dict[str, Any]) -> bool:
+def _is_vendor(facts: Facts, table: dict[str, Any]) -> bool:
     if "implementer" in table:
         return facts.vendor != "" and int(facts.vendor, 0) == table["implementer"]
     return facts.vendor == table.get("vendor")
@@ -270,7 +274,7 @@ def _is_listed(facts: Facts, table: dict[str, Any]) -> bool:
     )
 
 
-def _who(facts: Facts) -> str:
+def _model_text(facts: Facts) -> str:
     if facts.isa == "arm64":
         return f"implementer {facts.vendor} part {facts.model or 0:#x}"
     return f"family {facts.family} model {facts.model}"
@@ -283,11 +287,11 @@ PMU = "perf-rdpmc"  # the clock that counts core cycles
 
 def here() -> Facts:
     """Return the facts of this machine."""
-    return _below(paths.sysroot())
+    return _facts_below(paths.sysroot())
 
 
 @cache
-def _below(root: Path) -> Facts:
+def _facts_below(root: Path) -> Facts:
     return Facts.live(root)
 
 
@@ -321,32 +325,28 @@ def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
     """
     if spec == TARGETS:
         return microarchs.select(None, isa)
-    own = microarch()
+    host_core = microarch()
     if spec is None:
         chosen = microarchs.select(None, isa)
-        mine = [microarchs.load(own)] if own else []
-        return chosen + [c for c in mine if c not in chosen and isa in (None, c.isa)]
+        of_host = [microarchs.load(host_core)] if host_core else []
+        return chosen + [c for c in of_host if c not in chosen and isa in (None, c.isa)]
     names = [name.strip() for name in spec.split(",")]
-    if HOST in names and own is None:
+    if HOST in names and host_core is None:
         raise InputError(
             f"no core.toml describes this machine ({machine()}): name a core, "
             "or make one of it with `loopwright calibrate`"
         )
-    resolved = [own if own and name == HOST else name for name in names]
+    resolved = [host_core if host_core and name == HOST else name for name in names]
     return microarchs.select(",".join(dict.fromkeys(resolved)), isa)
 
 
 def machine(facts: Facts | None = None) -> str:
     """Return a short name for a machine (this one): its CPU's name, marked if it is a guest."""
-    described = facts or here()
-    board = described.read("/sys/class/dmi/id/product_name")
-    part = (
-        f"{described.isa} part {described.model:#x}"
-        if described.model is not None
-        else f"{described.isa} CPU"
-    )
-    name = described.name or (f"{board}, {part}" if board else part)
-    return f"{name} (guest)" if described.guest else name
+    facts = facts or here()
+    board = facts.read("/sys/class/dmi/id/product_name")
+    part = f"{facts.isa} part {facts.model:#x}" if facts.model is not None else f"{facts.isa} CPU"
+    name = facts.name or (f"{board}, {part}" if board else part)
+    return f"{name} (guest)" if facts.guest else name
 
 
 def slug(machine: str) -> str:
@@ -362,12 +362,12 @@ def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
         if not all(isinstance(v, str) for v in texts.values()) or type(banner["cpu"]) is not int:
             raise TypeError("a fact of the machine is not text")
         # Everything that is computed from it later.
-        found = recognise(facts)
+        recognition = recognise(facts)
         machine(facts)
         describe_facts(facts)
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"no facts of a machine: {error}") from None
-    return facts, found
+    return facts, recognition
 
 
 def describe() -> dict[str, Any]:
@@ -430,14 +430,14 @@ def _cache_sizes(facts: Facts) -> Iterator[tuple[str, str | None, str | None]]:
 
 def _hypervisor() -> str | None:
     """Return the name of this machine's hypervisor, if it gives one."""
-    named = here().read("/sys/hypervisor/type")
+    name = here().read("/sys/hypervisor/type")
     if "hypervisor" not in features():
-        return named
+        return name
     detect = shutil.which("systemd-detect-virt")
     if detect:
         done = subprocess.run([detect, "--vm"], capture_output=True, text=True, check=False)
         return done.stdout.strip() or None
-    return named or "yes, unnamed"
+    return name or "yes, unnamed"
 
 
 def _boost(facts: Facts) -> str | None:

@@ -39,14 +39,14 @@ from loopwright.rows import Rows, as_frame
 
 MOST_ITERATIONS = 1000
 _FIRST_BUFFER = 0x1000_0000
-_BUFFERS = 0x800_0000  # between the buffers of two registers; all have 32-bit addresses
+_BUFFER_DISTANCE = 0x800_0000  # between the buffers of two registers; all have 32-bit addresses
 _STRING_COUNT = 8  # elements of a repeated string instruction
 _ADDRESSING = {
     "x86_64": re.compile(r"\(%(?P<base>\w+)"),
     "arm64": re.compile(r"\[(?P<base>[xw]\d+|sp)"),
 }
 _BRANCHES = (Flow.BRANCH, Flow.JUMP)
-_STRINGS = ("rsi", "rdi")  # registers that string instructions address implicitly
+_STRING_REGISTERS = ("rsi", "rdi")  # that string instructions address implicitly
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LoopTrace:
 
 
 def trace_loop(piece: Piece, iterations: int, offset: int | None = None) -> LoopTrace:
-    """Trace so many iterations of a loop, or passes through code without one.
+    """Trace iterations of a loop, or passes through straight code.
 
     The first byte is offset bytes after a 64-byte boundary, or at the piece's own code offset if
     None. InputError for code that leaves other than by a branch, for impossible accesses, and for
@@ -68,9 +68,9 @@ def trace_loop(piece: Piece, iterations: int, offset: int | None = None) -> Loop
         raise InputError(f"{iterations} iterations: give 1 to {MOST_ITERATIONS}")
     if piece.error:
         raise InputError(f"{piece.id}: {piece.error}")
-    place = piece.offset if offset is None else offset
-    traced = _Loop(piece, emulator.CODE + place - piece.address)
-    return LoopTrace(traced.base, tuple(tuple(traced.iteration()) for _ in range(iterations)))
+    code_offset = piece.offset if offset is None else offset
+    loop = _Loop(piece, emulator.CODE + code_offset - piece.address)
+    return LoopTrace(loop.base, tuple(tuple(loop.iteration()) for _ in range(iterations)))
 
 
 class _Loop:
@@ -81,24 +81,23 @@ class _Loop:
         self._piece = piece
         self._core: Uc = emulator.core_of(piece.isa)
         self._buffers = _buffers(piece)
-        low = min(i.address for i in piece.instructions) + base
-        high = max(i.end for i in piece.instructions) + base
-        first = low // PAGE * PAGE
-        self._core.mem_map(first, -(-(high - first) // PAGE) * PAGE)
+        start = min(i.address for i in piece.instructions) + base
+        end = max(i.end for i in piece.instructions) + base
+        self._core.mem_map(*emulator.pages(start, end))
         for ins in piece.instructions:
             self._core.mem_write(base + ins.address, ins.code)
         for name, address in self._buffers.items():
             self._core.reg_write(emulator.register_of(piece.isa, name), address)
         self._accesses: dict[str, tuple[int, int]] = {}
         memory = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
-        untouched = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
+        unmapped = unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED
         self._core.hook_add(memory, self._on_access)
-        self._core.hook_add(untouched, self._on_page)
+        self._core.hook_add(unmapped, self._on_page)
 
     def iteration(self) -> Iterator[Step]:
         """Yield the steps from the first instruction until the loop begins again."""
         body = self._piece.instructions
-        of_address = {ins.address: n for n, ins in enumerate(body)}
+        index_of = {ins.address: n for n, ins in enumerate(body)}
         n = 0
         while n < len(body):
             ins = body[n]
@@ -107,9 +106,9 @@ class _Loop:
             repeats = self._execute(ins)
             n += 1
             if self._piece.notion == "loop" and ins.flow is not Flow.NEXT:
-                to = self._inside(ins, of_address)
-                n = of_address[to] or len(body)
-                taken = to != ins.end
+                target = self._inside(ins, index_of)
+                n = index_of[target] or len(body)
+                taken = target != ins.end
             else:
                 taken = False
             yield Step(
@@ -141,12 +140,19 @@ class _Loop:
         )
         return int(self._core.reg_read(counter)) - self.base
 
-    def _inside(self, ins: Instruction, within: Container[int]) -> int:
-        """Return the target of a branch, or its other target if that one leaves the loop."""
-        ways = [way for way in (self._at, ins.target, ins.end) if way is not None and way in within]
-        if not ways:
+    def _inside(self, ins: Instruction, addresses: Container[int]) -> int:
+        """Return the address after a branch: its target, or its other one if that leaves the loop.
+
+        addresses are those of the loop's instructions. InputError if both targets leave it.
+        """
+        targets = [
+            target
+            for target in (self._at, ins.target, ins.end)
+            if target is not None and target in addresses
+        ]
+        if not targets:
             raise self._left(ins)
-        return ways[0]
+        return targets[0]
 
     def _left(self, ins: Instruction) -> InputError:
         return InputError(f"{self._piece.id}: {ins.line} leaves the loop, and its trace ends there")
@@ -156,16 +162,16 @@ class _Loop:
             return None
         address, size = self._accesses[kind]
         for name, start in self._buffers.items():
-            if abs(address - start) < _BUFFERS // 2:
+            if abs(address - start) < _BUFFER_DISTANCE // 2:
                 return Access(name, address - start, address, size)
         return Access("", address, address, size)
 
     def _on_access(
         self, _core: Uc, kind: int, address: int, size: int, _value: int, _data: object
     ) -> None:
-        name = "store" if kind == unicorn.UC_MEM_WRITE else "load"
-        first, before = self._accesses.get(name, (address, 0))
-        self._accesses[name] = min(first, address), before + size
+        kind_name = "store" if kind == unicorn.UC_MEM_WRITE else "load"
+        lowest, bytes_before = self._accesses.get(kind_name, (address, 0))
+        self._accesses[kind_name] = min(lowest, address), bytes_before + size
 
     def _on_page(
         self, core: Uc, _kind: int, address: int, size: int, _value: int, _data: object
@@ -181,36 +187,36 @@ class _Loop:
 
 def _buffers(piece: Piece) -> dict[str, int]:
     """Return the buffer of each register that addresses memory, by first use."""
-    found: dict[str, None] = {}
+    registers: dict[str, None] = {}
     for ins in piece.instructions:
         for match in _ADDRESSING[piece.isa].finditer(ins.text):
-            if (name := _whole(piece.isa, match["base"])) != "rip":
-                found.setdefault(name)
+            if (name := _full_register(piece.isa, match["base"])) != "rip":
+                registers.setdefault(name)
         if ins.string and piece.isa == "x86_64":
-            found |= dict.fromkeys(_STRINGS)
-    return {name: _FIRST_BUFFER + n * _BUFFERS for n, name in enumerate(found)}
+            registers |= dict.fromkeys(_STRING_REGISTERS)
+    return {name: _FIRST_BUFFER + n * _BUFFER_DISTANCE for n, name in enumerate(registers)}
 
 
-def _whole(isa: str, name: str) -> str:
+def _full_register(isa: str, name: str) -> str:
     """Return the 64-bit register of a name."""
     if isa == "arm64":
         return name.replace("w", "x")
     return f"r{name[1:]}" if name.startswith("e") else name.removesuffix("d")
 
 
-_OF_STEP = (
+_STEP_COLUMNS = (
     "address", "offset", "text", "taken", "repeats", "load", "load_address", "load_bytes", "store",
     "store_address", "store_bytes", "fault",
 )  # fmt: skip
-COLUMNS = ("kernel", "variant", "step", *_OF_STEP)
-COLUMNS_OF_LOOPS = ("id", "iteration", "step", *_OF_STEP)
+COLUMNS = ("kernel", "variant", "step", *_STEP_COLUMNS)
+COLUMNS_OF_LOOPS = ("id", "iteration", "step", *_STEP_COLUMNS)
 _TYPES = {
     "taken": "boolean",
     **dict.fromkeys(("load_address", "load_bytes", "store_address", "store_bytes"), "Int64"),
 }
 
 
-_ITERATIONS = 2  # iterations of a loop, by default
+_DEFAULT_ITERATIONS = 2  # iterations of a loop, by default
 
 
 @dataclass(frozen=True)
@@ -231,8 +237,8 @@ class TraceQuestion:
     iterations: int | None = None
 
 
-def answer_trace(asked: TraceQuestion) -> Rows:
-    """Return every instruction of one call, or of a loop's first iterations, as they execute.
+def answer_trace(question: TraceQuestion) -> Rows:
+    """Return every instruction of one call, or of a loop's first iterations, in executed order.
 
     Exactly one of spec (KERNEL/VARIANT), asm, obj and hex is given; the latter are the subjects of
     predict, traced for iterations of each loop (2 where left out) from registers and memory that
@@ -250,85 +256,93 @@ def answer_trace(asked: TraceQuestion) -> Rows:
     access faulted. InputError for a call outside the contract and for code that cannot be run (see
     loopwright.machine.emulator).
     """
-    if sum(given is not None for given in (asked.spec, asked.hex, asked.asm, asked.obj)) != 1:
+    if (
+        sum(
+            source is not None
+            for source in (question.spec, question.hex, question.asm, question.obj)
+        )
+        != 1
+    ):
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
-    if asked.offset is not None and asked.offset not in range(64):
-        raise InputError(f"offset {asked.offset} is not in 0..63; give a number of bytes mod 64")
-    return _call(asked.spec, asked) if asked.spec is not None else _loops(asked)
+    if question.offset is not None and question.offset not in range(64):
+        raise InputError(f"offset {question.offset} is not in 0..63; give a number of bytes mod 64")
+    return (
+        _call_rows(question.spec, question) if question.spec is not None else _loop_rows(question)
+    )
 
 
-def _call(spec: str, asked: TraceQuestion) -> Rows:
+def _call_rows(spec: str, question: TraceQuestion) -> Rows:
     """Return the rows of one call of a variant."""
-    if asked.isa is not None or asked.iterations is not None:
+    if question.isa is not None or question.iterations is not None:
         raise InputError("--isa and --iterations are for --asm, --obj and --hex")
     kernel, variants = kernels.select(spec)
-    if asked.size is None:
+    if question.size is None:
         raise InputError(f"give the bytes of the call of {spec}, e.g. --size 64")
     if len(variants) != 1:
         names = ", ".join(v.name for v in variants)
         raise InputError(f"{spec} has several variants; name one of them: {names}")
     [variant] = variants
-    _same_isa(spec, kernel.isa, asked.microarch)
-    call = Call(asked.size, *asked.align, dict([asked.fault]) if asked.fault else None)
-    traced = of_variant(variant, call, asked.microarch, asked.offset)
+    _check_isa(spec, kernel.isa, question.microarch)
+    call = Call(question.size, *question.align, dict([question.fault]) if question.fault else None)
+    call_trace = of_variant(variant, call, question.microarch, question.offset)
     values = [
-        (kernel.id, variant.name, n, *_columns(step, traced.base))
-        for n, step in enumerate(traced.steps)
+        (kernel.id, variant.name, n, *_step_columns(step, call_trace.base))
+        for n, step in enumerate(call_trace.steps)
     ]
     return Rows(COLUMNS, values, _TYPES)
 
 
-def _loops(asked: TraceQuestion) -> Rows:
+def _loop_rows(question: TraceQuestion) -> Rows:
     """Return the rows of some iterations of each loop of a text, an object or machine code."""
-    if asked.size is not None or asked.fault is not None or asked.align != (0, 0):
+    if question.size is not None or question.fault is not None or question.align != (0, 0):
         raise InputError("--size, --align and --fault are for KERNEL/VARIANT")
-    if asked.isa not in (None, *kernels.ISAS):
-        raise unknown("ISA", str(asked.isa), kernels.ISAS)
-    isa = microarchs.load(asked.microarch).isa if asked.microarch else asked.isa
-    if asked.asm is not None:
-        yielded = snippet.pieces(asked.asm, isa)
-    elif asked.obj is not None:
-        yielded = loops.of_file(str(asked.obj))
+    if question.isa not in (None, *kernels.ISAS):
+        raise unknown("ISA", str(question.isa), kernels.ISAS)
+    isa = microarchs.load(question.microarch).isa if question.microarch else question.isa
+    if question.asm is not None:
+        pieces = snippet.pieces(question.asm, isa)
+    elif question.obj is not None:
+        pieces = loops.of_file(str(question.obj))
     else:
-        yielded = [_of_hex(asked.hex or "", isa or toolchain.host_isa())]
-    iterations = _ITERATIONS if asked.iterations is None else asked.iterations
+        pieces = [_of_hex(question.hex or "", isa or toolchain.host_isa())]
+    iterations = _DEFAULT_ITERATIONS if question.iterations is None else question.iterations
     values = []
-    for piece in yielded:
-        _same_isa(piece.id, piece.isa, asked.microarch)
-        traced = trace_loop(piece, iterations, asked.offset)
-        for iteration, steps in enumerate(traced.iterations):
+    for piece in pieces:
+        _check_isa(piece.id, piece.isa, question.microarch)
+        loop_trace = trace_loop(piece, iterations, question.offset)
+        for iteration, steps in enumerate(loop_trace.iterations):
             values += [
-                (piece.id, iteration, n, *_columns(step, traced.base))
+                (piece.id, iteration, n, *_step_columns(step, loop_trace.base))
                 for n, step in enumerate(steps)
             ]
     return Rows(COLUMNS_OF_LOOPS, values, _TYPES)
 
 
-def _same_isa(name: str, isa: str, microarch: str | None) -> None:
+def _check_isa(name: str, isa: str, microarch: str | None) -> None:
     """Raise InputError for code of another ISA than a core's."""
     if microarch and microarchs.load(microarch).isa != isa:
         raise InputError(f"{name} is {isa} code, which {microarch} does not run")
 
 
-def _of_hex(given: str | bytes, isa: str) -> Piece:
+def _of_hex(code_or_hex: str | bytes, isa: str) -> Piece:
     """Return machine code as a loop where it ends in a branch, else as straight code."""
-    code = given if isinstance(given, bytes) else instructions.parse_hex(given)
+    code = code_or_hex if isinstance(code_or_hex, bytes) else instructions.parse_hex(code_or_hex)
     body = instructions.decode(isa, code, 0)
     notion = "loop" if body[-1].flow in (Flow.BRANCH, Flow.JUMP) else "unrolled"
     return Piece("hex", isa, notion, 0, body, moved(body))
 
 
-def _columns(step: Step, base: int) -> tuple[Any, ...]:
+def _step_columns(step: Step, base: int) -> tuple[Any, ...]:
     return (
         f"{step.instruction.address:#x}",
         (base + step.instruction.address) % 64,
         step.instruction.text,
         step.taken,
         step.repeats,
-        *_access(step.load),
-        *_access(step.store),
+        *_access_columns(step.load),
+        *_access_columns(step.store),
         step.fault,
     )
 
@@ -339,12 +353,12 @@ trace = as_frame("trace", TraceQuestion, answer_trace)
 def of_variant(variant: Variant, call: Call, microarch: str | None, offset: int | None) -> Trace:
     """Trace a call of a variant, with the alternatives of a core (None: all of them)."""
     contract = kernels.contract_of(variant)
-    left = alternatives_left(variant, microarchs.load(microarch)) if microarch else frozenset()
-    code = assemble.variant_code(variant, left)
+    untaken = alternatives_left(variant, microarchs.load(microarch)) if microarch else frozenset()
+    code = assemble.variant_code(variant, untaken)
     return emulator.trace_call(code, contract, call, Placement.of(code, contract, offset).shift)
 
 
-def _access(access: Access | None) -> tuple[Any, ...]:
+def _access_columns(access: Access | None) -> tuple[Any, ...]:
     return (str(access), access.address, access.bytes) if access else ("", None, None)
 
 
@@ -356,8 +370,8 @@ _NOPS = {"x86_64": b"\x90", "arm64": b"\x1f\x20\x03\xd5"}
 class Caller:
     """A routine's code followed by its caller.
 
-    before are the positions of the caller's instructions up to the call, which is the last, and
-    behind of those from the routine's return to the branch back.
+    before has the positions of the caller's instructions up to the call, behind those from the
+    routine's return to the branch back.
     """
 
     code: bytes
@@ -460,7 +474,7 @@ def _word(value: int) -> bytes:
 # A step of a call: the instruction's position in the code, repeats of a string instruction (else 1)
 # and the addresses of its load and its store, -1 where it has none.
 RECORD = np.dtype([("position", "<u4"), ("repeats", "<u4"), ("load", "<i8"), ("store", "<i8")])
-_NONE = -1
+_NO_ACCESS = -1
 
 
 class Packed(NamedTuple):
@@ -476,7 +490,7 @@ class Packed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PlacedCall:
     """A call's buffers and count."""
 
     buffers: dict[str, Buffer]
@@ -498,53 +512,55 @@ class Tracer:
         The reasons are a call outside the contract, and code that Unicorn does not know, that
         faults, or that does not return.
         """
-        places: list[_Place | InputError] = []
+        placed: list[_PlacedCall | InputError] = []
         for call in calls:
             try:
-                places.append(_Place(place_buffers(self._contract, call), call.count))
+                placed.append(_PlacedCall(place_buffers(self._contract, call), call.count))
             except InputError as error:
-                places.append(error)
-        self._map([place for place in places if isinstance(place, _Place)])
-        for place in places:
+                placed.append(error)
+        self._map([item for item in placed if isinstance(item, _PlacedCall)])
+        for item in placed:
             try:
-                yield self._packed(place) if isinstance(place, _Place) else place
+                yield self._packed(item) if isinstance(item, _PlacedCall) else item
             except InputError as error:
                 yield error
 
-    def _map(self, places: Sequence[_Place]) -> None:
+    def _map(self, calls: Sequence[_PlacedCall]) -> None:
         """Make the buffers of all places accessible."""
         for side, base in BASES.items():
-            ends = (sum(place.buffers[side].pages) for place in places if side in place.buffers)
+            ends = (sum(call.buffers[side].pages) for call in calls if side in call.buffers)
             mapped, end = self._mapped.get(side, base), max(ends, default=0)
             if end > mapped:
                 self._machine.map(mapped, end - mapped)
                 self._mapped[side] = end
 
-    def _packed(self, place: _Place) -> Packed:
+    def _packed(self, call: _PlacedCall) -> Packed:
         machine, code, contract = self._machine, self._code, self._contract
-        values = emulator.inputs(contract, place.buffers, place.count)
-        for buffer in place.buffers.values():
+        values = emulator.inputs(contract, call.buffers, call.count)
+        for buffer in call.buffers.values():
             machine.write(buffer.start, contents(contract, buffer))
         machine.prepare(values)
         if emulator.follow(machine, code, contract):
             raise InputError(f"{contract.symbol} accesses memory that its call does not give it")
-        around = caller_of(code, contract, values, machine.base % 64)
-        seen = machine.recorder.steps
-        steps = np.empty(len(around.before) + len(seen) + len(around.behind), dtype=RECORD)
-        steps["repeats"], steps["load"], steps["store"] = 1, _NONE, _NONE
-        first, last = len(around.before), len(steps) - len(around.behind)
-        steps["position"][:first], steps["position"][last:] = around.before, around.behind
+        caller = caller_of(code, contract, values, machine.base % 64)
+        recorded = machine.recorder.steps
+        steps = np.empty(len(caller.before) + len(recorded) + len(caller.behind), dtype=RECORD)
+        steps["repeats"], steps["load"], steps["store"] = 1, _NO_ACCESS, _NO_ACCESS
+        first, last = len(caller.before), len(steps) - len(caller.behind)
+        steps["position"][:first], steps["position"][last:] = caller.before, caller.behind
         if code.isa == "x86_64":
             steps["store"][first - 1] = STACK_TOP  # the call's
-        self._write(steps[first:last], seen)
-        return Packed(around.code, machine.base % PAGE, steps.tobytes())
+        self._write(steps[first:last], recorded)
+        return Packed(caller.code, machine.base % PAGE, steps.tobytes())
 
-    def _write(self, steps: NDArray[np.void], seen: Steps) -> None:
+    def _write(self, steps: NDArray[np.void], recorded: Steps) -> None:
         """Convert recorded steps to the simulator's format."""
-        steps["position"] = seen["address"] - self._machine.base
+        steps["position"] = recorded["address"] - self._machine.base
         for side in ("load", "store"):
-            steps[side] = np.where(seen[f"{side}s"] > 0, seen[side].view("<i8"), _NONE)
-        for address, at in zip(*np.unique(steps["position"], return_index=True), strict=True):
-            if self._decoded.at(int(address), int(seen["size"][at])).string:
-                mine = steps["position"] == address
-                steps["repeats"][mine] = np.maximum(seen["loads"], seen["stores"])[mine]
+            steps[side] = np.where(recorded[f"{side}s"] > 0, recorded[side].view("<i8"), _NO_ACCESS)
+        for address, first in zip(*np.unique(steps["position"], return_index=True), strict=True):
+            if self._decoded.at(int(address), int(recorded["size"][first])).string:
+                of_instruction = steps["position"] == address
+                steps["repeats"][of_instruction] = np.maximum(
+                    recorded["loads"], recorded["stores"]
+                )[of_instruction]

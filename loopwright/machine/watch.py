@@ -52,7 +52,7 @@ _ARITHMETIC = {"x86_64": 0x8D5, "arm64": 0xF000_0000}
 # x86's flags except RF, which single steps change; AArch64's flags in NZCV.
 _COMPARED = {"x86_64": 0x37_FFFF & ~0x1_0000 & ~2, "arm64": 0xF000_0000}
 _AC = 0x4_0000
-_FREE = {"x86_64": 0x20_0200, "arm64": 0}  # the interrupt flag and ID
+_FREE_FLAGS = {"x86_64": 0x20_0200, "arm64": 0}  # the interrupt flag and ID
 
 BRANCH, CONDITION, STRING, RETURN, USER, UNPRIVILEGED = 1, 2, 4, 8, 16, 32
 CALL, RESUME, NONTEMPORAL, FENCE, REACHED = 64, 128, 256, 512, 1024
@@ -269,14 +269,14 @@ class Watch:
         setup.flags = x86_const.UC_X86_REG_EFLAGS if x86 else arm64_const.UC_ARM64_REG_NZCV
         setup.counter = x86_const.UC_X86_REG_RIP if x86 else arm64_const.UC_ARM64_REG_PC
         setup.arithmetic, setup.compared = _ARITHMETIC[code.isa], _COMPARED[code.isa]
-        setup.free_flags = _FREE[code.isa]
+        setup.free_flags = _FREE_FLAGS[code.isa]
         setup.access_flag = _AC if x86 else 0
         setup.access_at_entry = not access.gated
         setup.unprivileged = access.unprivileged
         setup.fixed = len(fixed)
         for n, name in enumerate(fixed):
             setup.fixed_id[n], setup.fixed_name[n] = register_of(code.isa, name), name.encode()
-        _take_contract(setup, contract, code.isa)
+        _set_contract(setup, contract, code.isa)
         fields = _fields(contract)
         self._kept.append(fields)
         setup.fields, setup.nfields = ctypes.addressof(fields), len(contract.fields)
@@ -284,7 +284,7 @@ class Watch:
         return setup
 
 
-def _take_contract(setup: _Setup, contract: Contract, isa: str) -> None:
+def _set_contract(setup: _Setup, contract: Contract, isa: str) -> None:
     number = partial(register_number, isa)
     may_change = 0
     setup.effect = [*EFFECTS].index(contract.effect)
@@ -367,13 +367,13 @@ class _Space:
     def _page(self) -> None:
         """Switch paging on, by tables in window 1, with all other addresses in window 0."""
         present, large = 0x3, 0x83
-        numbers = [w >> 30 & (1 << 18) - 1 for w in self.windows]
-        slots = sorted({n >> 9 for n in numbers[2:]})
+        pages = [w >> 30 & (1 << 18) - 1 for w in self.windows]
+        slots = sorted({n >> 9 for n in pages[2:]})
         tables = np.full((2 + len(slots), 512), large, dtype=np.uint64)
         tables[0] = _WINDOW + PAGE | present
         for at, slot in enumerate(slots, 2):
             tables[0, slot] = _WINDOW + at * PAGE | present
-        for n, number in list(enumerate(numbers))[2:]:
+        for n, number in list(enumerate(pages))[2:]:
             tables[2 + slots.index(number >> 9), number & 511] = n * _WINDOW | large
         self.core.mem_map(_WINDOW, tables.nbytes)
         self.core.mem_write(_WINDOW, tables.tobytes())

@@ -163,7 +163,7 @@ class _Worker:
 
     def __init__(self, isa: str, cpus: Collection[int]) -> None:
         self._isa = isa
-        self._harness: harness.Kept | None = None
+        self._harness: harness.Session | None = None
         self._taken = 0  # trials of the process
         self._loud = 0  # waits for a quiet core in vain
         self._pause, self._until = _PAUSE, 0.0
@@ -191,7 +191,7 @@ class _Worker:
         if time.monotonic() < self._until:
             queue.pause(self._until - time.monotonic())
             return False
-        self._harness = harness.Kept(self._isa)
+        self._harness = harness.Session(self._isa)
         (clock,) = self._harness.answers([harness.clock_job("clock")])
         if not clock["refused"]:
             self._pause = _PAUSE

@@ -41,11 +41,11 @@ from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Machine, Oracle, Replay, Simulated, Timing, Trial
 from loopwright.paths import VERSION
 
-_COMPARED = 200  # throughputs by which cores are compared with a machine
-_NEAR = 0.05  # a smaller relative difference of throughputs is none
+_SAMPLED = 200  # throughputs by which cores are compared with a machine
+_NEAR_RATE = 0.05  # a smaller relative difference of throughputs is none
 
-Round = dict[str, tuple[str, Trial]]  # trials with their experiments, by their keys
-Chosen = Callable[[Sequence[Form]], Sequence[Form]]
+Round = dict[str, tuple[str, Trial]]  # experiment and trial, by the trial's key
+Choice = Callable[[Sequence[Form]], Sequence[Form]]
 
 
 def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str, tuple[str, int]]:
@@ -68,17 +68,17 @@ def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[st
     return {replay.isa: _trial_jobs(replay.isa, missing)}
 
 
-def _trial_jobs(isa: str, wanted: Round) -> tuple[str, int]:
+def _trial_jobs(isa: str, trials: Round) -> tuple[str, int]:
     lines = [harness.facts_job("facts", FACT_FILES)]
-    for key, (what, trial) in wanted.items():
-        name = f"{what}/{key}"
+    for key, (experiment, trial) in trials.items():
+        name = f"{experiment}/{key}"
         lines.append(block.job(isa, name, host.trial_block(isa, name, trial), 0))
-    return "".join(lines), len(wanted)
+    return "".join(lines), len(trials)
 
 
 FOLDER = "loopwright-kit"
 _TEMPLATES = {"run": 0o755, "README": 0o644}
-_PACKERS = (".tar.xz", ".tar.gz", ".tgz")
+_ENDINGS = (".tar.xz", ".tar.gz", ".tgz")
 
 
 COLUMNS = ["file", "bytes", "kit", "variants", "points", "trials"]
@@ -100,48 +100,48 @@ def kit(
     missing, the name ends otherwise, or no trial is left.
     """
     target = Path(output)
-    if not target.name.endswith(_PACKERS):
+    if not target.name.endswith(_ENDINGS):
         raise InputError(f"{target} does not end in .tar.xz or .tar.gz; name the kit so")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is not a folder; make it first")
-    inside = _files()
+    contents = _contents()
     trials = 0
     if calibrate or answers is not None:
-        given = None if answers is None else Path(answers)
-        for isa, (text, count) in trial_jobs(given, mnemonics).items():
-            inside[f"jobs/{isa}.trials"] = text.encode()
+        answers_path = None if answers is None else Path(answers)
+        for isa, (text, count) in trial_jobs(answers_path, mnemonics).items():
+            contents[f"jobs/{isa}.trials"] = text.encode()
             trials += count
-    listed = hashlib.sha256()
-    for name in sorted(inside):
-        listed.update(name.encode() + b"\0" + inside[name])
-    hashed = listed.hexdigest()
+    digest = hashlib.sha256()
+    for name in sorted(contents):
+        digest.update(name.encode() + b"\0" + contents[name])
+    kit_hash = digest.hexdigest()
     for name in _TEMPLATES:
-        text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", hashed)
-        inside[name] = text.replace("@VERSION@", VERSION).encode()
+        text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", kit_hash)
+        contents[name] = text.replace("@VERSION@", VERSION).encode()
     sums = [
-        f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(inside.items())
+        f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(contents.items())
     ]
-    inside["SHA256SUMS"] = "".join(sums).encode()
-    packed = _compress(_tar(inside), target.name)
+    contents["SHA256SUMS"] = "".join(sums).encode()
+    packed = _compress(_tar(contents), target.name)
     files.written(target, packed)
-    every = [v for k in kernels.every() for v in k.variants.values()]
-    points_inside = sum(len(_points(v)) for v in every)
-    row = [str(target), len(packed), hashed, len(every), points_inside, trials]
+    variants = [v for k in kernels.every() for v in k.variants.values()]
+    points = sum(len(_points(v)) for v in variants)
+    row = [str(target), len(packed), kit_hash, len(variants), points, trials]
     return pd.DataFrame([row], columns=COLUMNS)
 
 
-def _files() -> dict[str, bytes]:
+def _contents() -> dict[str, bytes]:
     """Return the files of the kit by name: programs, jobs, licence and sources."""
-    files = {"LICENSE": (paths.HOME / "LICENSE").read_bytes()}
+    contents = {"LICENSE": (paths.HOME / "LICENSE").read_bytes()}
     for isa in kernels.ISAS:
-        files[f"bin/harness-{isa}"] = _program(isa)
-        files[f"jobs/{isa}.jobs"] = _jobs(isa).encode()
+        contents[f"bin/harness-{isa}"] = _program(isa)
+        contents[f"jobs/{isa}.jobs"] = _jobs(isa).encode()
     roots = {"harness": paths.HARNESS, "kernels": paths.kernels_root()}
     for name, root in roots.items():
         for path in sorted(p for p in root.rglob("*") if p.is_file()):
             if path.suffix in (".c", ".h", ".S", ".toml", ".md") or path.parent.name == "kit":
-                files[f"source/{name}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
-    return files
+                contents[f"source/{name}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    return contents
 
 
 def _program(isa: str) -> bytes:
@@ -177,17 +177,17 @@ def _points(variant: Variant) -> list[harness.Point]:
     return list(dict.fromkeys(p for goal in goals for p in goal.points))
 
 
-def _tar(files: dict[str, bytes]) -> bytes:
+def _tar(contents: dict[str, bytes]) -> bytes:
     """Return an archive that any tar can unpack: sorted, without times and owners."""
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, data in sorted(files.items()):
+    archive_bytes = io.BytesIO()
+    with tarfile.open(fileobj=archive_bytes, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in sorted(contents.items()):
             entry = tarfile.TarInfo(f"{FOLDER}/{name}")
             entry.size = len(data)
             program = name.startswith("bin/")
             entry.mode = 0o755 if program else _TEMPLATES.get(name, 0o644)
             archive.addfile(entry, io.BytesIO(data))
-    return into.getvalue()
+    return archive_bytes.getvalue()
 
 
 def _compress(data: bytes, name: str) -> bytes:
@@ -216,12 +216,12 @@ class DryRun(Oracle):
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial, in order."""
-        found = {t.key: self._known[t.key] for t in trials if t.key in self._known}
-        lacking = [trial for trial in trials if trial.key not in found]
-        self.missing |= {trial.key: trial for trial in lacking}
-        guessed = zip(lacking, self._guess.measure(lacking), strict=True)
-        found |= {trial.key: timing for trial, timing in guessed}
-        return [found[trial.key] for trial in trials]
+        timings = {t.key: self._known[t.key] for t in trials if t.key in self._known}
+        missing = [trial for trial in trials if trial.key not in timings]
+        self.missing |= {trial.key: trial for trial in missing}
+        guessed = zip(missing, self._guess.measure(missing), strict=True)
+        timings |= {trial.key: timing for trial, timing in guessed}
+        return [timings[trial.key] for trial in trials]
 
 
 class _Silent(Oracle):
@@ -234,83 +234,83 @@ class _Silent(Oracle):
         return [Timing(None, refused="not measured yet") for _ in trials]
 
 
-def first_round(isa: str, choose: Chosen) -> Round:
+def first_round(isa: str, choose: Choice) -> Round:
     """Return the trials of a first round by their keys, with their experiments.
 
     Throughputs and latencies are those of all forms of any core; choose selects the forms to learn.
     """
-    found: Round = {}
-    every = choose(kits.forms(isa, None)[0])
+    trials: Round = {}
+    all_forms = choose(kits.forms(isa, None)[0])
     cores = [Simulated(core.id, noise=0) for core in microarchs.select("all", isa)]
     for core in cores:
         forms = choose(kits.forms(isa, core.features)[0])
-        _foresee(DryRun({}, core, core.features), forms, found, measure_basis)
-    plain = DryRun({}, _Silent(isa), frozenset())
-    rates = throughput.measure(Laboratory(plain), every)
-    _note(found, "throughput", plain)
-    latency.measure(Laboratory(plain), every, throughput.cycles(rates))
-    _note(found, "latencies", plain)
-    return _in_order(found)
+        _foresee(DryRun({}, core, core.features), forms, trials, measure_basis)
+    silent = DryRun({}, _Silent(isa), frozenset())
+    rates = throughput.measure(Laboratory(silent), all_forms)
+    _record_missing(trials, "throughput", silent)
+    latency.measure(Laboratory(silent), all_forms, throughput.cycles(rates))
+    _record_missing(trials, "latencies", silent)
+    return _by_experiment(trials)
 
 
-def further_round(answers: Replay, choose: Chosen) -> Round:
+def further_round(answers: Replay, choose: Choice) -> Round:
     """Return the unanswered trials for learning a machine."""
     forms = choose(kits.forms(answers.isa, answers.features)[0])
-    found: Round = {}
+    trials: Round = {}
     guess = _nearest(answers, forms)
-    _foresee(DryRun(answers.timings, guess, answers.features), forms, found, passes.learn_core)
-    return _in_order(found)
+    _foresee(DryRun(answers.timings, guess, answers.features), forms, trials, passes.learn_core)
+    return _by_experiment(trials)
 
 
 def _foresee(
     machine: DryRun,
     forms: Sequence[Form],
-    found: Round,
+    trials: Round,
     experiments: Callable[[Laboratory, Sequence[Form], Step], object],
 ) -> None:
     """Learn a simulated machine as far as its answers lead, and record the trials."""
-    doing = ""
+    experiment = ""
 
-    def step(said: str) -> None:
-        nonlocal doing
-        _note(found, doing, machine)
-        doing = said.split()[0].strip(",")
+    def step(message: str) -> None:
+        nonlocal experiment
+        _record_missing(trials, experiment, machine)
+        experiment = message.split()[0].strip(",")
 
     # A guess may contradict itself: the trials so far are kept.
     with suppress(InputError):
         experiments(Laboratory(machine), forms, step)
-    _note(found, doing, machine)
+    _record_missing(trials, experiment, machine)
 
 
-def _note(found: Round, what: str, machine: DryRun) -> None:
+def _record_missing(trials: Round, experiment: str, machine: DryRun) -> None:
     for key, trial in machine.missing.items():
-        found.setdefault(key, (what, trial))
+        trials.setdefault(key, (experiment, trial))
 
 
-def _in_order(found: Round) -> Round:
+def _by_experiment(trials: Round) -> Round:
     """Return trials grouped by experiment, in the order of their first request."""
-    order = list(dict.fromkeys(what for what, _ in found.values()))
-    return dict(sorted(found.items(), key=lambda item: order.index(item[1][0])))
+    order = list(dict.fromkeys(experiment for experiment, _ in trials.values()))
+    return dict(sorted(trials.items(), key=lambda item: order.index(item[1][0])))
 
 
 def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
     """Return the known core whose throughputs are most similar to the measured ones."""
-    every = throughput.measure(Laboratory(answers), forms)
-    answered = [form for form in forms if not every[form.name].refused]
-    some = answered[:: max(1, len(answered) // _COMPARED)]
+    measured = throughput.measure(Laboratory(answers), forms)
+    answered = [form for form in forms if not measured[form.name].refused]
+    sample = answered[:: max(1, len(answered) // _SAMPLED)]
     best: tuple[float, Oracle] | None = None
     for core in microarchs.select("all", answers.isa):
         machine = Simulated(core.id, noise=0)
-        rates = throughput.measure(Laboratory(machine), some)
+        rates = throughput.measure(Laboratory(machine), sample)
         errors = [
-            abs(rates[f.name].cycles / every[f.name].cycles - 1)
-            for f in some
-            if not rates[f.name].refused and every[f.name].cycles > 0
+            abs(rates[f.name].cycles / measured[f.name].cycles - 1)
+            for f in sample
+            if not rates[f.name].refused and measured[f.name].cycles > 0
         ]
-        near = sum(error <= _NEAR for error in errors) / max(1, len(some))
-        if best is None or near > best[0]:
-            best = near, machine
-    if best is None or not some:
+        share = sum(error <= _NEAR_RATE for error in errors) / max(1, len(sample))
+        if best is None or share > best[0]:
+            best = share, machine
+    if best is None or not sample:
         raise InputError(
             f"{answers.name}: no throughput is answered, so that nothing tells what to ask; "
             "measure the first round again"
@@ -318,9 +318,9 @@ def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
     return best[1]
 
 
-_JUDGED = ("asked", "answered", "error", "near", "within")
-CORE_COLUMNS = ["core", "machine", "isa", "held_out", *_JUDGED]
-_TAKEN = (
+_SCORES = ("asked", "answered", "error", "near", "within")
+CORE_COLUMNS = ["core", "machine", "isa", "held_out", *_SCORES]
+_COPIED_FILES = (
     *core_files.CHECKED,
     core_files.PROVENANCE,
     core_files.MEASURED,
@@ -345,25 +345,25 @@ def import_core(folder: Path) -> pd.DataFrame:
     fails; nothing is copied then.
     """
     machine = _machine_of(folder)
-    judged = self_check.check(machine, folder)
-    if not judged:
+    scores = self_check.check(machine, folder)
+    if not scores:
         raise InputError(
             f"{folder} holds no held-out loops that its core answers; run calibrate there again"
         )
     models = paths.data_dir() / "cores"
     title = f"loopwright calibrate on {machine.fingerprint}"
     with files.staged(models / folder.name) as scratch:
-        for name in _TAKEN:
+        for name in _COPIED_FILES:
             if (file := folder / name).is_file():
                 shutil.copyfile(file, scratch / name)
     files.written(models / "sources.toml", core_files.sources(title, folder.name))
     rows = [
-        (folder.name, machine.name, machine.isa, one.kind, *(getattr(one, a) for a in _JUDGED))
-        for one in judged
+        (folder.name, machine.name, machine.isa, score.kind, *(getattr(score, a) for a in _SCORES))
+        for score in scores
     ]
-    found = pd.DataFrame(rows, columns=CORE_COLUMNS)
-    found.attrs["models"] = str(models)
-    return found
+    table = pd.DataFrame(rows, columns=CORE_COLUMNS)
+    table.attrs["models"] = str(models)
+    return table
 
 
 def _machine_of(folder: Path) -> Machine:
@@ -413,7 +413,7 @@ ANSWER_COLUMNS = ["file", "machine", "microarch", "clock", "new", "there", "refu
 _HEAD = "loopwright_results"
 _MARK = "calibration"
 _FORMAT = 1
-_NAMED = re.compile(r"[a-z]+/([0-9a-f]{24})")
+_TRIAL_ID = re.compile(r"[a-z]+/([0-9a-f]{24})")
 _MOST_CYCLES = 1e9
 
 
@@ -435,29 +435,29 @@ def import_calibration(path: Path) -> pd.DataFrame:
     `calibrate --machine` and `kit --calibrate`. InputError if the kit did not finish, where a
     line is damaged, and where the file mixes two machines.
     """
-    lines = list(_lines(path))
-    machine, core = _answering(path, lines)
-    readings = _readings(path, lines, machine)
-    found = {key: host.timing_of(of) for key, of in readings.items()}
-    found = {key: one for key, one in found.items() if not one.transient}
+    lines = list(_answer_lines(path))
+    machine, core = _answering_machine(path, lines)
+    readings_of = _readings(path, lines, machine)
+    timings = {key: host.timing_of(trial_readings) for key, trial_readings in readings_of.items()}
+    timings = {key: timing for key, timing in timings.items() if not timing.transient}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
-    before = oracle.read_answers(answers).timings if answers.exists() else {}
-    _write(answers, machine, before | found)
+    earlier = oracle.read_answers(answers).known if answers.exists() else {}
+    _write_answers(answers, machine, earlier | timings)
     row = {
         "file": str(path),
         "machine": machine.name,
         "microarch": core,
-        "clock": next((of[0].clock for of in readings.values()), ""),
-        "new": len(found.keys() - before.keys()),
-        "there": len(found.keys() & before.keys()),
-        "refused": sum(one.cycles is None for one in found.values()),
+        "clock": next((trial_readings[0].clock for trial_readings in readings_of.values()), ""),
+        "new": len(timings.keys() - earlier.keys()),
+        "there": len(timings.keys() & earlier.keys()),
+        "refused": sum(timing.cycles is None for timing in timings.values()),
         "answers": str(answers),
     }
     return pd.DataFrame([row], columns=ANSWER_COLUMNS)
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _answer_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a file whose last line declares it complete."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
@@ -480,7 +480,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     )
 
 
-def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
+def _answering_machine(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
     """Return the machine of a file, and the id of its core."""
     head = lines[0]
     if head.get(_HEAD) != _FORMAT:
@@ -492,7 +492,7 @@ def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
         )
     try:
         banner = lines[1]
-        facts, found = hosts.of_banner(banner)
+        facts, recognition = hosts.of_banner(banner)
         fingerprint = str(banner["fingerprint"])
         name = hosts.slug(hosts.machine(facts))
         machine = Machine(
@@ -506,27 +506,27 @@ def _answering(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
         raise InputError(f"{path} does not say what machine it is from") from None
     if nothing := lines[-1].get("nothing_measured"):
         raise InputError(f"{path}: nothing was measured there: {nothing}")
-    return machine, found.core or ""
+    return machine, recognition.core or ""
 
 
 def _readings(
     path: Path, lines: list[dict[str, Any]], machine: Machine
 ) -> Mapping[str, list[BlockReading]]:
     """Return the readings of each trial by its key."""
-    out: dict[str, list[BlockReading]] = defaultdict(list)
+    readings_of: dict[str, list[BlockReading]] = defaultdict(list)
     count, process = 0, {}
     for number, line in enumerate(lines[2:], 3):
         if line.get("id") == "clock":
             fingerprint = str(line.get("fingerprint"))
             if f"kit {fingerprint}" != machine.fingerprint:
                 raise InputError(f"{path} mixes two machines: line {number} is of another")
-            process = _process(path, number, line)
+            process = _checked_process(path, number, line)
             continue
         if "end" in line or line.get("id") == "plan":
             continue
-        named = _NAMED.fullmatch(str(line.get("id")))
+        match = _TRIAL_ID.fullmatch(str(line.get("id")))
         try:
-            if named is None:
+            if match is None:
                 raise ValueError
             reading = BlockReading.of(line)
             results.check_clock(line, process)
@@ -538,15 +538,15 @@ def _readings(
                 f"{path}: line {number} is no answer to a trial, or says what cannot be; bring the "
                 "file here again"
             ) from None
-        out[named[1]].append(reading)
+        readings_of[match[1]].append(reading)
         count += 1
     declared = lines[-1].get("readings")
     if count != declared:
         raise InputError(f"{path} has {count} of {declared} readings; bring the file here again")
-    return out
+    return readings_of
 
 
-def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
+def _checked_process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     try:
         results.check_process(line)
     except (KeyError, TypeError, ValueError):
@@ -556,7 +556,7 @@ def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _write(path: Path, machine: Machine, answers: Mapping[str, Timing]) -> None:
+def _write_answers(path: Path, machine: Machine, answers: Mapping[str, Timing]) -> None:
     """Write a whole file of answers, or nothing."""
     with files.replaced(path) as part, part.open("w") as out:
         out.write(json.dumps(oracle.head(machine)) + "\n")

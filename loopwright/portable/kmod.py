@@ -19,7 +19,7 @@ from loopwright.measuring import readings
 from loopwright.paths import VERSION
 
 _HEAD = "/* SPDX-License-Identifier: GPL-2.0-or-later */\n/* Written by loopwright kmod. */\n"
-_CORE = (
+_OBJECTS = (
     "module", "run", "check", "effect", "measure", "meter", "readings", "judge", "chain_calls",
     "records", "select", "arch", "chains", "list",
 )  # fmt: skip
@@ -62,22 +62,22 @@ class ModuleVariant:
         return "GATE_ROUTINE" if own else "GATE_CALLER"
 
     @property
-    def need(self) -> list[str]:
+    def needs(self) -> list[str]:
         """The CPU features that it needs."""
         return sorted({*self.variant.needs})
 
     @property
-    def lack(self) -> list[str]:
+    def lacks(self) -> list[str]:
         """The CPU features that a CPU must lack to choose it."""
-        lack = {*self.variant.switched_off}
-        if _COPY in self.source:
+        lacks = {*self.variant.switched_off}
+        if _COPY_HEADER in self.source:
             # The code of copy_to_user() depends on the features of the CPU.
             taken = {a.removeprefix("X86_FEATURE_").lower() for a in self.variant.alternatives}
-            lack |= set() if "fsrm" in taken else {"fsrm", "erms"} - taken
-        return sorted(lack)
+            lacks |= set() if "fsrm" in taken else {"fsrm", "erms"} - taken
+        return sorted(lacks)
 
     @property
-    def never(self) -> list[str]:
+    def untaken(self) -> list[str]:
         """The features whose alternatives it leaves at the old instruction.
 
         The kernel decides on those that guard user memory, and against speculation.
@@ -126,16 +126,18 @@ def _wrapper(v: ModuleVariant) -> str:
     unexported = "#undef EXPORT_SYMBOL\n#define EXPORT_SYMBOL(symbol)\n"
     if v.variant.source.suffix == ".S":
         features = "#include <asm/cpufeatures.h>\n" if v.isa == "x86_64" else ""
-        never = "".join(f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in v.never)
+        turned_off = "".join(
+            f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in v.untaken
+        )
         body = (
             "#include <linux/export.h>\n#include <linux/linkage.h>\n#include <asm/alternative.h>\n"
-            f"{features}{never}{unexported}{renamed}\n" + _place(v, "\t@")
+            f"{features}{turned_off}{unexported}{renamed}\n" + _place(v, "\t@")
         )
         return _HEAD + v.guarded(body + f'#include "{include}"\n')
     if v.isa != "x86_64":
         raise InputError(f"{include}: the module builds C variants for x86_64 alone")
-    if v.never:
-        raise InputError(f"{include}: the module cannot turn {', '.join(v.never)} off in C")
+    if v.untaken:
+        raise InputError(f"{include}: the module cannot turn {', '.join(v.untaken)} off in C")
     body = (
         "/* Constants that are patched at boot then stand in the code, as in the kernel's own. */\n"
         "#undef MODULE\n"
@@ -174,16 +176,21 @@ def _caller(v: ModuleVariant) -> str:
 
 def _condition(v: ModuleVariant) -> str:
     """Return the C expression that is true on CPUs that can run a variant."""
-    known = _FEATURES[v.isa]
-    if unknown := [x for x in (*v.need, *v.lack) if x not in known]:
-        raise InputError(f"{v.variant.id}: the module does not know how to look for {unknown[0]}")
-    return " && ".join([*(known[x] for x in v.need), *(f"!{known[x]}" for x in v.lack)]) or "true"
+    expressions = _FEATURES[v.isa]
+    if unsupported := [x for x in (*v.needs, *v.lacks) if x not in expressions]:
+        raise InputError(
+            f"{v.variant.id}: the module does not know how to look for {unsupported[0]}"
+        )
+    return (
+        " && ".join([*(expressions[x] for x in v.needs), *(f"!{expressions[x]}" for x in v.lacks)])
+        or "true"
+    )
 
 
 def _definition(v: ModuleVariant) -> str:
     """Return the definition of a variant's struct in list.c."""
     n, contract = v.number, v.contract
-    needs = ", ".join([*v.need, *(f"no {x}" for x in v.lack)])
+    needs = ", ".join([*v.needs, *(f"no {x}" for x in v.lacks)])
     fields = "".join(
         f"\t{{{f.dst}, {f.size}, {-1 if f.src is None else f.src}}},\n" for f in contract.fields
     )
@@ -242,7 +249,7 @@ def _listing(variants: Sequence[ModuleVariant]) -> str:
 
 def _kbuild(variants: Sequence[ModuleVariant]) -> str:
     """Return the Kbuild file: variants are compiled as leaf code, without instrumentation."""
-    objects = [f"{name}.o" for name in _CORE]
+    objects = [f"{name}.o" for name in _OBJECTS]
     objects += [f"common/{name}.o" for name in sorted(p.stem for p in SHARED.glob("*.c"))]
     lines = ["# Written by loopwright kmod.", "obj-m := loopwright.o", "ccflags-y := -I$(src)"]
     lines += ["asflags-y := -I$(src)"]
@@ -261,8 +268,8 @@ def _kbuild(variants: Sequence[ModuleVariant]) -> str:
 FOLDER = paths.HARNESS / "kmod"
 SHARED = paths.HARNESS / "common"
 OFFSETS = (0, 16, 32, 48)  # the kernel aligns functions to 16 bytes
-_MARK = ".loopwright-kmod"
-_COPY = "copy_to_user.h"
+_MARK_FILE = ".loopwright-kmod"
+_COPY_HEADER = "copy_to_user.h"
 
 
 def write(
@@ -273,16 +280,16 @@ def write(
     The baseline of a variant's routine is always included. offsets are those of each one's code
     from a 64-byte boundary. InputError for a folder that holds anything but such sources.
     """
-    parts = _parts(isa, specs, offsets)
-    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+    variants = _chosen_variants(isa, specs, offsets)
+    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK_FILE).is_file():
         raise InputError(f"{folder} holds other files; name a new folder with -o")
     folder = folder.absolute()
     with files.staged(folder.parent) as beside:
-        _fill(beside / folder.name, isa, parts)
-    return parts
+        _fill(beside / folder.name, isa, variants)
+    return variants
 
 
-def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[ModuleVariant]:
+def _chosen_variants(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[ModuleVariant]:
     invalid = [n for n in offsets if n not in OFFSETS]
     if invalid or not offsets:
         raise InputError(
@@ -291,21 +298,23 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Modul
         )
     chosen: list[Variant] = []
     for spec in specs or [k for k in kernels.ids() if k.startswith(f"{isa}/")]:
-        kernel, found = kernels.select(spec)
+        kernel, named = kernels.select(spec)
         if kernel.isa != isa:
             raise InputError(f"{spec} is of {kernel.isa}, and the module is for {isa}")
-        known = [v for v in found if EFFECTS[kernels.contract_of(v).effect].in_module]
-        if specs and (strange := [v for v in found if v not in known]):
-            effect = kernels.contract_of(strange[0]).effect
+        supported = [v for v in named if EFFECTS[kernels.contract_of(v).effect].in_module]
+        if specs and (unsupported := [v for v in named if v not in supported]):
+            effect = kernels.contract_of(unsupported[0]).effect
             raise InputError(
                 f"{spec}: the module does not know effect {effect!r}; leave it out: check and "
                 "measure run such code in user space as the kernel does"
             )
-        found = known
         # A verdict on a variant needs its baseline in the same run.
-        bases = {kernel.routines[v.routine].baseline for v in found}
-        found = [v for v in kernel.variants.values() if v in found or v.name in bases]
-        chosen += [v for v in found if v not in chosen]
+        baselines = {kernel.routines[v.routine].baseline for v in supported}
+        chosen += [
+            v
+            for v in kernel.variants.values()
+            if v not in chosen and (v in supported or v.name in baselines)
+        ]
     if not chosen:
         raise InputError(f"there are no kernels of {isa}")
     pairs = [(v, offset) for v in chosen for offset in sorted(set(offsets))]
@@ -323,7 +332,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Modul
     ]
 
 
-def _fill(folder: Path, isa: str, parts: Sequence[ModuleVariant]) -> None:
+def _fill(folder: Path, isa: str, variants: Sequence[ModuleVariant]) -> None:
     (folder / SHARED.name).mkdir(parents=True)
     for source in sorted([*FOLDER.iterdir(), *(FOLDER / isa).iterdir()]):
         if source.is_file():
@@ -331,32 +340,34 @@ def _fill(folder: Path, isa: str, parts: Sequence[ModuleVariant]) -> None:
     for source in SHARED.iterdir():
         shutil.copy2(source, folder / SHARED.name)
     shutil.copy2(paths.HARNESS / isa / "chains.S", folder / "harness_chains.S")
-    for place, value in {
+    script = folder / "run"
+    text = script.read_text()
+    for placeholder, value in {
         "@ISA@": isa,
         "@PROTOCOL@": str(harness.protocol()),
         "@VERSION@": VERSION,
-        "@SOURCES@": _digest(parts),
+        "@SOURCES@": _digest(variants),
         "@SIZES@": " ".join(str(size) for size in readings.SIZES if size),
         "@RECORDS@": " ".join(str(count) for count in readings.RECORDS if count),
         "@ALIGNMENTS@": " ".join(f"{dst}:{src}" for dst, src in readings.ALIGNMENTS),
     }.items():
-        script = folder / "run"
-        script.write_text(script.read_text().replace(place, value))
-    for part in parts:
-        _copy_family(part.variant.source.parent, folder / "kernels" / part.variant.kernel, isa)
-        suffix = part.variant.source.suffix
-        (folder / f"v{part.number}{suffix}").write_text(_wrapper(part))
-        (folder / f"c{part.number}.S").write_text(_caller(part))
-    (folder / "list.c").write_text(_listing(parts))
-    (folder / "Kbuild").write_text(_kbuild(parts))
-    (folder / _MARK).touch()
+        text = text.replace(placeholder, value)
+    script.write_text(text)
+    for v in variants:
+        _copy_family(v.variant.source.parent, folder / "kernels" / v.variant.kernel, isa)
+        suffix = v.variant.source.suffix
+        (folder / f"v{v.number}{suffix}").write_text(_wrapper(v))
+        (folder / f"c{v.number}.S").write_text(_caller(v))
+    (folder / "list.c").write_text(_listing(variants))
+    (folder / "Kbuild").write_text(_kbuild(variants))
+    (folder / _MARK_FILE).touch()
 
 
-def _digest(parts: Sequence[ModuleVariant]) -> str:
+def _digest(variants: Sequence[ModuleVariant]) -> str:
     """Return a hash of the module's own sources and of the variants in it."""
-    digest = hashlib.sha256(repr([(p.variant.id, p.object, p.offset) for p in parts]).encode())
+    digest = hashlib.sha256(repr([(v.variant.id, v.object, v.offset) for v in variants]).encode())
     for folder in (FOLDER, SHARED):
-        for source in sorted(p for p in folder.rglob("*") if p.suffix in (".c", ".h", ".S")):
+        for source in sorted(v for v in folder.rglob("*") if v.suffix in (".c", ".h", ".S")):
             digest.update(source.read_bytes())
     return digest.hexdigest()
 
@@ -374,7 +385,7 @@ def _copy_family(family: Path, into: Path, isa: str) -> None:
 
 MODULE = "loopwright.ko"
 _ARCH = {"x86_64": "x86", "arm64": "arm64"}
-_OPTIONS = {"CONFIG_X86_64": "x86_64", "CONFIG_ARM64": "arm64"}
+_ISA_OPTIONS = {"CONFIG_X86_64": "x86_64", "CONFIG_ARM64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -396,12 +407,12 @@ def build(
 
     InputError if modules cannot be built in headers, or the module does not compile.
     """
-    isa, release = _kernel(headers)
-    parts = write(folder, isa, specs, offsets)
+    isa, release = _isa_and_release(headers)
+    variants = write(folder, isa, specs, offsets)
     warnings = compiled(headers, isa, folder)
     major, minor = (int(n) for n in release.split(".")[:2])
-    late = tuple(dict.fromkeys(p.variant.id for p in parts if p.since > (major, minor)))
-    ids = tuple(dict.fromkeys(p.variant.id for p in parts if p.variant.id not in late))
+    late = tuple(dict.fromkeys(v.variant.id for v in variants if v.since > (major, minor)))
+    ids = tuple(dict.fromkeys(v.variant.id for v in variants if v.variant.id not in late))
     return Built(folder / MODULE, isa, release, ids, late, warnings)
 
 
@@ -424,13 +435,15 @@ def compiled(headers: Path, isa: str, folder: Path) -> tuple[str, ...]:
 def _reason(stderr: str) -> str:
     """Return the line that best explains a failed build; make's own lines come after it."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    told = [x for x in lines if not re.match(r"make(\[\d+\])?:", x)]
-    return next((x for x in told if re.search(r"rror|not found|No such", x)), (lines or [""])[0])
+    messages = [x for x in lines if not re.match(r"make(\[\d+\])?:", x)]
+    return next(
+        (x for x in messages if re.search(r"rror|not found|No such", x)), (lines or [""])[0]
+    )
 
 
-def _kernel(headers: Path) -> tuple[str, str]:
-    """Return the ISA and the release of the kernel of some headers."""
-    _links(headers)
+def _isa_and_release(headers: Path) -> tuple[str, str]:
+    """Return the ISA and the release of the kernel that headers are of."""
+    _check_links(headers)
     config = headers / "include/config/auto.conf"
     release = headers / "include/generated/utsrelease.h"
     missing = [x for x in (config, release, headers / "Makefile") if not x.is_file()]
@@ -440,9 +453,9 @@ def _kernel(headers: Path) -> tuple[str, str]:
             f"{missing[0].relative_to(headers)}; install linux-headers-$(uname -r) and name "
             "/lib/modules/$(uname -r)/build, or a configured build folder"
         )
-    _includes(headers)
+    _check_includes(headers)
     chosen = set(re.findall(r"(?m)^(CONFIG_\w+)=y$", config.read_text()))
-    isas = [isa for option, isa in _OPTIONS.items() if option in chosen]
+    isas = [isa for option, isa in _ISA_OPTIONS.items() if option in chosen]
     if not isas:
         raise InputError(f"{headers} is of an architecture that the module does not know")
     if "CONFIG_MODULES" not in chosen:
@@ -453,7 +466,7 @@ def _kernel(headers: Path) -> tuple[str, str]:
     return isas[0], name
 
 
-def _links(folder: Path) -> None:
+def _check_links(folder: Path) -> None:
     """Raise InputError for headers with a dangling link, as where only a part was moved."""
     for link in sorted(folder.iterdir() if folder.is_dir() else ()):
         if link.is_symlink() and not link.exists():
@@ -464,12 +477,12 @@ def _links(folder: Path) -> None:
             )
 
 
-def _includes(headers: Path) -> None:
+def _check_includes(headers: Path) -> None:
     """Raise InputError for headers whose Makefile includes a missing folder, as Debian's may."""
     text = (headers / "Makefile").read_text(errors="replace")
     for name in re.findall(r"(?m)^include\s+(/\S+)", text):
         folder = Path(name).parent
-        _links(folder)
+        _check_links(folder)
         if not Path(name).is_file():
             raise InputError(
                 f"{headers}/Makefile includes {name}, which is not there: such headers are in two "

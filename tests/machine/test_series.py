@@ -284,45 +284,45 @@ def job(name):
 
 
 @pytest.fixture
-def kept():
-    process = harness.Kept(HOST)
-    yield process
-    process.close()
+def session():
+    session = harness.Session(HOST)
+    yield session
+    session.close()
 
 
-def running(process):
-    return process._running.process
+def process_of(session):
+    return session._running.process
 
 
-def test_answers_come_in_the_order_of_jobs_though_no_pipe_holds_all(kept):
+def test_answers_come_in_the_order_of_jobs_though_no_pipe_holds_all(session):
     for count in (1, 200, 0, 3):
         names = [f"{count}-{n}" for n in range(count)]
-        assert [a["id"] for a in kept.answers([job(n) for n in names])] == names
-    assert running(kept).poll() is None
+        assert [a["id"] for a in session.answers([job(n) for n in names])] == names
+    assert process_of(session).poll() is None
 
 
-def test_a_job_larger_than_what_is_given_ahead_is_answered(kept, monkeypatch):
-    monkeypatch.setattr(harness, "_UNDER_WAY", 1000)
+def test_a_job_larger_than_what_is_given_ahead_is_answered(session, monkeypatch):
+    monkeypatch.setattr(harness, "_MOST_PENDING", 1000)
     assert len(job("a")) > 1000
-    assert [answer["id"] for answer in kept.answers([job("a"), job("b")])] == ["a", "b"]
+    assert [answer["id"] for answer in session.answers([job("a"), job("b")])] == ["a", "b"]
 
 
-def test_a_wrong_job_is_an_error_that_names_it(kept):
+def test_a_wrong_job_is_an_error_that_names_it(session):
     with pytest.raises(InputError, match="odd: "):
-        list(kept.answers([job("a"), "job judge\nid odd\nend\n"]))
+        list(session.answers([job("a"), "job judge\nid odd\nend\n"]))
 
 
-def test_a_process_that_is_killed_is_an_error(kept):
-    assert len(list(kept.answers([job("a")]))) == 1
-    os.kill(running(kept).pid, signal.SIGKILL)
+def test_a_process_that_is_killed_is_an_error(session):
+    assert len(list(session.answers([job("a")]))) == 1
+    os.kill(process_of(session).pid, signal.SIGKILL)
     with pytest.raises(InputError, match="does not run here"):
-        list(kept.answers([job("a"), job("b")]))
+        list(session.answers([job("a"), job("b")]))
 
 
 def test_it_is_gone_behind_its_owner():
-    process = harness.Kept(HOST)
-    child = running(process)
-    del process
+    session = harness.Session(HOST)
+    child = process_of(session)
+    del session
     assert child.poll() is not None
 
 

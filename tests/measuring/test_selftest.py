@@ -109,12 +109,12 @@ def test_samples_in_slices_read_what_is_known(changed):
 @pytest.mark.parametrize(("most", "quiet"), [(500, 0), (9000, 1)])
 def test_a_core_is_quiet_while_a_stream_is_as_fast_as_alone(changed, most, quiet):
     changed("common/series.c", "#define SHARED 1030", f"#define SHARED {most}")
-    kept = harness.Kept("x86_64")
-    clock, found = kept.answers([harness.clock_job("a"), harness.quiet_job("b")])
-    kept.close()
+    session = harness.Session("x86_64")
+    clock, answer = session.answers([harness.clock_job("a"), harness.quiet_job("b")])
+    session.close()
     if clock["refused"]:
         pytest.skip(f"not measured here: {clock['refused']}")
-    assert found == {"id": "b", "quiet": quiet}
+    assert answer == {"id": "b", "quiet": quiet}
 
 
 @pytest.mark.measures(loud=True)

@@ -50,7 +50,7 @@ def harness(monkeypatch):
     """A harness that answers what the test sets, on one core, with short pauses."""
     answers = SimpleNamespace(readings=[], tests=[], quiet=[], begun=0)
 
-    class Kept:
+    class Session:
         def __init__(self, *_):
             answers.begun += 1
 
@@ -67,7 +67,7 @@ def harness(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr(host.harness, "Kept", Kept)
+    monkeypatch.setattr(host.harness, "Session", Session)
     monkeypatch.setattr(host, "_cores", lambda: [os.sched_getaffinity(0)])
     monkeypatch.setattr(host, "_PAUSE", 0.001)
     monkeypatch.setattr(host, "_LONGEST_PAUSE", 0.002)
@@ -146,7 +146,7 @@ def test_a_harness_that_ends_is_an_error(monkeypatch):
     def ends(*_):
         raise InputError("the harness ended without an answer")
 
-    monkeypatch.setattr(host.harness.Kept, "answers", ends)
+    monkeypatch.setattr(host.harness.Session, "answers", ends)
     with pytest.raises(InputError, match="ended without an answer"):
         Host().measure([ADD])
 
