@@ -14,47 +14,32 @@ import pandas as pd
 import public_loops
 import whole_loops
 from host import measured_loops
+from host_blocks import BHIVE, predictions
 from inputs import DATA
 
-from loopwright import microarchs, paths
+from loopwright import paths
 from loopwright.judging.model_accuracy import Accuracy
 from loopwright.machine import hosts
-from loopwright.predicting.model import Block
-from loopwright.predicting.pipeline import Pipeline
 
-BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 ROUNDING = 0.005  # uiCA's figures have two decimals
 # Rules that measurements show and uiCA lacks (validation/accuracy.md), with the value that switches
 # each off: agreement is told with and without the rows that they change.
 RULES = {"memory.failed_forward_waits": "false", "ports.result_cycles": "0"}
 
 
-def predictions(
-    rows: pd.DataFrame, core: str, notion: str, overrides: dict[str, str] | None = None
-) -> pd.Series:
-    """Return the simulator's cycles for rows with hex and optionally offset; NaN for no answer."""
-    offsets = rows["offset"] if "offset" in rows else [0] * len(rows)
-    blocks = [
-        Block(microarchs.load(core).isa, bytes.fromhex(code), notion, int(offset))
-        for code, offset in zip(rows["hex"], offsets, strict=True)
-    ]
-    answers = Pipeline(overrides).predict(blocks, microarchs.load(core), brief=True)
-    return pd.Series([a.cycles for a in answers], index=rows.index, dtype="float64")
-
-
 def against_measurements(rows: pd.DataFrame) -> pd.DataFrame:
     """Return errors (MAPE in percent, Kendall's tau) of the simulator and of uiCA on BHive."""
-    out = []
+    lines = []
     for arch, core in BHIVE.items():
-        mine = rows[rows["arch"] == arch]
-        ours = predictions(mine, core, "unrolled")
-        both = mine[ours.notna() & mine["uica"].notna()]
-        line = {"core": core, "blocks": len(mine), "no answer": int(ours.isna().sum())}
-        for name, said in (("pipeline", ours), ("uiCA", mine["uica"])):
-            found = Accuracy.of(said[both.index], both["measured"])
-            line |= {f"{name} MAPE %": found.mape, f"{name} tau": found.tau}
-        out.append(line)
-    return pd.DataFrame(out)
+        blocks = rows[rows["arch"] == arch]
+        simulated = predictions(blocks, core, "unrolled")
+        pairs = blocks[simulated.notna() & blocks["uica"].notna()]
+        line = {"core": core, "blocks": len(blocks), "no answer": int(simulated.isna().sum())}
+        for name, cycles in (("pipeline", simulated), ("uiCA", blocks["uica"])):
+            errors = Accuracy.of(cycles[pairs.index], pairs["measured"])
+            line |= {f"{name} MAPE %": errors.mape, f"{name} tau": errors.tau}
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def agreement(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -62,21 +47,23 @@ def agreement(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
     `alike` are the rows that no rule of RULES changes, of which the last column is the share.
     """
-    out = []
-    for key, mine in rows.groupby(keys, sort=False):
-        core = mine["microarch"].iloc[0]
-        notion = mine["notion"].iloc[0] if "notion" in mine else "loop"
-        said = predictions(mine, core, notion)
-        off = (said - mine["cycles"]).abs() - ROUNDING
-        near = {limit: off <= limit / 100 * mine["cycles"] for limit in (1, 5)}
-        without = [predictions(mine, core, notion, {rule: value}) for rule, value in RULES.items()]
-        alike = pd.concat([other.eq(said) for other in without], axis=1).all(axis=1)
+    lines = []
+    for key, group in rows.groupby(keys, sort=False):
+        core = group["microarch"].iloc[0]
+        notion = group["notion"].iloc[0] if "notion" in group else "loop"
+        simulated = predictions(group, core, notion)
+        distance = (simulated - group["cycles"]).abs() - ROUNDING
+        near = {limit: distance <= limit / 100 * group["cycles"] for limit in (1, 5)}
+        ruleless = [
+            predictions(group, core, notion, {rule: value}) for rule, value in RULES.items()
+        ]
+        alike = pd.concat([cycles.eq(simulated) for cycles in ruleless], axis=1).all(axis=1)
         line: dict[str, object] = dict(zip(keys, key, strict=True))
-        line |= {"rows": len(mine)}
+        line |= {"rows": len(group)}
         line |= {f"within {limit} %": 100 * close.mean() for limit, close in near.items()}
         line |= {"alike": int(alike.sum()), "of these within 1 %": 100 * near[1][alike].mean()}
-        out.append(line)
-    return pd.DataFrame(out)
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def show(title: str, name: str, table_of: object) -> None:
@@ -92,14 +79,14 @@ def show(title: str, name: str, table_of: object) -> None:
 
 def against_this_machine(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the simulator's error of each measured loop, and how many are close."""
-    both = rows.dropna(subset=["measured", "pipeline"])
-    error = 100 * (both["pipeline"] / both["measured"] - 1)
-    table = both[["kernel", "variant", "measured", "uncertainty", "pipeline"]].assign(
+    pairs = rows.dropna(subset=["measured", "pipeline"])
+    error = 100 * (pairs["pipeline"] / pairs["measured"] - 1)
+    table = pairs[["kernel", "variant", "measured", "uncertainty", "pipeline"]].assign(
         **{"error %": error}
     )
     shares = [f"{100 * (error.abs() <= limit).mean():.0f} % within {limit} %" for limit in (3, 10)]
-    counted = f"{len(both)} of {len(rows)} loops have a measurement and a prediction"
-    return table, f"{counted}: {', '.join(shares)}" if len(both) else counted
+    count = f"{len(pairs)} of {len(rows)} loops have a measurement and a prediction"
+    return table, f"{count}: {', '.join(shares)}" if len(pairs) else count
 
 
 def show_this_machine() -> None:
@@ -141,7 +128,7 @@ def main() -> None:
             f"BHive's blocks measured on a guest (validation/hosts/{path.name}); the half kept "
             "aside tuned nothing",
             "bhive_public.csv",
-            lambda rows, core=path.stem: host_blocks.halves(core, list(rows["hex"]), predictions),
+            lambda rows, core=path.stem: host_blocks.halves(core, list(rows["hex"])),
         )
     show("BHive's measurements, unrolled", "baselines.csv", against_measurements)
     show(

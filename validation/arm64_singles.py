@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import derive_path  # noqa: F401
 import insn_bench
@@ -12,10 +13,9 @@ from arm64_measured import asmbench_readings
 from inputs import measured
 from singles import Figure
 
-# Copies of a throughput block, a register apart or as far as one instruction writes.
-COPIES, APART = 8, 1
+COPIES = 8  # of a throughput block, each with registers of its own
 BASE = 20
-# They read the flags that the copy before them writes.
+# Instructions that read the flags which the copy before them writes.
 FLAGS = ("adcs", "sbcs", "ngcs", "ccmp", "ccmn", "fccmp", "fccmpe")
 
 
@@ -27,29 +27,14 @@ def blocks(texts: Sequence[Sequence[str]]) -> list[bytes]:
 
 
 def _built(rows: Iterable[tuple[Figure, list[str]]]) -> list[Figure]:
-    """Put the code of each figure in; an empty text leaves it unknown."""
+    """Return the figures with the code of their texts; an empty text leaves it unknown."""
     pairs = list(rows)
-    built = iter(blocks([text for _, text in pairs if text]))
-    out = []
-    for figure, text in pairs:
-        if not text:
-            out.append(figure)
-            continue
-        out.append(
-            Figure(
-                figure.name,
-                figure.notion,
-                figure.cycles,
-                next(built),
-                figure.copies,
-                figure.kind,
-            )
-        )
-    return out
+    codes = iter(blocks([text for _, text in pairs if text]))
+    return [replace(figure, code=next(codes), why="") if text else figure for figure, text in pairs]
 
 
 def _sample(name: str, section: str, latency: bool) -> tuple[list[str], int, str]:
-    """Return the instructions of a row, copies in them, and why there are none."""
+    """Return the instructions of a row, the number of copies in them, and the reason for none."""
     sample = insn_bench.of(section, name)
     if sample is None:
         return [], 1, "the name does not give the code"
@@ -70,7 +55,7 @@ def _sample(name: str, section: str, latency: bool) -> tuple[list[str], int, str
 
 
 def insn_bench_figures(machine: str) -> list[Figure]:
-    """Return what insn_bench_aarch64 measured on a machine with Neoverse N1."""
+    """Return the figures of insn_bench_aarch64 on a machine with Neoverse N1."""
     out = []
     for row in measured("insn_bench_aarch64_neoverse-n1"):
         if not row["source"].endswith(machine):
@@ -85,7 +70,10 @@ def insn_bench_figures(machine: str) -> list[Figure]:
 
 
 def jiegec_figures() -> list[Figure]:
-    """Return what jiegec measured on TSV110; a set of patterns with one value stands for each."""
+    """Return jiegec's figures of TSV110.
+
+    Of patterns with one value the first is the code; a set of values has none.
+    """
     out = []
     for row in measured("tsv110_jiegec"):
         latency = row["notion"].startswith("latency")
@@ -99,7 +87,7 @@ def jiegec_figures() -> list[Figure]:
 
 
 def asmbench_figures() -> list[Figure]:
-    """Return what the author of OSACA's branch for TSV110 measured."""
+    """Return the figures of TSV110 by the author of OSACA's branch for it."""
     out = []
     for reading in asmbench_readings():
         latency = reading.through is not None
@@ -118,14 +106,14 @@ def asmbench_figures() -> list[Figure]:
 
 
 def _chains(op: str, operands: str) -> bool:
-    """Say whether the result can be the first source of the next copy."""
+    """True if the result can be the first source of the next copy."""
     kinds = [o[0] for o in operands.split(", ")]
     vectors = [k in "bhsdqv" for k in kinds[:2]]
     return not op.startswith(("fcmp", "adr")) and len(set(vectors)) == 1
 
 
 def _chained(operands: str) -> str:
-    """Return operands with the first source the same register as the result."""
+    """Return operands whose first source is the register of the result."""
     first = re.match(r"[bhsdqvwx](\d+)", operands)
     number = first[1] if first else "1"
     return re.sub(r"(, [bhsdqvwx])2\b", rf"\g<1>{number}", operands, count=1)

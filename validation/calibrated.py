@@ -14,10 +14,11 @@ import argparse
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import derive_path  # noqa: F401
 import held_out
@@ -33,13 +34,13 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import CandidateCore, Simulated
 from loopwright.predicting import core_figures
-from loopwright.predicting.core_figures import forms as table
+from loopwright.predicting.core_figures import forms as table_of
 
 CORES = ("skylake", "zen2")
 WRONG = 1.0  # percent of mixtures and of chains that may be
-_NEAR, _CYCLES = 0.10, 0.1  # what differs by no more than either is right
-_EACH = 3  # mixtures of a form
-_WORST = 12  # forms that are named
+_NEAR_SHARE, _NEAR_CYCLES = 0.10, 0.1  # what differs by no more than either is right
+_MIXTURES_OF_FORM = 3  # mixtures of a form
+_MOST_NAMED = 12  # forms that are named
 DOUBTFUL = "mixtures in doubt, by their ranges"
 
 
@@ -54,42 +55,48 @@ class Check:
 
     def within(self, share: float) -> float:
         """Return the percentage that differs by no more than a share of the core's cycles."""
-        near = [abs(a - b) <= max(share * a, _CYCLES * (share >= _NEAR)) for a, b in self._both()]
+        least = _NEAR_CYCLES if share >= _NEAR_SHARE else 0.0
+        near = [abs(a - b) <= max(share * a, least) for a, b in self._pairs()]
         return 100 * sum(near) / len(near) if near else float("nan")
 
     @property
     def answered(self) -> int:
-        """Return how many have cycles on both."""
-        return len(self._both())
+        """The number of microbenchmarks with cycles on both."""
+        return len(self._pairs())
 
     @property
     def wrong(self) -> float:
-        """Return the percentage that is wrong."""
-        return 100 - self.within(_NEAR)
+        """The percentage that is wrong."""
+        return 100 - self.within(_NEAR_SHARE)
 
     @property
     def mape(self) -> float:
-        """Return the mean error in percent."""
-        errors = [abs(a - b) / a for a, b in self._both()]
+        """The mean error in percent."""
+        errors = [abs(a - b) / a for a, b in self._pairs()]
         return 100 * sum(errors) / len(errors) if errors else float("nan")
 
     def worst(self) -> list[tuple[str, int]]:
-        """Return the forms that kernels were made for and were wrong most often."""
-        rows = zip(self.forms, self.true, self.learned, strict=True)
-        wrong = Counter(f[0] for f, a, b in rows if f and abs(a - b) > max(_NEAR * a, _CYCLES))
-        return sorted(wrong.items(), key=lambda pair: (-pair[1], pair[0]))[:_WORST]
+        """Return the forms whose own kernels are wrong most often, with their numbers."""
+        wrong = Counter(
+            forms[0]
+            for forms, a, b in zip(self.forms, self.true, self.learned, strict=True)
+            if forms and abs(a - b) > max(_NEAR_SHARE * a, _NEAR_CYCLES)
+        )
+        return sorted(wrong.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_NAMED]
 
-    def _both(self) -> list[tuple[float, float]]:
+    def _pairs(self) -> list[tuple[float, float]]:
+        """Return the cycles on the core and on the learned core, where both are known."""
         pairs = zip(self.true, self.learned, strict=True)
         return [(a, b) for a, b in pairs if a == a and b == b]
 
 
 @dataclass(frozen=True)
 class Core:
-    """A core's name, how many of the forms that it has figures for are known, and its checks.
+    """A learned core: its name, counts of its forms, and its checks.
 
-    unanswered are the forms that the core itself refuses, so that nobody could learn them; doubtful
-    are known forms whose figures have a range.
+    forms counts those that the core itself has figures for, unanswered those that it refuses, so
+    that nobody could learn them. known counts the learned forms, doubtful those of them whose
+    figures have a range.
     """
 
     name: str
@@ -101,83 +108,91 @@ class Core:
 
     @property
     def share(self) -> float:
-        """Return the percentage of forms that are known without doubt."""
+        """The percentage of forms that are known without doubt."""
         return 100 * (self.known - self.doubtful) / self.forms
 
 
 def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
-    """Hold what calibrating a simulated core wrote into a folder to that core."""
+    """Return the comparison of a simulated core with the core learned from it, below folder."""
     written = folder / f"simulated-{core}"
     true = Laboratory(Simulated(core, noise=0))
     forms = kits.forms(true.machine.isa, true.machine.features)[0]
     with models(folder):
-        mine = Laboratory(Simulated(written.name, noise=0))
-        _, *ends = (CandidateCore(mine.machine, *one) for one in self_check.texts_of(written))
+        learned = Laboratory(Simulated(written.name, noise=0))
+        _, *ends = (
+            CandidateCore(learned.machine, *texts) for texts in self_check.texts_of(written)
+        )
         doubtful = core_figures.doubtful_forms(microarchs.load(written.name))
-        names = set(table(written.name))
+        names = set(table_of(written.name))
     with (written / core_files.LEFT_OUT).open(newline="") as file:
-        left = {row["form"] for row in csv.DictReader(file)}
+        left_out = {row["form"] for row in csv.DictReader(file)}
     known = [form for form in forms if form.name in names]
-    sure = [form for form in known if form.name not in doubtful]
+    certain = [form for form in known if form.name not in doubtful]
     kernels = {
-        "mixtures held out": held_out.mixtures(sure, _EACH, seed),
-        "chains held out": held_out.chains(sure, seed),
-        "chains learned from": _timed_chains(sure, written / core_files.MEASURED),
+        "mixtures held out": held_out.mixtures(certain, _MIXTURES_OF_FORM, seed),
+        "chains held out": held_out.chains(certain, seed),
+        "chains learned from": _timed_chains(certain, written / core_files.MEASURED),
     }
-    checks = [_check(name, some, true, [mine]) for name, some in kernels.items()]
-    if len(sure) < len(known):
-        some = [one for one in held_out.mixtures(known, _EACH, seed) if doubtful & {*one.forms}]
-        checks.append(_check(DOUBTFUL, some, true, [Laboratory(one) for one in ends]))
-    asked = {form.name for form in forms} & (left | names)
-    own = asked & set(table(core))
-    return Core(core, len(own), len(asked - own), len(known), len(known) - len(sure), checks)
+    checks = [_check(name, of_kind, true, [learned]) for name, of_kind in kernels.items()]
+    if len(certain) < len(known):
+        mixtures = [
+            kernel
+            for kernel in held_out.mixtures(known, _MIXTURES_OF_FORM, seed)
+            if doubtful & {*kernel.forms}
+        ]
+        checks.append(_check(DOUBTFUL, mixtures, true, [Laboratory(end) for end in ends]))
+    listed = {form.name for form in forms} & (left_out | names)
+    answered = listed & set(table_of(core))
+    in_doubt = len(known) - len(certain)
+    return Core(core, len(answered), len(listed - answered), len(known), in_doubt, checks)
 
 
 def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
-    """Return the chains whose latency is known, not a bound."""
+    """Return the timed chains whose latency is known, not a bound."""
     with measured.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["figure"].startswith("latency")]
-    sure = {(row["form"], row["figure"].partition(" ")[2]) for row in rows if not row["note"]}
+    known_latencies = {
+        (row["form"], row["figure"].partition(" ")[2]) for row in rows if not row["note"]
+    }
     return [
         Kernel((form.name,), tuple(chains.chain(form, s, t).waiting))
         for form in forms
         for s, t in chains.pairs(form)
-        if (form.name, f"{s.label}>{t.label}") in sure and s.kind != "flags" != t.kind
+        if (form.name, f"{s.label}>{t.label}") in known_latencies and s.kind != "flags" != t.kind
     ]
 
 
 def _check(
-    name: str, some: Sequence[Kernel], true: Laboratory, learned: Sequence[Laboratory]
+    name: str, kernels: Sequence[Kernel], true: Laboratory, learned: Sequence[Laboratory]
 ) -> Check:
-    """Return the check of kernels; of two learned cores, of what is nearest between theirs."""
-    codes = [one.code for one in some]
-    cycles, *found = [[f.cycles for f in one.time(codes, "slope")] for one in (true, *learned)]
-    between = [_nearest(c, both) for c, both in zip(cycles, zip(*found, strict=True), strict=True)]
-    return Check(name, [one.forms for one in some], cycles, between)
+    """Return the check of kernels.
+
+    Of two learned cores, the ends of ranges, that figure counts which is nearest between theirs.
+    """
+    codes = [kernel.code for kernel in kernels]
+    cycles, *bounds = (
+        [figure.cycles for figure in laboratory.time(codes, "slope")]
+        for laboratory in (true, *learned)
+    )
+    nearest = [_nearest(c, ends) for c, *ends in zip(cycles, *bounds, strict=True)]
+    return Check(name, [kernel.forms for kernel in kernels], cycles, nearest)
 
 
 def _nearest(cycles: float, ends: Sequence[float]) -> float:
-    """Return what is nearest to cycles between ends; nan where an end is."""
-    return sum(ends) if any(one != one for one in ends) else min(max(cycles, min(ends)), max(ends))
+    """Return the figure between ends that is nearest to cycles; NaN where an end is NaN."""
+    if any(end != end for end in ends):
+        return float("nan")
+    return min(max(cycles, min(ends)), max(ends))
 
 
-@contextmanager
-def models(folder: Path) -> Iterator[None]:
-    """Have predictions take cores from a folder."""
-    before = os.environ.get("LOOPWRIGHT_MODELS")
-    os.environ["LOOPWRIGHT_MODELS"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["LOOPWRIGHT_MODELS"]
-        else:
-            os.environ["LOOPWRIGHT_MODELS"] = before
+def models(folder: Path) -> AbstractContextManager[object]:
+    """Return a context in which predictions take cores from a folder."""
+    return patch.dict(os.environ, LOOPWRIGHT_MODELS=str(folder))
 
 
 def page(cores: Sequence[Core], seed: int) -> str:
-    """Return the table for people."""
-    out = [
+    """Return the page of all checks."""
+    lines = [
         "# Simulated cores as calibrate learned them\n",
         f"Made by `validation/calibrated.py`, seed {seed}. Each core is calibrated with noise of",
         "0.3 % and then predicted without, by itself and by what was learned of it. What differs",
@@ -193,21 +208,21 @@ def page(cores: Sequence[Core], seed: int) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for core in cores:
-        for one in core.checks:
-            figures = f"{one.within(0.05):.1f} | {one.wrong:.1f} | {one.mape:.1f}"
-            out.append(
-                f"| {core.name} | {one.name} | {len(one.true)} | {one.answered} | {figures} |"
+        for check in core.checks:
+            figures = f"{check.within(0.05):.1f} | {check.wrong:.1f} | {check.mape:.1f}"
+            lines.append(
+                f"| {core.name} | {check.name} | {len(check.true)} | {check.answered} | {figures} |"
             )
-    out.append("\nForms that kernels were made for and were wrong most often:\n")
+    lines.append("\nForms that kernels were made for and were wrong most often:\n")
     for core in cores:
-        for one in core.checks:
-            if said := ", ".join(f"`{name}` {n}" for name, n in one.worst()):
-                out.append(f"- {core.name}, {one.name}: {said}")
-    return "\n".join(out) + "\n"
+        for check in core.checks:
+            if worst := ", ".join(f"`{name}` {n}" for name, n in check.worst()):
+                lines.append(f"- {core.name}, {check.name}: {worst}")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Hold the cores asked for, and write the table."""
+    """Calibrate and check the named cores, and write the page."""
     parser = argparse.ArgumentParser(description="Hold learned cores to those learned from.")
     parser.add_argument("--core", action="append", metavar="ID")
     parser.add_argument("--seed", type=int, default=1, help="of mixtures and chains")
@@ -220,8 +235,8 @@ def main() -> None:
         cores.append(hold(core, options.keep, seed=options.seed))
     options.o.write_text(page(cores, options.seed))
     print(f"wrote {options.o}")
-    held = [one for core in cores for one in core.checks if "held out" in one.name]
-    raise SystemExit(int(not all(one.wrong <= WRONG for one in held)))
+    checks = [check for core in cores for check in core.checks if "held out" in check.name]
+    raise SystemExit(int(not all(check.wrong <= WRONG for check in checks)))
 
 
 if __name__ == "__main__":

@@ -28,14 +28,15 @@ from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import NOISE, Recorded, Simulated
 from loopwright.predicting.core_figures import TABLE
-from loopwright.predicting.core_figures import forms as table
+from loopwright.predicting.core_figures import forms as table_of
 
 CASES = REPO / "validation" / "changed.toml"
 _DEFAULTS = REPO / "models" / "pipeline" / "src" / "core" / "params"
 _DECLARED = re.compile(
     r"^    (\w+) \{$|^        (?:/\*\* .* \*/ )?(\w+): .*= Some\((.+)\),$", re.MULTILINE
 )
-# What has no true value: names of ports are arbitrary, and queues and delays bind nothing here.
+# Parameters without a true value: names of ports are arbitrary, and queues and delays limit nothing
+# here.
 _ARBITRARY = re.compile(
     r"ports\..*|(rename|predecode|fetch)\.queue|front_end\.mode|predecode\.delay|"
     r"(string|serial|mispredict|host|bounds|llvm_mca)\..*"
@@ -43,21 +44,21 @@ _ARBITRARY = re.compile(
 _PAIRS = "macro_fusion.pairs"  # a rule, or the same by form
 _LETTERS = "macro_fusion.result_ports"  # of ports, whose names are arbitrary: their number tells
 # Chains that show a parameter of forwarding.
-_CHAINS = {
+_FORWARDING_CHAINS = {
     "forward_cycles": "forwarded, 8 bits",
     "forward_update_cycles": "updated, 8 bits",
     "forward_vector_cycles": "forwarded, vector",
     "failed_forward_cycles": "forwarded, more than was stored",
 }
 # Where these are 0 they are as the cycles of any other forwarding.
-_AS_OTHERS = {f"memory.forward_{what}_cycles" for what in ("update", "vector", "part")}
-_RANGE = re.compile(r"(\d+) to (\d+), ")
+_LIKE_OTHER_FORWARDING = {f"memory.forward_{what}_cycles" for what in ("update", "vector", "part")}
+_STATED_RANGE = re.compile(r"(\d+) to (\d+), ")
 EQUAL, MARKED, WRONG, UNSAID = "equal", "marked", "wrong", "not said"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A parameter: what the core has, what was learned, and which of the four that is."""
+class Parameter:
+    """A parameter: the core's value, the learned one, and the state of their comparison."""
 
     name: str
     true: str
@@ -67,45 +68,45 @@ class Found:
 
 @dataclass(frozen=True)
 class Result:
-    """A changed core: its case, its parameters, and what predictions come to."""
+    """A changed core: its case, its parameters, and the checks of its predictions."""
 
     case: Mapping[str, Any]
-    found: Sequence[Found]
-    held: calibrated.Core
+    parameters: Sequence[Parameter]
+    core: calibrated.Core
 
-    def of(self, state: str) -> list[Found]:
+    def of(self, state: str) -> list[Parameter]:
         """Return the parameters of one state."""
-        return [one for one in self.found if one.state == state]
+        return [parameter for parameter in self.parameters if parameter.state == state]
 
 
-def made(case: Mapping[str, Any], models: Path) -> None:
+def write_case(case: Mapping[str, Any], models: Path) -> None:
     """Write a changed core into a folder of models."""
-    of, folder = paths.models_root() / case["of"], models / case["name"]
+    original, folder = paths.models_root() / case["of"], models / case["name"]
     folder.mkdir(parents=True, exist_ok=True)
-    text = (of / "core.toml").read_text()
+    text = (original / "core.toml").read_text()
     for name, value in case.get("set", {}).items():
-        part, _, key = name.partition(".")
-        text = _set(text, part, key, value)
+        section, _, key = name.partition(".")
+        text = _with_parameter(text, section, key, value)
     (folder / "core.toml").write_text(text)
-    (folder / TABLE).write_text(_rows((of / TABLE).read_text(), case.get("rows", ())))
+    (folder / TABLE).write_text(_with_changes((original / TABLE).read_text(), case.get("rows", ())))
 
 
-def _set(text: str, part: str, key: str, value: object) -> str:
+def _with_parameter(text: str, section: str, key: str, value: object) -> str:
     """Replace a parameter of core.toml, or add it."""
-    spelled = f'"{value}"' if isinstance(value, str) else str(value).lower()
-    line = f'{key} = {{ value = {spelled}, source = "changed by hand", confidence = "high" }}\n'
-    head = f"[{part}]"
+    literal = f'"{value}"' if isinstance(value, str) else str(value).lower()
+    line = f'{key} = {{ value = {literal}, source = "changed by hand", confidence = "high" }}\n'
+    head = f"[{section}]"
     lines = text.splitlines(keepends=True)
-    starts = [n for n, one in enumerate(lines) if one.split("#")[0].strip() == head]
-    if not starts:
+    headings = [n for n, row in enumerate(lines) if row.split("#")[0].strip() == head]
+    if not headings:
         return f"{text}\n{head}\n{line}"
-    start = starts[0] + 1
+    start = headings[0] + 1
     end = next((n for n in range(start, len(lines)) if lines[n].startswith("[")), len(lines))
-    rest = [one for one in lines[start:end] if not one.startswith(f"{key} =")]
-    return "".join([*lines[:start], line, *rest, *lines[end:]])
+    kept = [row for row in lines[start:end] if not row.startswith(f"{key} =")]
+    return "".join([*lines[:start], line, *kept, *lines[end:]])
 
 
-def _rows(text: str, changes: Sequence[Mapping[str, str]]) -> str:
+def _with_changes(text: str, changes: Sequence[Mapping[str, str]]) -> str:
     """Replace cells of instructions.csv; InputError where a change changes none."""
     head, _, body = text.partition("\n")
     rows = list(csv.DictReader(io.StringIO(body)))
@@ -126,9 +127,9 @@ def _rows(text: str, changes: Sequence[Mapping[str, str]]) -> str:
 
 
 def learn(case: Mapping[str, Any], keep: Path) -> Result:
-    """Calibrate a changed core, and hold what was learned to it."""
+    """Calibrate a changed core, and compare the learned core with it."""
     models = keep / "models"
-    made(case, models)
+    write_case(case, models)
     with calibrated.models(models):
         machine = Simulated(case["name"], noise=case.get("noise", NOISE), seed=case.get("seed", 1))
         forms = kits.forms(machine.isa, machine.features)[0]
@@ -140,106 +141,115 @@ def learn(case: Mapping[str, Any], keep: Path) -> Result:
             passes.learn_core(Laboratory(recorded), quick, lambda _: None), machine, folder
         )
         recorded.close()
-        held = calibrated.hold(case["name"], keep)
-        listed = _listed(case["name"], machine.isa)
+        core = calibrated.hold(case["name"], keep)
+        table_latencies = _table_latencies(case["name"], machine.isa)
         exact = Laboratory(Simulated(case["name"], noise=0))
-    true, mine = (
-        tomllib.loads((one / "core.toml").read_text()) for one in (models / case["name"], folder)
+    true, learned = (
+        tomllib.loads((core_folder / "core.toml").read_text())
+        for core_folder in (models / case["name"], folder)
     )
-    for name, cycles in listed.items():
+    for name, cycles in table_latencies.items():
         true["memory"][name]["value"] = cycles
     with calibrated.models(keep):
-        same = _same(exact, Laboratory(Simulated(folder.name, noise=0)))
-    return Result(case, list(compared(true, mine, same)), held)
+        equal_chains = _equal_chains(exact, Laboratory(Simulated(folder.name, noise=0)))
+    return Result(case, list(compared(true, learned, equal_chains)), core)
 
 
-def _listed(core: str, isa: str) -> dict[str, int]:
-    """Return the latencies of loads that the table has: those of core.toml are for the others."""
-    known = kits.of(isa).LOADS
-    every = table(core)
+def _table_latencies(core: str, isa: str) -> dict[str, int]:
+    """Return the latencies of loads by parameter, where instructions.csv has them.
+
+    Those of core.toml are for the other loads.
+    """
+    load_forms = kits.of(isa).LOADS
+    table_rows = table_of(core)
     listed = {
-        key: re.search(r"\ba:(\d+)", every[name]["latency"])
-        for key, name in known.items()
-        if name in every
+        key: re.search(r"\ba:(\d+)", table_rows[name]["latency"])
+        for key, name in load_forms.items()
+        if name in table_rows
     }
-    return {key: int(found[1]) for key, found in listed.items() if found}
+    return {key: int(match[1]) for key, match in listed.items() if match}
 
 
-def _same(true: Laboratory, mine: Laboratory) -> dict[str, bool]:
-    """Say by parameters of forwarding whether chains through memory take as long on both cores."""
+def _equal_chains(true: Laboratory, learned: Laboratory) -> dict[str, bool]:
+    """Return for each parameter of forwarding whether its chain takes as long on both cores."""
     forms = {form.name: form for form in kits.forms(true.isa, true.machine.features)[0]}
-    found = [memory_timing.measure(one, forms, {}) for one in (true, mine)]
-    known = {name: [one.known(chain) for one in found] for name, chain in _CHAINS.items()}
+    timings = [memory_timing.measure(laboratory, forms, {}) for laboratory in (true, learned)]
+    cycles_of_chain = {
+        name: [laboratory.known(chain) for laboratory in timings]
+        for name, chain in _FORWARDING_CHAINS.items()
+    }
     return {
         f"memory.{name}": None not in cycles and len(set(cycles)) == 1
-        for name, cycles in known.items()
+        for name, cycles in cycles_of_chain.items()
     }
 
 
 def compared(
-    true: Mapping[str, Any], mine: Mapping[str, Any], same: Mapping[str, bool]
-) -> Iterator[Found]:
-    """Yield the parameters that were written, or that a core has and the simulator does not.
+    true: Mapping[str, Any], learned: Mapping[str, Any], equal_chains: Mapping[str, bool]
+) -> Iterator[Parameter]:
+    """Yield the parameters of the learned core, then those that only the true core states.
 
-    same says of parameters of forwarding whether chains take as long, whatever they are made of.
+    Of the latter, those with the simulator's own value are left out. equal_chains says of
+    parameters of forwarding whether their chains take as long on both cores: such a parameter is
+    equal whatever its value.
     """
-    has, said, usual = _entries(true), _entries(mine), _defaults()
-    if "rename.instructions" not in has and "rename.width" in has:
-        has["rename.instructions"] = has["rename.width"]  # no more can be renamed
-        usual["rename.instructions"] = str(has["rename.width"]["value"])
-    if "scheduler.pool_entries" in has:
-        has.pop("scheduler.entries", None)  # those of each pool fill first
-        said.pop("scheduler.entries", None)
+    entries, learned_entries, defaults = _entries(true), _entries(learned), _defaults()
+    if "rename.instructions" not in entries and "rename.width" in entries:
+        entries["rename.instructions"] = entries["rename.width"]  # no more can be renamed
+        defaults["rename.instructions"] = str(entries["rename.width"]["value"])
+    if "scheduler.pool_entries" in entries:
+        entries.pop("scheduler.entries", None)  # those of each pool fill first
+        learned_entries.pop("scheduler.entries", None)
     if not true.get("loop_buffer", {}).get("enabled", {}).get("value"):
-        has.pop("loop_buffer.uops", None)
-    for name, entry in said.items():
-        value = str(has[name]["value"] if name in has else usual.get(name, "")).lower()
-        if name in _AS_OTHERS and value == "0" and "memory.forward_cycles" in has:
-            value = str(has["memory.forward_cycles"]["value"])
-        learned = str(entry["value"]).lower()
-        marked = entry["source"].startswith("assumption") or _within(entry["source"], value)
-        fused = name == _PAIRS and "none" not in (learned, value)
-        named = name == _LETTERS and len(learned) == len(value)
-        equal = learned == value or same.get(name) or fused or named
+        entries.pop("loop_buffer.uops", None)
+    for name, entry in learned_entries.items():
+        value = str(entries[name]["value"] if name in entries else defaults.get(name, "")).lower()
+        if name in _LIKE_OTHER_FORWARDING and value == "0" and "memory.forward_cycles" in entries:
+            value = str(entries["memory.forward_cycles"]["value"])
+        found, source = str(entry["value"]).lower(), entry["source"]
+        marked = source.startswith("assumption") or _in_stated_range(source, value)
+        both_fuse = name == _PAIRS and "none" not in (found, value)
+        as_many_ports = name == _LETTERS and len(found) == len(value)
+        equal = found == value or equal_chains.get(name) or both_fuse or as_many_ports
         state = EQUAL if equal else MARKED if marked else WRONG
-        yield Found(name, value, learned, state)
-    for name in has.keys() - said.keys():
-        value = str(has[name]["value"]).lower()
-        if value != usual.get(name):
-            yield Found(name, value, "", UNSAID)
+        yield Parameter(name, value, found, state)
+    for name in entries.keys() - learned_entries.keys():
+        value = str(entries[name]["value"]).lower()
+        if value != defaults.get(name):
+            yield Parameter(name, value, "", UNSAID)
 
 
-def _within(source: str, value: str) -> bool:
-    """Say whether a source gives a range that a value lies in."""
-    given = _RANGE.match(source)
-    return bool(given and value.isdigit() and int(given[1]) <= int(value) <= int(given[2]))
+def _in_stated_range(source: str, value: str) -> bool:
+    """True if a source states a range, and a value lies in it."""
+    stated = _STATED_RANGE.match(source)
+    return bool(stated and value.isdigit() and int(stated[1]) <= int(value) <= int(stated[2]))
 
 
 def _entries(core: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    every = {
+    entries = {
         f"{part}.{key}": entry
         for part, rows in core.items()
         if isinstance(rows, dict)
         for key, entry in rows.items()
         if isinstance(entry, dict)
     }
-    return {name: one for name, one in every.items() if not _ARBITRARY.fullmatch(name)}
+    return {name: entry for name, entry in entries.items() if not _ARBITRARY.fullmatch(name)}
 
 
 def _defaults() -> dict[str, str]:
-    """Return what the simulator takes where core.toml says nothing."""
-    out, part = {}, ""
+    """Return the simulator's own values of parameters, by dotted name."""
+    defaults, section = {}, ""
     text = "\n".join(file.read_text() for file in sorted(_DEFAULTS.glob("*.rs")))
     for head, key, value in _DECLARED.findall(text):
-        part = head or part
+        section = head or section
         if key:
-            out[f"{part}.{key}"] = value.rpartition("::")[2].lstrip("&").strip('"').lower()
-    return out
+            defaults[f"{section}.{key}"] = value.rpartition("::")[2].lstrip("&").strip('"').lower()
+    return defaults
 
 
 def page(results: Sequence[Result]) -> str:
-    """Return the table for people."""
-    out = [
+    """Return the page of all results."""
+    lines = [
         "# Cores with changed parameters as calibrate learned them\n",
         "Made by `validation/changed.py` from the cores of `validation/changed.toml`, calibrated",
         "with `--quick`. Marked: another value than the core's, said to be an assumption, or a",
@@ -252,26 +262,27 @@ def page(results: Sequence[Result]) -> str:
         "wrong % | chains wrong % | in doubt, outside the range % |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in results:
-        checks = {check.name: check.wrong for check in one.held.checks}
-        counts = " | ".join(str(len(one.of(s))) for s in (EQUAL, MARKED, UNSAID, WRONG))
-        out.append(
-            f"| {one.case['name']} | {counts} | {one.held.share:.1f} | "
+    for result in results:
+        checks = {check.name: check.wrong for check in result.core.checks}
+        counts = " | ".join(str(len(result.of(s))) for s in (EQUAL, MARKED, UNSAID, WRONG))
+        lines.append(
+            f"| {result.case['name']} | {counts} | {result.core.share:.1f} | "
             f"{checks['mixtures held out']:.1f} | {checks['chains held out']:.1f} | "
             f"{checks.get(calibrated.DOUBTFUL, float('nan')):.1f} |"
         )
     for title, state in (("Wrong", WRONG), ("Marked", MARKED), ("Not said", UNSAID)):
-        out.append(f"\n{title} (the core's, what was learned):\n")
-        for one in results:
-            said = ", ".join(
-                f"{f.name} {f.true}" + (f" {f.learned}" if f.learned else "") for f in one.of(state)
+        lines.append(f"\n{title} (the core's, what was learned):\n")
+        for result in results:
+            parameters = ", ".join(
+                f"{f.name} {f.true}" + (f" {f.learned}" if f.learned else "")
+                for f in result.of(state)
             )
-            out.append(f"- {one.case['name']}: {said or 'none'}")
-    return "\n".join(out) + "\n"
+            lines.append(f"- {result.case['name']}: {parameters or 'none'}")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Learn the cores asked for, and write the table."""
+    """Learn the named cores, or all, and write the page."""
     parser = argparse.ArgumentParser(description="Hold calibrate to cores changed by hand.")
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--keep", type=Path, default=paths.build_dir() / "changed")
@@ -285,7 +296,7 @@ def main() -> None:
             print(f"{case['name']}: {len(results[-1].of(WRONG))} wrong", flush=True)
     options.o.write_text(page(results))
     print(f"wrote {options.o}")
-    raise SystemExit(int(any(one.of(WRONG) for one in results)))
+    raise SystemExit(int(any(result.of(WRONG) for result in results)))
 
 
 if __name__ == "__main__":

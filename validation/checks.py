@@ -30,7 +30,7 @@ from loopwright.predicting.pipeline import Pipeline
 
 MEASURED = DATA / "measured"
 REASONS = Path(__file__).parent / "reasons.csv"
-# OSACA takes long over blocks of many instructions: it is asked for so many, evenly spread.
+# Figures that OSACA, which is slow for blocks of many instructions, is asked for: evenly spread.
 MOST_FOR_OSACA = 150
 
 
@@ -42,10 +42,11 @@ class BriefLlvmMca(LlvmMca):
 
 @dataclass(frozen=True)
 class Source:
-    """Measured figures of a core: file holds them, public is where they come from (sources.toml).
+    """Measured figures of a core: file holds them, public is their entry of sources.toml.
 
-    made: whether the core's table was made from them ("yes", or "its twin": from what the same
-    program measured on another machine), so that they check how well it carries them, no more.
+    made says whether the core's table was made from them: "no"; "yes", so that they only check how
+    well the table carries them; or "its twin", if it was made from figures that the same program
+    measured on another machine.
     """
 
     core: str
@@ -94,7 +95,7 @@ SOURCES = (
 
 
 def share(rows: pd.DataFrame) -> str:
-    """Return how many rows hold, of those with an answer, and how many have none."""
+    """Return the share of answered rows that hold, and the number of rows without an answer."""
     answered = int(rows["cycles"].notna().sum())
     if rows.empty:
         return "-"
@@ -106,21 +107,21 @@ def share(rows: pd.DataFrame) -> str:
 
 def line(source: Source, figures: Sequence[Figure]) -> tuple[dict[str, object], pd.DataFrame]:
     """Return the line of a source, and the simulator's rows."""
-    known = [f for f in figures if f.code]
-    ours = answers(known, source.core, source.isa, Pipeline())
-    mca = answers(known, source.core, source.isa, BriefLlvmMca())
-    some = known[:: math.ceil(len(known) / MOST_FOR_OSACA)]
-    osaca = share(answers(some, source.core, source.isa, Osaca()))
+    with_code = [f for f in figures if f.code]
+    simulated = answers(with_code, source.core, source.isa, Pipeline())
+    mca = answers(with_code, source.core, source.isa, BriefLlvmMca())
+    sample = with_code[:: math.ceil(len(with_code) / MOST_FOR_OSACA)]
+    osaca = share(answers(sample, source.core, source.isa, Osaca()))
     return {
         "core": source.core,
         "source": source.name,
         "made from it": source.made,
         "figures": len(figures),
-        "code known": len(known),
-        **{notion: share(rows) for notion, rows in _by_notion(ours)},
+        "code known": len(with_code),
+        **{notion: share(rows) for notion, rows in _by_notion(simulated)},
         "llvm-mca": share(mca),
-        "osaca": osaca + (f" (of {len(some)})" if len(some) < len(known) else ""),
-    }, ours
+        "osaca": osaca + (f" (of {len(sample)})" if len(sample) < len(with_code) else ""),
+    }, simulated
 
 
 def _by_notion(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -129,22 +130,20 @@ def _by_notion(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 @cache
 def reasons() -> list[dict[str, str]]:
-    """Return the known reasons of misses, the first that fits counts."""
+    """Return the known reasons of misses; the first that fits counts."""
     with REASONS.open(newline="") as lines:
         return list(csv.DictReader(lines))
 
 
 def reason(source: str, row: Mapping[Hashable, object]) -> str:
-    """Return why a figure is not reproduced."""
+    """Return the reason why a figure is not reproduced."""
     if row["cycles"] != row["cycles"]:
         return f"no answer: {re.sub('for .*', 'for the form', str(row['error']))}"
-    for known in reasons():
-        if known["source"] not in ("*", source.split(",")[0]):
+    for rule in reasons():
+        if rule["source"] not in ("*", source.split(",")[0]):
             continue
-        if known["notion"] in ("*", row["notion"]) and re.fullmatch(
-            known["name"], str(row["name"])
-        ):
-            return known["reason"]
+        if rule["notion"] in ("*", row["notion"]) and re.fullmatch(rule["name"], str(row["name"])):
+            return rule["reason"]
     return "not explained"
 
 
@@ -153,30 +152,32 @@ def misses(source: str, rows: pd.DataFrame) -> Counter[str]:
     return Counter(reason(source, row) for row in rows[~rows["holds"]].to_dict("records"))
 
 
-def there(source: Source) -> bool:
-    """Say whether the file of a source is here."""
+def is_here(source: Source) -> bool:
+    """True if the file of a source is here."""
     return (MEASURED / f"{source.file}.csv.gz").is_file()
 
 
-def where(public: str) -> str:
-    """Return where the public finds a source."""
+def public_place(public: str) -> str:
+    """Return the title and the address of an entry of sources.toml."""
     known = tomllib.loads((models_root() / "sources.toml").read_text())[public]
     return f"{known['title']} ({known['address']})"
 
 
 def show() -> None:
-    """Print the table of all sources, then for each what is not known and what is missed."""
+    """Print the table of all sources, then the unknown and the missed figures of each."""
     print("\nInstructions as others measured them: share within 10 % or 0.1 cycle, by notion")
     lines, notes = [], []
     for source in SOURCES:
         notes.append(f"\n{source.core}, {source.name}")
-        if not there(source):
+        if not is_here(source):
             notes[-1] += f": skipped, {source.file}.csv.gz is not in {MEASURED};"
-            notes.append(f"  set LOOPWRIGHT_SHARED; the public finds it in {where(source.public)}")
+            notes.append(
+                f"  set LOOPWRIGHT_SHARED; the public finds it in {public_place(source.public)}"
+            )
             continue
         figures = source.figures()
-        made, rows = line(source, figures)
-        lines.append(made)
+        cells, rows = line(source, figures)
+        lines.append(cells)
         for why, count in sorted(unknown(figures).items(), key=lambda item: -item[1]):
             notes.append(f"  {count:5d} without code: {why}")
         for why, count in misses(source.name, rows).most_common():

@@ -21,7 +21,7 @@ from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.scanning.scan import Question, answer
 
-_SECONDS = 20  # that a scan of a small file may take, on a busy machine
+_SECONDS = 20  # limit of a scan of a small file, on a busy machine
 _TEXT = {
     "x86_64": """
 	.globl	copies
@@ -88,32 +88,32 @@ def samples(folder: Path) -> dict[str, bytes]:
     return out
 
 
-def damaged(content: bytes, chance: random.Random) -> bytes:
-    """Return content with something wrong: most often in its headers, which lead its readers."""
-    out = bytearray(content)
-    near = [len(out), 64, 512]
-    for _ in range(chance.choice((1, 1, 2, 8, 64))):
-        at = chance.randrange(min(len(out), chance.choice(near)) or 1)
-        kind = chance.randrange(6)
-        if not out:
+def damaged(original: bytes, draw: random.Random) -> bytes:
+    """Return content with random damage, most often in the headers, which readers follow."""
+    content = bytearray(original)
+    reaches = [len(content), 64, 512]
+    for _ in range(draw.choice((1, 1, 2, 8, 64))):
+        position = draw.randrange(min(len(content), draw.choice(reaches)) or 1)
+        kind = draw.randrange(6)
+        if not content:
             break
         if kind == 0:
-            out[at] = chance.randrange(256)
+            content[position] = draw.randrange(256)
         elif kind == 1:
-            out[at] ^= 1 << chance.randrange(8)
+            content[position] ^= 1 << draw.randrange(8)
         elif kind == 2:
-            size = chance.choice((2, 4, 8))
-            value = chance.choice((0, 1, (1 << 8 * size) - 1, 1 << (8 * size - 1), len(out)))
-            out[at : at + size] = value.to_bytes(size, "little")
+            size = draw.choice((2, 4, 8))
+            value = draw.choice((0, 1, (1 << 8 * size) - 1, 1 << (8 * size - 1), len(content)))
+            content[position : position + size] = value.to_bytes(size, "little")
         elif kind == 3:
-            size = chance.randrange(1, 200)
-            out[at : at + size] = bytes(min(size, len(out) - at))
+            size = draw.randrange(1, 200)
+            content[position : position + size] = bytes(min(size, len(content) - position))
         elif kind == 4:
-            other = chance.randrange(len(out))
-            out[at : at + 64] = out[other : other + 64]
+            other = draw.randrange(len(content))
+            content[position : position + 64] = content[other : other + 64]
         else:
-            del out[chance.randrange(len(out)) :]
-    return bytes(out)
+            del content[draw.randrange(len(content)) :]
+    return bytes(content)
 
 
 class _LateError(Exception):
@@ -126,7 +126,7 @@ def _late(number: int, frame: object) -> None:
 
 
 def ends(file: Path, say: Callable[[str], None]) -> str:
-    """Scan a file and return how that ended; what should not be is said, too."""
+    """Scan a file and return how that ended; say gets the message of a wrong end."""
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(_SECONDS)
     try:
@@ -148,16 +148,16 @@ def ends(file: Path, say: Callable[[str], None]) -> str:
 
 
 def run(tries: int, seed: str, keep: Path | None) -> Counter[str]:
-    """Scan so many damaged files, and return how often which end came; keep what went wrong."""
+    """Scan damaged files and return the number of each end; keep gets files with a wrong one."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = samples(folder)
         for number in range(tries):
-            chance = random.Random(f"{seed}/{number}")
-            kind = chance.choice(sorted(files))
+            draw = random.Random(f"{seed}/{number}")
+            kind = draw.choice(sorted(files))
             file = folder / f"damaged-{kind}"
-            file.write_bytes(damaged(files[kind], chance))
+            file.write_bytes(damaged(files[kind], draw))
 
             def say(text: str, number: int = number, kind: str = kind) -> None:
                 print(f"try {number}, {kind}: {text}", file=sys.stderr)
@@ -171,17 +171,19 @@ def run(tries: int, seed: str, keep: Path | None) -> Counter[str]:
 
 
 def main() -> int:
-    """Print how many damaged files ended how."""
+    """Scan damaged files and print the number of each end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=10_000)
     parser.add_argument("--seed", default="1", help="another word, other damage")
     parser.add_argument("--keep", type=Path, help="a folder for files that end in anything else")
-    asked = parser.parse_args()
-    began = time.monotonic()
-    counts = run(asked.tries, asked.seed, asked.keep)
-    took = time.monotonic() - began
-    said = ", ".join(f"{counts[end]:,} {end}" for end in ("loops", "no loop", "refused", "wrong"))
-    print(f"{asked.tries:,} damaged files in {took:.0f} s: {said}")
+    options = parser.parse_args()
+    start = time.monotonic()
+    counts = run(options.tries, options.seed, options.keep)
+    seconds = time.monotonic() - start
+    summary = ", ".join(
+        f"{counts[end]:,} {end}" for end in ("loops", "no loop", "refused", "wrong")
+    )
+    print(f"{options.tries:,} damaged files in {seconds:.0f} s: {summary}")
     return 1 if counts["wrong"] else 0
 
 

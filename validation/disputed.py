@@ -28,43 +28,45 @@ NEAR, CYCLES = 0.05, 0.1  # relative, and absolute
 SOURCES = {"InstLatx64": instlatx64.figures, "uops.info": uops_info.figures}
 
 
-def near(said: pd.Series, real: pd.Series) -> pd.Series:
-    """Say of each pair whether they agree; of those that lack one, not."""
-    return (said - real).abs() <= (NEAR * real).clip(lower=CYCLES) + 1e-9
+def near(predicted: pd.Series, measured: pd.Series) -> pd.Series:
+    """Return for each pair whether it agrees; a pair with a missing figure does not."""
+    return (predicted - measured).abs() <= (NEAR * measured).clip(lower=CYCLES) + 1e-9
 
 
 def held(core: str, table: str) -> pd.DataFrame:
-    """Return all figures that a core answers, by source, with whether it agrees."""
-    found = []
+    """Return the figures that a core answers, of all sources, and whether the core agrees."""
+    tables = []
     for source, figures in SOURCES.items():
-        known: list[Figure] = [one for one in figures(table) if one.code]
-        rows = answers(known, core, "x86_64", Pipeline())
+        with_code: list[Figure] = [figure for figure in figures(table) if figure.code]
+        rows = answers(with_code, core, "x86_64", Pipeline())
         rows = rows.assign(
-            source=source, code=[f.code for f in known], copies=[f.copies for f in known]
+            source=source, code=[f.code for f in with_code], copies=[f.copies for f in with_code]
         )
-        found.append(rows[rows["cycles"].notna()])
-    every = pd.concat(found, ignore_index=True)
-    return every.assign(agrees=near(every["cycles"], every["measured"]))
+        tables.append(rows[rows["cycles"].notna()])
+    figures_ = pd.concat(tables, ignore_index=True)
+    return figures_.assign(agrees=near(figures_["cycles"], figures_["measured"]))
 
 
-def judged(every: pd.DataFrame, timings: list[Timing]) -> pd.DataFrame:
-    """Return the figures on which core and table differ, with what this host takes for them.
+def judged(figures: pd.DataFrame, timings: list[Timing]) -> pd.DataFrame:
+    """Return the figures on which core and table differ, with the cycles of this host.
 
-    verdict is core, table or neither, after what agrees with the host, or not timed.
+    verdict names the one that agrees with the host: core, table, neither, or "not timed".
     """
-    open_ = every[~every["agrees"]].copy()
-    open_["here"] = [float("nan") if one.cycles is None else one.cycles for one in timings]
-    open_["here"] /= open_["copies"]
-    open_["verdict"] = "neither"
-    open_.loc[near(open_["measured"], open_["here"]), "verdict"] = "table"
-    open_.loc[near(open_["cycles"], open_["here"]), "verdict"] = "core"
-    open_.loc[open_["here"].isna(), "verdict"] = "not timed"
-    return open_
+    disputed = figures[~figures["agrees"]].copy()
+    disputed["here"] = [
+        float("nan") if timing.cycles is None else timing.cycles for timing in timings
+    ]
+    disputed["here"] /= disputed["copies"]
+    disputed["verdict"] = "neither"
+    disputed.loc[near(disputed["measured"], disputed["here"]), "verdict"] = "table"
+    disputed.loc[near(disputed["cycles"], disputed["here"]), "verdict"] = "core"
+    disputed.loc[disputed["here"].isna(), "verdict"] = "not timed"
+    return disputed
 
 
-def page(every: pd.DataFrame, open_: pd.DataFrame, table: str, host: str) -> str:
-    """Return what came out, for people."""
-    out = [
+def page(figures: pd.DataFrame, disputed: pd.DataFrame, table: str, host: str) -> str:
+    """Return the page of counts by source, and of figures of which the core is wrong."""
+    lines = [
         "# Public tables and a calibrated core: who is right\n",
         f"Made by `validation/disputed.py` on {host}, against the tables of {table}. Right is",
         "what lies within 5 % or 0.1 cycle of what this host takes for the code that the table is",
@@ -73,42 +75,44 @@ def page(every: pd.DataFrame, open_: pd.DataFrame, table: str, host: str) -> str
         "| neither | not timed |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for source, some in every.groupby("source"):
-        mine = open_[open_["source"] == source]["verdict"].value_counts()
-        counts = [mine.get(name, 0) for name in ("core", "table", "neither", "not timed")]
-        cells = [len(some), some["agrees"].sum(), (~some["agrees"]).sum(), *counts]
-        out.append(f"| {source} | {' | '.join(map(str, cells))} |")
-    wrong = open_[open_["verdict"].isin(["table", "neither"])]
-    out += [
+    for source, group in figures.groupby("source"):
+        verdicts = disputed[disputed["source"] == source]["verdict"].value_counts()
+        counts = [verdicts.get(name, 0) for name in ("core", "table", "neither", "not timed")]
+        cells = [len(group), group["agrees"].sum(), (~group["agrees"]).sum(), *counts]
+        lines.append(f"| {source} | {' | '.join(map(str, cells))} |")
+    wrong = disputed[disputed["verdict"].isin(["table", "neither"])]
+    lines += [
         "\nFigures of which the core is wrong, cycles an instruction:\n",
         "| source | instruction | notion | table | core | this host |",
         "|---|---|---|---|---|---|",
     ]
-    out += [
-        f"| {one['source']} | `{one['name']}` | {one['notion']} | {one['measured']:.2f} "
-        f"| {one['cycles']:.2f} | {one['here']:.2f} |"
-        for one in wrong.to_dict("records")
+    lines += [
+        f"| {row['source']} | `{row['name']}` | {row['notion']} | {row['measured']:.2f} "
+        f"| {row['cycles']:.2f} | {row['here']:.2f} |"
+        for row in wrong.to_dict("records")
     ]
-    return "\n".join([*out, ""])
+    return "\n".join([*lines, ""])
 
 
 def main() -> None:
-    """Time what tables dispute and write the page."""
-    asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    asked.add_argument("folder", type=Path, help="of learned cores, as LOOPWRIGHT_MODELS")
-    asked.add_argument("core", help="its name there")
-    asked.add_argument("table", help="core of the public tables, e.g. zen3")
-    asked.add_argument("-o", "--out", type=Path, required=True, help="the page")
-    said = asked.parse_args()
-    os.environ["LOOPWRIGHT_MODELS"] = str(said.folder)
-    every = held(said.core, said.table)
-    codes = every.loc[~every["agrees"], "code"]
+    """Time the disputed figures and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="of learned cores, as LOOPWRIGHT_MODELS")
+    parser.add_argument("core", help="its name there")
+    parser.add_argument("table", help="core of the public tables, e.g. zen3")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="the page")
+    options = parser.parse_args()
+    os.environ["LOOPWRIGHT_MODELS"] = str(options.folder)
+    figures = held(options.core, options.table)
+    codes = figures.loc[~figures["agrees"], "code"]
     timings = Laboratory(Host()).timings([Trial(code, "unrolled") for code in codes])
-    open_ = judged(every, timings)
-    about = hosts.describe()
-    host = f"{about['machine']} of family {about['family']}, model {about['model']}"
-    said.out.write_text(page(every, open_, said.table, host))
-    print(f"wrote {said.out}")
+    disputed = judged(figures, timings)
+    description = hosts.describe()
+    host = (
+        f"{description['machine']} of family {description['family']}, model {description['model']}"
+    )
+    options.out.write_text(page(figures, disputed, options.table, host))
+    print(f"wrote {options.out}")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,10 @@ MODEL_IDS = [m.id for m in MODELS]
 
 
 def write(path: Path, codes: Sequence[str], offsets: Sequence[int] | None = None) -> None:
-    """Write codes in hex as a file of blocks, named by their place."""
-    places = offsets if offsets is not None else [0] * len(codes)
+    """Write codes in hex as a file of blocks, whose ids are their indices."""
+    block_offsets = offsets if offsets is not None else [0] * len(codes)
     with path.open("w", newline="") as file:
-        rows = zip(range(len(codes)), codes, places, strict=True)
+        rows = zip(range(len(codes)), codes, block_offsets, strict=True)
         csv.writer(file).writerows([("id", "hex", "offset"), *rows])
 
 
@@ -39,28 +39,28 @@ def predicted(
     notion None: loop where a code ends in a branch, else unrolled. offsets are code offsets in
     bytes, 0 where left out.
     """
-    out = pd.DataFrame(index=range(len(codes)))
+    table = pd.DataFrame(index=range(len(codes)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "blocks.csv"
         write(path, codes, offsets)
         for model in MODEL_IDS:
-            known = _kept(path, core, notion, model)
-            out[model] = known["cycles"].astype("float64")
-            out[f"{model} error"] = known["error"].fillna("")
-    return out
+            answers = _kept(path, core, notion, model)
+            table[model] = answers["cycles"].astype("float64")
+            table[f"{model} error"] = answers["error"].fillna("")
+    return table
 
 
 def _kept(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:
-    """Return cycles and error by the place of a block: kept ones, unless they are our own."""
+    """Return cycles and error by index of a block; those of outside models are kept in a file."""
     if model == Pipeline.id:
-        return _asked(path, core, notion, model)
-    of_core = (paths.models_root() / core / "core.toml").read_bytes()
-    key = repr((_asking(), lw.__version__, model, core, notion)).encode()
-    name = hashlib.sha256(key + of_core + path.read_bytes()).hexdigest()
+        return _predict(path, core, notion, model)
+    core_toml = (paths.models_root() / core / "core.toml").read_bytes()
+    key = repr((_asking_digest(), lw.__version__, model, core, notion)).encode()
+    name = hashlib.sha256(key + core_toml + path.read_bytes()).hexdigest()
     kept = paths.build_dir() / "answers" / f"{name}.csv"
     if not kept.is_file():
         try:
-            rows = _asked(path, core, notion, model)
+            rows = _predict(path, core, notion, model)
         except InputError as error:  # it is not set up here
             ids = pd.RangeIndex(_count(path), name="id")
             rows = pd.DataFrame({"cycles": float("nan"), "error": str(error)}, index=ids)
@@ -73,14 +73,14 @@ def _count(path: Path) -> int:
     return len(path.read_text().splitlines()) - 1
 
 
-def _asked(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:
-    said = lw.predict(blocks=path, microarch=core, model=model, notion=notion)
-    return said.set_index(said["id"].astype(int))[["cycles", "error"]]
+def _predict(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:
+    rows = lw.predict(blocks=path, microarch=core, model=model, notion=notion)
+    return rows.set_index(rows["id"].astype(int))[["cycles", "error"]]
 
 
 @cache
-def _asking() -> str:
-    """Return a hash of what puts code to outside models, and of these."""
+def _asking_digest() -> str:
+    """Return a hash of the code that asks outside models, and of their versions."""
     package = Path(lw.__file__).parent
     digest = hashlib.sha256(repr(findings.model_versions()).encode())
     for part in ("predicting", "code"):

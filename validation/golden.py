@@ -53,19 +53,19 @@ def kernels() -> str:
 
 
 def _line(key: tuple[Hashable, ...], rows: pd.DataFrame) -> str:
-    said = [
+    answers = [
         (int(row["offset"]), row["error"] or f"{row['cycles']:g} {row['bottleneck']}")
         for row in rows.sort_values("offset").to_dict("records")
     ]
     runs = []
-    for answer, group in groupby(said, key=lambda pair: pair[1]):
+    for answer, group in groupby(answers, key=lambda pair: pair[1]):
         offsets = [offset for offset, _ in group]
         runs.append(f"{offsets[0]}-{offsets[-1]}: {answer}")
     return f"{' '.join(map(str, key))} | {' | '.join(runs)}"
 
 
 def timelines() -> str:
-    """Return what every uop of the first iterations of some loops does, as CSV."""
+    """Return the timelines of the first iterations of some loops, as CSV."""
     frames = [timeline(spec, microarch=core, iterations=4) for spec, core in TIMELINES]
     return "\n".join(frame.drop(columns=["routine"]).to_csv(index=False) for frame in frames)
 
@@ -73,7 +73,7 @@ def timelines() -> str:
 def public(most: int | None = None) -> str | None:
     """Return digests of the answers for the public blocks, None where those are not here.
 
-    most is how many blocks of each file are asked for, all of them where it is left out.
+    most limits the number of blocks of each file.
     """
     if not all((DATA / name).is_file() for name in PUBLIC):
         return None
@@ -82,8 +82,10 @@ def public(most: int | None = None) -> str | None:
     rows.writerow(["file", "microarch", "notion", "first", "digest"])
     for name in PUBLIC:
         table = pd.read_csv(DATA / name)
-        given = table[["hex", "offset"]] if "offset" in table else table[["hex"]].assign(offset=0)
-        distinct = [(str(code), int(at)) for code, at in given.drop_duplicates().to_numpy()]
+        blocks = table[["hex", "offset"]] if "offset" in table else table[["hex"]].assign(offset=0)
+        distinct = [
+            (str(code), int(offset)) for code, offset in blocks.drop_duplicates().to_numpy()
+        ]
         distinct = distinct[:most]
         for core in microarchs.select("all", "x86_64"):
             for notion in ("loop", "unrolled"):
@@ -95,10 +97,14 @@ def public(most: int | None = None) -> str | None:
 def _digests(
     blocks: list[tuple[str, int]], core: microarchs.Microarch, notion: str
 ) -> Iterator[tuple[int, str]]:
-    asked = [Block("x86_64", _repeated(code, notion), notion, at) for code, at in blocks]
-    said = [(a.cycles, a.startup, a.error) for a in Pipeline().predict(asked, core, brief=True)]
-    for first in range(0, len(said), CHUNK):
-        chunk = repr(said[first : first + CHUNK])
+    code_blocks = [
+        Block("x86_64", _repeated(code, notion), notion, offset) for code, offset in blocks
+    ]
+    answers = [
+        (a.cycles, a.startup, a.error) for a in Pipeline().predict(code_blocks, core, brief=True)
+    ]
+    for first in range(0, len(answers), CHUNK):
+        chunk = repr(answers[first : first + CHUNK])
         yield first, hashlib.sha256(chunk.encode()).hexdigest()[:16]
 
 
@@ -121,15 +127,15 @@ GOLDEN: dict[str, Callable[[], str | None]] = {
 
 
 def differences(name: str) -> list[str] | None:
-    """Return the lines that a golden file lacks now, or has no more; None without the data."""
+    """Return the lines of a golden file that went or came, marked - and +; None without data."""
     now = GOLDEN[name]()
     if now is None:
         return None
     before = (FOLDER / name).read_text().splitlines()
     after = now.splitlines()
-    gone, new = set(before) - set(after), set(after) - set(before)
-    marked = [f"- {line}" for line in before if line in gone]
-    return marked + [f"+ {line}" for line in after if line in new]
+    removed, added = set(before) - set(after), set(after) - set(before)
+    marked = [f"- {line}" for line in before if line in removed]
+    return marked + [f"+ {line}" for line in after if line in added]
 
 
 def main() -> int:
@@ -140,10 +146,10 @@ def main() -> int:
     changed = False
     for name, make in GOLDEN.items():
         if check:
-            found = differences(name)
-            print(f"{name}: {'no data' if found is None else f'{len(found)} lines differ'}")
-            print("".join(f"  {line}\n" for line in (found or [])[:20]), end="")
-            changed |= bool(found)
+            lines = differences(name)
+            print(f"{name}: {'no data' if lines is None else f'{len(lines)} lines differ'}")
+            print("".join(f"  {line}\n" for line in (lines or [])[:20]), end="")
+            changed |= bool(lines)
         elif (text := make()) is None:
             print(f"{name}: left as it is, {DATA} has not {', '.join(PUBLIC)}", file=sys.stderr)
         else:

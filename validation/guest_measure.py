@@ -40,7 +40,7 @@ NAMES = ("libc.so.6", "libcrypto.so.3", "libz.so.1", "libzstd.so.1", "libgmp.so.
 SEED = 2026
 OF_LIBRARY = 24  # loops of a library
 MOST_BYTES = 400  # of a loop
-OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and bytes of one at most
+OF_KERNELS, OF_LIBRARIES, SHORT = 5, 7, 40  # loops at all offsets, and the bytes of a short one
 OF_VARIANT = 18  # calls of a variant
 MOST_SIZE, MOST_RECORDS = 6000, 64
 ACCESSES, OF_ACCESSES = ("loads", "stores", "copies", "updates", "mixed"), 60
@@ -54,24 +54,24 @@ OPCODES = {
     "updates": {1: b"\x00", 2: b"\x66\x01", 4: b"\x01", 8: b"\x48\x01"},
 }  # fmt: skip
 """Prefixes and opcodes by bytes: moves of registers, of vectors from 16 bytes on, and additions."""
-SAID_REASONS = 3  # the commonest, of loops that were refused
+SHOWN_REASONS = 3  # commonest reasons of refused loops that are printed
 
 
 def library_loops(file: Path) -> list[ScannedLoop]:
     """Return some loops of a library without inner branches."""
-    found = find_loops(images.read_image(file)).loops
-    once = {loop.code: loop for loop in found if loop.kind == "block" and not loop.split}
-    some = [loop for loop in once.values() if loop.length <= MOST_BYTES]
-    return random.Random(f"{SEED} {file.name}").sample(some, min(OF_LIBRARY, len(some)))
+    loops = find_loops(images.read_image(file)).loops
+    distinct = {loop.code: loop for loop in loops if loop.kind == "block" and not loop.split}
+    short = [loop for loop in distinct.values() if loop.length <= MOST_BYTES]
+    return random.Random(f"{SEED} {file.name}").sample(short, min(OF_LIBRARY, len(short)))
 
 
 def measured(blocks: Sequence[Block]) -> pd.DataFrame:
     """Return a row for each block that gave a figure: id, hex, offset, cycles, uncertainty."""
-    found = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, measure_blocks.TURNS)
-    rows = pd.DataFrame(found)
+    results = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, measure_blocks.TURNS)
+    rows = pd.DataFrame(results)
     refused = rows["status"] == "refused"
     print(f"  {len(rows)} loops, {refused.sum()} refused", flush=True)
-    for reason, count in rows[refused]["reason"].value_counts().head(SAID_REASONS).items():
+    for reason, count in rows[refused]["reason"].value_counts().head(SHOWN_REASONS).items():
         print(f"    {count}: {reason}", flush=True)
     shared = rows["note"].str.contains(measure_blocks.SHARED_LINES, regex=False)
     print(f"    {shared.sum()} left out: {measure_blocks.SHARED_LINES}", flush=True)
@@ -93,7 +93,7 @@ def of_libraries(files: Sequence[Path], _: int) -> pd.DataFrame:
 def at_offsets(files: Sequence[Path], _: int) -> pd.DataFrame:
     """Return a few loops at all code offsets."""
     draw = random.Random(SEED)
-    some = draw.sample(list(_main_loops()), OF_KERNELS)
+    chosen = draw.sample(list(_main_loops()), OF_KERNELS)
     short = [
         (f"{file.name} {loop.where}", loop.code)
         for file in files
@@ -107,11 +107,11 @@ def at_offsets(files: Sequence[Path], _: int) -> pd.DataFrame:
         ]
     )
     codes = dict(short)
-    some += [(name, codes[name]) for name in tried["id"][:OF_LIBRARIES]]
+    chosen += [(name, codes[name]) for name in tried["id"][:OF_LIBRARIES]]
     return measured(
         [
             block.of_code(name, code, offset, toolchain.host_isa(), "loop")
-            for name, code in some
+            for name, code in chosen
             for offset in range(64)
         ]
     )
@@ -122,9 +122,10 @@ def _main_loops() -> Iterator[tuple[str, bytes]]:
     core = microarchs.load(hosts.microarch() or "")
     for kernel in kernels.every():
         if kernel.isa == toolchain.host_isa():
-            for one in question.variant_subjects(list(kernel.variants.values()), core):
-                if one.notion == "loop" and not one.error and len(one.code) <= 2 * SHORT:
-                    yield f"{kernel.id}/{one.key['variant']}", one.code
+            for subject in question.variant_subjects(list(kernel.variants.values()), core):
+                short = len(subject.code) <= 2 * SHORT
+                if subject.notion == "loop" and not subject.error and short:
+                    yield f"{kernel.id}/{subject.key['variant']}", subject.code
 
 
 def calls(_: Sequence[Path], seed: int) -> pd.DataFrame:
@@ -133,12 +134,12 @@ def calls(_: Sequence[Path], seed: int) -> pd.DataFrame:
     rounds = measure_rounds(drawn, PROCESSES, None)
     rows = [
         {
-            "kernel": one.variant.kernel,
-            "variant": one.variant.name,
-            "offset": one.place.offset,
+            "kernel": placed.variant.kernel,
+            "variant": placed.variant.name,
+            "offset": placed.place.offset,
             **result.columns(),
         }
-        for one, [result] in zip(drawn, rounds.results, strict=True)
+        for placed, [result] in zip(drawn, rounds.results, strict=True)
         if result.status != "refused"
     ]
     print(f"  {len(rows)} measured, {len(drawn) - len(rows)} refused", flush=True)
@@ -158,12 +159,12 @@ def _drawn_calls(seed: int) -> Iterator[PlacedVariant]:
             for n in range(OF_VARIANT):
                 share = draw.random()
                 size = round(most**share if n % 2 else 1 + share * (most - 1))
-                place = (draw.randrange(64), draw.randrange(64))
-                at = Placement.of(code, contract, draw.randrange(64))
-                sweep = Sweep([size], [place])
+                alignment = (draw.randrange(64), draw.randrange(64))
+                placement = Placement.of(code, contract, draw.randrange(64))
+                sweep = Sweep([size], [alignment])
                 goals = readings.goals(variant, code, contract, sweep)
-                mine = tuple(goal for goal in goals if goal.quantity == "call")
-                yield PlacedVariant(variant, code, contract, at, mine)
+                call_goals = tuple(goal for goal in goals if goal.quantity == "call")
+                yield PlacedVariant(variant, code, contract, placement, call_goals)
 
 
 def blocks(_: Sequence[Path], seed: int) -> pd.DataFrame:
@@ -183,10 +184,10 @@ def _accesses(kind: str, draw: random.Random) -> bytes:
     """Return one to eight accesses: loads by rsi, others by rdi, each in two lines of its own."""
     code = b""
     for n in range(draw.randint(1, 8)):
-        one = draw.choice(("loads", "stores", "copies", "updates")) if kind == "mixed" else kind
-        width = draw.choice((1, 2, 4, 8) if one == "updates" else (1, 2, 4, 8, 16, 32))
+        access = draw.choice(("loads", "stores", "copies", "updates")) if kind == "mixed" else kind
+        width = draw.choice((1, 2, 4, 8) if access == "updates" else (1, 2, 4, 8, 16, 32))
         register = draw.randrange(4)
-        parts = ("loads", "stores") if one == "copies" else (one,)
+        parts = ("loads", "stores") if access == "copies" else (access,)
         for part in parts:
             base = RSI if part == "loads" else RDI
             displacement = 2 * LINE * n + draw.randrange(LINE)

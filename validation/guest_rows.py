@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import derive_path  # noqa: F401
+import host_blocks
 import host_calls
 import pandas as pd
 from inputs import DATA
@@ -24,8 +25,6 @@ from inputs import DATA
 from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.predicting.model import Block
-from loopwright.predicting.pipeline import Pipeline
 
 FOLDERS = DATA / "measured"
 SUFFIX = "-guest"
@@ -44,43 +43,34 @@ QUIET = "ok"
 
 def folders() -> dict[str, tuple[Path, ...]]:
     """Return the folders of rows of each core that has any, the published ones first."""
-    found: dict[str, tuple[Path, ...]] = {}
+    folders_by_core: dict[str, tuple[Path, ...]] = {}
     for path in [*sorted(FOLDERS.glob(f"*{SUFFIX}")), *sorted(KEPT.glob("*"))]:
         core = path.name.removesuffix(SUFFIX)
-        found[core] = (*found.get(core, ()), path)
-    return dict(sorted(found.items()))
+        folders_by_core[core] = (*folders_by_core.get(core, ()), path)
+    return dict(sorted(folders_by_core.items()))
 
 
 def is_aside(*key: object) -> bool:
-    """Say whether the row that these values name belongs to the half that sets nothing."""
+    """True if the row of these values belongs to the half that sets nothing."""
     return hashlib.sha256("|".join(map(str, key)).encode()).digest()[0] >= 128
 
 
 def half(rows: pd.DataFrame, key: tuple[str, ...], which: str) -> pd.DataFrame:
-    """Return the rows of one half (`tune` or `aside`), or `all`.
+    """Return the rows of one half (`tune` or `aside`), or `all`; key are the columns that name one.
 
-    A value that a row lacks does not name it.
+    Missing values do not count in the name.
     """
     if which == "all":
         return rows
     named = rows[list(key)].itertuples(index=False)
     aside = [is_aside(*(value for value in values if not pd.isna(value))) for values in named]
-    return rows[[one == (which == "aside") for one in aside]].reset_index(drop=True)
+    return rows[[row_aside == (which == "aside") for row_aside in aside]].reset_index(drop=True)
 
 
 def predict_loops(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
     """Add `predicted` and `error_percent` to loops in hex at code offsets, else at 0."""
-    offsets = rows["offset"] if "offset" in rows else [0] * len(rows)
-    codes = (bytes.fromhex(code) for code in rows["hex"])
-    blocks = [
-        Block(core.isa, code, "loop", int(offset))
-        for code, offset in zip(codes, offsets, strict=True)
-    ]
-    said = [one.cycles for one in Pipeline().predict(blocks, core, brief=True)]
-    out = rows.assign(
-        predicted=pd.array(said, dtype="Float64").to_numpy(float, na_value=float("nan"))
-    )
-    return out.assign(error_percent=100 * (out["predicted"] / out["cycles"] - 1))
+    cycles = host_blocks.predictions(rows, core.id, "loop")
+    return rows.assign(predicted=cycles, error_percent=100 * (cycles / rows["cycles"] - 1))
 
 
 def predict_calls(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
@@ -90,7 +80,7 @@ def predict_calls(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
 
 
 def answered(rows: pd.DataFrame) -> str:
-    """Return how many rows there are, and how many of them have a prediction."""
+    """Return the number of rows, and the share of them with a prediction."""
     return f"{len(rows)} rows, {100 * rows['predicted'].notna().mean():.1f} % answered"
 
 
@@ -108,14 +98,14 @@ def spread(rows: pd.DataFrame) -> str:
 
 
 def missed(rows: pd.DataFrame) -> str:
-    """Return how many slow code offsets are predicted to be fast."""
+    """Return the number of slow code offsets that are predicted to be fast."""
     slow = rows["cycles"] >= SLOW * rows["fastest"]
     fast = rows["error_percent"] < -NEAR_PERCENT
     return f"{(slow & fast).sum()} of {slow.sum()} slow offsets predicted fast"
 
 
 def near_without_one_frame(rows: pd.DataFrame) -> str:
-    """Return the same without the rows that pages of one frame slowed."""
+    """Return near without the rows that pages of one frame slowed."""
     slowed = rows["hex"].isin(ONE_FRAME)
     return f"without {slowed.sum()} rows slowed by pages of one frame: {near(rows[~slowed])}"
 
@@ -159,7 +149,11 @@ Table = pd.DataFrame
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of rows: its file, what it measures, how it is read, predicted and told."""
+    """A kind of rows: its file, its subject, and how it is read, predicted and reported.
+
+    key are the columns that name a row, figures the functions whose texts are reported, place the
+    columns that are printed of the worst row of a class, classed the name of a row's class.
+    """
 
     file: str
     what: str
@@ -191,20 +185,21 @@ def worst(rows: Table, kind: Kind, count: int) -> Iterator[str]:
         return
     rows = rows.assign(size=rows["error_percent"].abs(), of=rows.apply(kind.classed, axis=1))
     rows["size"] = rows["size"].fillna(100.0)
-    total = rows.groupby("of")["size"].sum().sort_values(ascending=False)
-    for name in total.index[:count]:
-        mine = rows[rows["of"] == name]
-        row = mine.loc[mine["size"].idxmax()]
+    error_sums = rows.groupby("of")["size"].sum().sort_values(ascending=False)
+    for name in error_sums.index[:count]:
+        of_class = rows[rows["of"] == name]
+        row = of_class.loc[of_class["size"].idxmax()]
         place = ", ".join(f"{column} {row[column]}" for column in kind.place)
-        said = "not predicted" if pd.isna(row["predicted"]) else f"{row['predicted']:.2f} predicted"
+        cycles = row["predicted"]
+        prediction = "not predicted" if pd.isna(cycles) else f"{cycles:.2f} predicted"
         yield (
-            f"    {name}: {len(mine)} rows, mean error {mine['size'].mean():.1f} %; "
-            f"{place}: {row['cycles']:.2f} cycles measured, {said}"
+            f"    {name}: {len(of_class)} rows, mean error {of_class['size'].mean():.1f} %; "
+            f"{place}: {row['cycles']:.2f} cycles measured, {prediction}"
         )
 
 
-def tell(core: Microarch, folder: Path, which: str, count: int) -> Iterator[str]:
-    """Yield what can be said of a core by the rows of a folder, line by line."""
+def report(core: Microarch, folder: Path, which: str, count: int) -> Iterator[str]:
+    """Yield the lines of a report on a core by the rows of a folder."""
     yield f"{core.name} ({core.id}): rows to {which} of {folder}, cycles by a calibrated clock"
     for kind in KINDS:
         path = folder / kind.file
@@ -218,25 +213,27 @@ def tell(core: Microarch, folder: Path, which: str, count: int) -> Iterator[str]
 
 
 def main() -> None:
-    """Print the figures of each core that was measured."""
+    """Print the report of each measured core."""
     parser = argparse.ArgumentParser(description="Hold the simulator to rows measured on guests.")
     parser.add_argument("--core", help="this core alone")
     parser.add_argument("--rows", metavar="CORE", help="rows of this core's guest, not of its own")
     parser.add_argument("--half", choices=("tune", "aside", "all"), default="all")
     parser.add_argument("--worst", type=int, default=5, metavar="N", help="classes shown")
     options = parser.parse_args()
-    known = folders()
-    names = [options.core] if options.core else list(known)
+    folders_by_core = folders()
+    names = [options.core] if options.core else list(folders_by_core)
     if not names:
         print(
             f"skipped: no folder of measured rows (*{SUFFIX}) in {FOLDERS}; set LOOPWRIGHT_SHARED"
         )
     for name in names:
-        rows = known.get(options.rows or name)
+        rows = folders_by_core.get(options.rows or name)
         if rows is None:
-            raise InputError(f"no rows of {options.rows or name}; known: {', '.join(known)}")
+            raise InputError(
+                f"no rows of {options.rows or name}; known: {', '.join(folders_by_core)}"
+            )
         for folder in rows:
-            print("\n".join(tell(microarchs.load(name), folder, options.half, options.worst)))
+            print("\n".join(report(microarchs.load(name), folder, options.half, options.worst)))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from loopwright.machine import harness, hosts
 from loopwright.predicting import question
 from loopwright.predicting.question import NOTIONS
 
-BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 PUBLIC = "bhive_public.csv"
 _ONE_CALL = 8  # bytes or records of the calls that are measured beside the loops
 
@@ -41,22 +40,23 @@ _ONE_CALL = 8  # bytes or records of the calls that are measured beside the loop
 def measured_loops(core: str) -> pd.DataFrame:
     """Return a row for each main loop of this ISA measured here, as host_kept keeps them.
 
-    cycles is an iteration's, missing where it was refused, or is of a part of the routine: reason.
+    cycles are of an iteration; they are missing, with a reason, where the measurement was refused
+    or covers only a part of the routine.
     """
-    out = []
+    rows = []
     for kernel in kernels.every():
         if kernel.isa != toolchain.host_isa():
             continue
-        real = lw.measure(kernel.id, sizes=(_ONE_CALL,))
-        real = real[real["quantity"] == "loop"].set_index("variant")
+        readings = lw.measure(kernel.id, sizes=(_ONE_CALL,))
+        readings = readings[readings["quantity"] == "loop"].set_index("variant")
         for subject in question.variant_subjects(
-            [kernel.variants[name] for name in real.index], microarchs.load(core)
+            [kernel.variants[name] for name in readings.index], microarchs.load(core)
         ):
             name = subject.key["variant"]
-            row = real.loc[name]
+            row = readings.loc[name]
             note = user_space_note(kernel.variants[name])
             refused = row["status"] == "refused"
-            out.append(
+            rows.append(
                 {
                     "kernel": kernel.id,
                     "variant": name,
@@ -67,7 +67,7 @@ def measured_loops(core: str) -> pd.DataFrame:
                     "reason": f"measured {note}" if note else row["reason"] if refused else "",
                 }
             )
-    return pd.DataFrame(out, columns=host_kept.LOOPS)
+    return pd.DataFrame(rows, columns=host_kept.LOOPS)
 
 
 def measured_blocks(codes: list[str], before: Path | None) -> pd.DataFrame:
@@ -76,73 +76,75 @@ def measured_blocks(codes: list[str], before: Path | None) -> pd.DataFrame:
         path = Path(folder) / "blocks.csv"
         write(path, codes)
         rows = pd.read_csv(before) if before else lw.measure_blocks(path, notion="all")
-    names = rows["code"].map(lambda code: host_blocks.digest(bytes.fromhex(code)))
-    return rows.assign(sha256=names)[host_kept.BLOCKS]
+    digests = rows["code"].map(lambda code: host_blocks.digest(bytes.fromhex(code)))
+    return rows.assign(sha256=digests)[host_kept.BLOCKS]
 
 
 def machine(core: str, before: Path | None) -> dict[str, str]:
-    """Return what the figures are of: machine, clock, protocol, date."""
-    said = hosts.describe()
-    out = {
+    """Return the facts of the measurement: machine, clock, protocol, date."""
+    facts = hosts.describe()
+    description = {
         "core": f"{microarchs.load(core).name} ({core})",
-        "machine": said["machine"],
-        "CPUID": f"{said['vendor']} family {said['family']} model {said['model']} "
-        f"stepping {said['stepping']}, microcode {said['microcode']}",
-        "hypervisor": said["hypervisor"] or "none",
-        "clock": f"{said['clock']} ({said['pmu_refused']})",
+        "machine": facts["machine"],
+        "CPUID": f"{facts['vendor']} family {facts['family']} model {facts['model']} "
+        f"stepping {facts['stepping']}, microcode {facts['microcode']}",
+        "hypervisor": facts["hypervisor"] or "none",
+        "clock": f"{facts['clock']} ({facts['pmu_refused']})",
         "protocol": f"version {harness.protocol()} (harness/README.md)",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "load": f"{os.getloadavg()[2]:.1f} on {os.cpu_count()} CPUs, mean of 15 minutes",
     }
     if before:
         day = datetime.fromtimestamp(before.stat().st_mtime, UTC)
-        out["blocks"] = f"measured before the loops, on {day:%Y-%m-%d} at {day:%H:%M} UTC"
-    return {key: str(value) for key, value in out.items()}
+        description["blocks"] = f"measured before the loops, on {day:%Y-%m-%d} at {day:%H:%M} UTC"
+    return {key: str(value) for key, value in description.items()}
 
 
 def published(rows: pd.DataFrame) -> list[list[str]]:
     """Return each model's errors against BHive's own figures, of other machines."""
-    out = []
-    for arch, core in BHIVE.items():
-        mine = rows[rows["arch"] == arch].reset_index(drop=True)
-        if mine.empty:
+    lines = []
+    for arch, core in host_blocks.BHIVE.items():
+        group = rows[rows["arch"] == arch].reset_index(drop=True)
+        if group.empty:
             continue
-        said = predicted(list(mine["hex"]), core, "unrolled").assign(cycles=mine["measured"])
-        out += errors(said, core, "BHive's (published)")
-    return out
+        predictions = predicted(list(group["hex"]), core, "unrolled").assign(
+            cycles=group["measured"]
+        )
+        lines += errors(predictions, core, "BHive's (published)")
+    return lines
 
 
 def errors(rows: pd.DataFrame, core: str, name: str) -> list[list[str]]:
     """Return a line for each model: its errors against cycles of rows, as text."""
-    out = []
+    lines = []
     for model in MODEL_IDS:
-        found = Accuracy.of(rows[model], rows["cycles"])
-        known = found.mape == found.mape
-        figures = [f"{found.mape:.1f}", f"{found.tau:.3f}"] if known else ["-", "-"]
-        out.append([core, name, model, str(found.count), *figures])
-    return out
+        accuracy = Accuracy.of(rows[model], rows["cycles"])
+        known = accuracy.mape == accuracy.mape
+        figures = [f"{accuracy.mape:.1f}", f"{accuracy.tau:.3f}"] if known else ["-", "-"]
+        lines.append([core, name, model, str(accuracy.count), *figures])
+    return lines
 
 
 def write_both(folder: Path, core: str, public: pd.DataFrame | None) -> None:
-    """Predict what is kept of a core, and write the table for people and the blocks' rows.
+    """Predict the kept rows of a core, and write its page and the rows of its blocks.
 
-    public has BHive's blocks; where blocks are kept and it is not there nothing is written.
+    public has BHive's blocks. Where blocks are kept and public is None, nothing is written.
     """
-    there = (folder / f"{core}.csv").is_file()
-    if there and public is None:
+    has_blocks = (folder / f"{core}.csv").is_file()
+    if has_blocks and public is None:
         print(f"kept as it is, {PUBLIC} is not in {DATA}; set LOOPWRIGHT_SHARED: {core}.md")
         return
     loops = host_kept.loops(folder, core)
     scores, blocks = errors(loops, core, "kernels' loops"), None
-    if there and public is not None:
+    if has_blocks and public is not None:
         blocks = host_kept.blocks(folder, core, public["hex"])
         for notion in NOTIONS:
-            mine = blocks[blocks["notion"] == notion]
-            scores += errors(mine, core, f"BHive's blocks, {notion}")
+            of_notion = blocks[blocks["notion"] == notion]
+            scores += errors(of_notion, core, f"BHive's blocks, {notion}")
         scores += published(public)
         host_kept.keep_blocks(folder, core, blocks)
-    said = host_kept.machine(folder, core)
-    text = host_text.page(microarchs.load(core).name, said, scores, loops, blocks)
+    facts = host_kept.machine(folder, core)
+    text = host_text.page(microarchs.load(core).name, facts, scores, loops, blocks)
     (folder / f"{core}.md").write_text(text)
     print(f"wrote {folder / core}.md")
 
@@ -163,9 +165,9 @@ def main() -> None:
         core = hosts.microarch()
         if core is None:
             raise InputError("no core.toml knows this machine; add one with a [host] table")
-        said = machine(core, before)
+        facts = machine(core, before)
         loops = measured_loops(core)
-        host_kept.keep_machine(folder, core, said)
+        host_kept.keep_machine(folder, core, facts)
         host_kept.keep_loops(folder, core, loops)
         if public is not None:
             blocks = measured_blocks(list(dict.fromkeys(public["hex"])), before)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markdown_table import table
 
 from loopwright import kernels, microarchs
 from loopwright.code import assemble
@@ -42,8 +43,8 @@ def keep(rows: pd.DataFrame, date: str) -> pd.DataFrame:
     rows = rows.copy()
     variants = [_variant(*key) for key in zip(rows["kernel"], rows["variant"], strict=True)]
     rows["sha256"] = [_sha256(v) for v in variants]
-    of_records = [kernels.contract_of(v).count_bytes for v in variants]
-    rows["count"] = [s // r for s, r in zip(rows["size_bytes"], of_records, strict=True)]
+    record_bytes = [kernels.contract_of(v).count_bytes for v in variants]
+    rows["count"] = [s // r for s, r in zip(rows["size_bytes"], record_bytes, strict=True)]
     rows["date"] = date
     return rows[KEPT].round({"cycles": 3, "uncertainty": 3})
 
@@ -57,39 +58,40 @@ def _sha256(variant: Variant) -> str:
 
 
 def compare(rows: pd.DataFrame, core: str) -> pd.DataFrame:
-    """Return the rows of code that is still the same as call_pairs.paired has them."""
+    """Return the rows whose code is still the same, as cross_validation.paired_calls has them."""
     same = []
-    for (kernel, name), mine in rows.groupby(["kernel", "variant"], sort=False):
-        known = kernels.load(str(kernel)).variants.get(str(name))
-        if known and (mine["sha256"] == _sha256(known)).all():
-            size = mine["count"] * kernels.contract_of(known).count_bytes
-            same.append(mine.assign(size_bytes=size))
+    for (kernel, name), group in rows.groupby(["kernel", "variant"], sort=False):
+        variant = kernels.load(str(kernel)).variants.get(str(name))
+        if variant and (group["sha256"] == _sha256(variant)).all():
+            size = group["count"] * kernels.contract_of(variant).count_bytes
+            same.append(group.assign(size_bytes=size))
     return cross_validation.paired_calls(pd.concat(same, ignore_index=True), core)
 
 
 def summary(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield what can be said of all rows, in sentences."""
-    known = rows[rows["why"] == ""]
-    found, outside = cross_validation.of_all(known), known["outside_percent"].abs()
-    between = (outside == 0) & (known["error_percent"] != 0)
+    """Yield the counts and errors of all rows, in sentences."""
+    answered = rows[rows["why"] == ""]
+    errors, outside = cross_validation.of_all(answered), answered["outside_percent"].abs()
+    between = (outside == 0) & (answered["error_percent"] != 0)
     close = outside <= cross_validation.NEAR_PERCENT
-    cycle = outside / 100 * known["measured_cycles"] <= 1
+    cycle = outside / 100 * answered["measured_cycles"] <= 1
     near, or_cycle = 100 * close.mean(), 100 * (close | cycle).mean()
-    yield f"{len(known)} calls predicted and measured; {len(rows) - len(known)} have no prediction."
+    unanswered = len(rows) - len(answered)
+    yield f"{len(answered)} calls predicted and measured; {unanswered} have no prediction."
     yield (
-        f"Median error {found['median_percent']:.1f} %; within 15 %: "
-        f"{found['within_15_percent']:.1f} %; all branches predicted."
+        f"Median error {errors['median_percent']:.1f} %; within 15 %: "
+        f"{errors['within_15_percent']:.1f} %; all branches predicted."
     )
     yield (
-        f"With mispredicted exits as a range: median {found['median_in_range_percent']:.1f} %, "
+        f"With mispredicted exits as a range: median {errors['median_in_range_percent']:.1f} %, "
         f"within 15 %: {near:.1f} %, within 15 % or a cycle: {or_cycle:.1f} %; {between.sum()} "
         "calls lie inside of it."
     )
 
 
 def report(rows: pd.DataFrame, core: str) -> str:
-    """Return the table for people."""
-    known = rows[rows["why"] == ""]
+    """Return the page of a core's calls."""
+    answered = rows[rows["why"] == ""]
     dates, clocks = (", ".join(sorted(set(map(str, rows[c])))) for c in ("date", "clock"))
     parts = [
         f"# Whole calls on {microarchs.load(core).name}: predicted beside measured",
@@ -97,14 +99,14 @@ def report(rows: pd.DataFrame, core: str) -> str:
         "variants of its ISA, hot, as user space runs them.",
         *summary(rows),
         "## By variant, percent",
-        _table(
+        table(
             ["variant", "calls", "median", "within 15 %", "median with range", "bias"],
-            (_row(row) for row in cross_validation.call_errors(known).to_dict("records")),
+            map(_row, cross_validation.call_errors(answered).to_dict("records")),
         ),
         "## The largest errors, with mispredicted exits as a range",
-        _table(
+        table(
             ["variant", "count", "dst", "src", "measured", "predicted", "mispredicted"],
-            (_call(row) for row in cross_validation.worst_calls(known, WORST).to_dict("records")),
+            map(_call, cross_validation.worst_calls(answered, WORST).to_dict("records")),
         ),
     ]
     if reasons := sorted(set(rows["why"]) - {""}):
@@ -122,11 +124,6 @@ def _call(row: dict[Any, Any]) -> list[str]:
     names = ("measured_cycles", "predicted_cycles", "mispredicted_cycles")
     place = (str(row[name]) for name in ("count", "dst_align", "src_align"))
     return [f"{row['kernel']}/{row['variant']}", *place, *(f"{row[n]:.1f}" for n in names)]
-
-
-def _table(heads: list[str], rows: Iterator[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main() -> None:

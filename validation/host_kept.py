@@ -19,19 +19,19 @@ BLOCKS = ["sha256", "notion", "cycles", "uncertainty", "status", "reason", "note
 
 
 def cores(folder: Path) -> list[str]:
-    """Return the cores of which loops are kept."""
+    """Return the cores whose loops are kept."""
     return sorted(path.stem for path in (folder / "loops").glob("*.csv"))
 
 
 def keep_machine(folder: Path, core: str, facts: dict[str, str]) -> None:
-    """Write what machine was measured, by what, when."""
+    """Write the facts of a measurement: machine, clock, date."""
     path = folder / "machines" / f"{core}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(facts.items(), columns=["what", "value"]).to_csv(path, index=False)
 
 
 def machine(folder: Path, core: str) -> dict[str, str]:
-    """Return what machine was measured, by what, when."""
+    """Return the facts of a measurement: machine, clock, date."""
     rows = pd.read_csv(folder / "machines" / f"{core}.csv", dtype=str, keep_default_na=False)
     return dict(zip(rows["what"], rows["value"], strict=True))
 
@@ -50,25 +50,25 @@ def loops(folder: Path, core: str) -> pd.DataFrame:
 
 
 def keep_blocks(folder: Path, core: str, rows: pd.DataFrame) -> None:
-    """Write measured blocks with what models say of them."""
+    """Write measured blocks with the models' predictions."""
     path = folder / f"{core}.csv"
     rows[[*BLOCKS, *MODEL_IDS]].to_csv(path, index=False, float_format="%.4f")
 
 
 def blocks(folder: Path, core: str, public: Iterable[str]) -> pd.DataFrame:
-    """Return measured blocks with the predictions of each model today, of code in public (hex)."""
-    words = ("reason", "note", "clock")
-    kept = pd.read_csv(folder / f"{core}.csv", dtype=dict.fromkeys(words, "str"))
-    return answered(kept[BLOCKS].fillna(dict.fromkeys(words, "")), core, public)
+    """Return kept blocks with today's predictions of each model; public has their code in hex."""
+    texts = ("reason", "note", "clock")
+    kept = pd.read_csv(folder / f"{core}.csv", dtype=dict.fromkeys(texts, "str"))
+    return answered(kept[BLOCKS].fillna(dict.fromkeys(texts, "")), core, public)
 
 
 def answered(rows: pd.DataFrame, core: str, public: Iterable[str]) -> pd.DataFrame:
-    """Return measured blocks with the predictions of each model, those of code in public (hex)."""
-    known = host_blocks.codes(public)
-    rows = rows[rows["sha256"].isin(list(known))].reset_index(drop=True)
+    """Return measured blocks with each model's predictions, without blocks not in public (hex)."""
+    codes_by_digest = host_blocks.codes(public)
+    rows = rows[rows["sha256"].isin(list(codes_by_digest))].reset_index(drop=True)
     parts = []
-    for notion, mine in rows.groupby("notion", sort=False):
-        codes = [known[name][0] for name in mine["sha256"]]
-        predictions = predicted(codes, core, str(notion)).set_index(mine.index)
-        parts.append(mine.join(predictions))
+    for notion, group in rows.groupby("notion", sort=False):
+        codes = [codes_by_digest[name][0] for name in group["sha256"]]
+        predictions = predicted(codes, core, str(notion)).set_index(group.index)
+        parts.append(group.join(predictions))
     return pd.concat(parts).sort_index()

@@ -1,4 +1,4 @@
-"""The table for people of what a host measured and what models say of it."""
+"""The Markdown page of a host's measurements and of the models' errors against them."""
 
 import re
 from collections import Counter
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 from every_model import MODEL_IDS
+from markdown_table import table
 
 from loopwright.predicting.question import NOTIONS
 
@@ -17,11 +18,14 @@ def page(
     loops: pd.DataFrame,
     blocks: pd.DataFrame | None,
 ) -> str:
-    """Return all of it: the machine, errors by model, loops, and how blocks fared."""
+    """Return the page: the machine, errors by model, loops, and counts of blocks.
+
+    scores are lines of the table of errors.
+    """
     heads = ["core", "measured", "model", "pairs", "MAPE %", "Kendall's tau"]
     parts = [
         f"# The models against {name}, measured",
-        table(["", ""], [[key, said] for key, said in machine.items()]),
+        table(["", ""], [[key, value] for key, value in machine.items()]),
         "## Errors",
         table(heads, scores),
         "## Loops, cycles an iteration (of 64 bytes for string instructions)",
@@ -32,23 +36,18 @@ def page(
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _loops(rows: pd.DataFrame) -> str:
-    """Return the loops, each with what is measured and each model's error."""
+    """Return the table of loops: measured cycles, and each model's cycles and error."""
     body = []
     for row in rows.to_dict("records"):
-        real = row["cycles"]
+        measured = row["cycles"]
         cells = [f"{row['kernel']}/{row['variant']}"]
-        cells.append("refused" if pd.isna(real) else f"{real:.2f} +- {row['uncertainty']:.2f}")
+        refused = pd.isna(measured)
+        cells.append("refused" if refused else f"{measured:.2f} +- {row['uncertainty']:.2f}")
         for model in MODEL_IDS:
-            error = 100 * (row[model] / real - 1)
-            said = "-" if pd.isna(row[model]) else f"{row[model]:.2f}"
-            cells.append(said + ("" if pd.isna(error) else f" ({error:+.0f} %)"))
+            error = 100 * (row[model] / measured - 1)
+            cell = "-" if pd.isna(row[model]) else f"{row[model]:.2f}"
+            cells.append(cell + ("" if pd.isna(error) else f" ({error:+.0f} %)"))
         body.append(cells)
     shown = table(["loop", "measured", *MODEL_IDS], body)
     why = sorted(set(rows.loc[rows["cycles"].isna(), "reason"]) - {""})
@@ -56,26 +55,27 @@ def _loops(rows: pd.DataFrame) -> str:
 
 
 def _blocks(rows: pd.DataFrame) -> str:
-    """Return how many blocks gave a figure, and why the others did not."""
-    out = []
+    """Return the counts of measured and refused blocks by prediction kind, with the reasons."""
+    lines = []
     for notion in NOTIONS:
-        mine = rows[rows["notion"] == notion]
-        if mine.empty:
+        of_notion = rows[rows["notion"] == notion]
+        if of_notion.empty:
             continue
-        refused = mine[mine["status"] == "refused"]
-        share = 100 * len(refused) / len(mine)
-        out += [
-            f"{notion}: {len(mine)} blocks, {len(refused)} refused ({share:.1f} %), "
-            f"median uncertainty {100 * (mine['uncertainty'] / mine['cycles']).median():.1f} %.",
+        refused = of_notion[of_notion["status"] == "refused"]
+        share = 100 * len(refused) / len(of_notion)
+        uncertainty = 100 * (of_notion["uncertainty"] / of_notion["cycles"]).median()
+        lines += [
+            f"{notion}: {len(of_notion)} blocks, {len(refused)} refused ({share:.1f} %), "
+            f"median uncertainty {uncertainty:.1f} %.",
             "",
         ]
         if len(refused):
-            out += [table(["blocks", "refused because"], _kinds(refused["reason"])), ""]
-    return "\n".join(out)
+            lines += [table(["blocks", "refused because"], _kinds(refused["reason"])), ""]
+    return "\n".join(lines)
 
 
 def _unanswered(rows: pd.DataFrame) -> str:
-    """Return why models have no answer for blocks that were measured."""
+    """Return the table of the models' commonest reasons for no answer on measured blocks."""
     body = []
     for model in MODEL_IDS:
         reasons = rows.loc[rows["cycles"].notna(), f"{model} error"].fillna("")
@@ -84,9 +84,9 @@ def _unanswered(rows: pd.DataFrame) -> str:
 
 
 def _kinds(reasons: Iterable[str]) -> list[list[str]]:
-    """Count reasons, numbers in them aside."""
-    plain = Counter(re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", reason) for reason in reasons)
-    alike: Counter[str] = Counter()
-    for reason, count in plain.items():
-        alike[re.sub(r"N(, N)+", "N", reason).split(": it's")[0]] += count
-    return [[str(count), reason] for reason, count in alike.most_common(12)]
+    """Return the commonest reasons with their counts, alike where only numbers differ."""
+    with_numbers = Counter(re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", reason) for reason in reasons)
+    kinds: Counter[str] = Counter()
+    for reason, count in with_numbers.items():
+        kinds[re.sub(r"N(, N)+", "N", reason).split(": it's")[0]] += count
+    return [[str(count), reason] for reason, count in kinds.most_common(12)]

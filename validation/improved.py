@@ -48,39 +48,39 @@ HALF, ASKED, SLOWER = 0.5, 0.8, 0.02
 def find(
     file: Path, each: int, core: Microarch, seed: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return rows of the first loops with a candidate, and what became of each on the way."""
+    """Return rows of the first loops with a candidate, and the outcome of each loop looked at."""
     isa = toolchain.host_isa()
-    asked = LoopsQuestion(obj=str(file), settings=Settings(depth=4, tried=160))
-    found = [(s, p) for s, p in loops.loops_of(str(file)) if p.notion == "loop" and p.isa == isa]
-    found.sort(
+    question = LoopsQuestion(obj=str(file), settings=Settings(depth=4, tried=160))
+    pieces = [(s, p) for s, p in loops.loops_of(str(file)) if p.notion == "loop" and p.isa == isa]
+    pieces.sort(
         key=lambda pair: hashlib.sha256(f"{seed}{file.name} {pair[1].id}".encode()).hexdigest()
     )
     rows: list[dict[str, Any]] = []
     looked_at = []
-    for section, piece in found:
+    for section, piece in pieces:
         if len(rows) == each:
             break
         try:
-            one = improve_loop(section, piece, [core], asked)
+            improvement = improve_loop(section, piece, [core], question)
         except InputError as error:
-            said = str(error).split(": ", 1)[-1]
+            reason = str(error).split(": ", 1)[-1]
             looked_at.append(
-                {"file": file.name, "loop": piece.id, "outcome": f"left alone: {said}"}
+                {"file": file.name, "loop": piece.id, "outcome": f"left alone: {reason}"}
             )
             continue
-        if not one.named:
-            outcome = one.refused[0] if one.refused else "no candidate"
+        if not improvement.named:
+            outcome = improvement.refused[0] if improvement.refused else "no candidate"
             looked_at.append({"file": file.name, "loop": piece.id, "outcome": outcome})
             continue
-        best = next(iter(one.named.values()))
-        base = one.search.base
+        best = next(iter(improvement.named.values()))
+        base = improvement.search.base
         looked_at.append({"file": file.name, "loop": piece.id, "outcome": "candidate"})
         rows.append(
             {
                 "file": file.name, "loop": piece.id, "offset": base.offset, "hex": base.main.hex(),
                 "steps": "; ".join(best.listing.steps), "turns": best.listing.iterations,
                 "new_offset": best.offset, "new_hex": best.main.hex(), "bytes": best.bytes,
-                "proof": str(next(iter(one.proofs.values()))),
+                "proof": str(next(iter(improvement.proofs.values()))),
             }
         )  # fmt: skip
         print(f"{file.name} {piece.id}: {rows[-1]['steps']}", flush=True)
@@ -88,58 +88,60 @@ def find(
 
 
 def measure(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with what this machine measures of each pair that has no figures yet."""
+    """Return the table with figures of this machine for each pair that had none."""
     isa = toolchain.host_isa()
     blocks = []
     lacking = table.index[table["cycles"].isna() | table["new_cycles"].isna()]
-    for n in lacking:
-        row = table.loc[n]
+    for label in lacking:
+        row = table.loc[label]
         for kind in ("", "new_"):
             code, offset = bytes.fromhex(row[f"{kind}hex"]), int(row[f"{kind}offset"])
-            blocks.append(block.of_code(f"{kind}{n}", code, offset, isa, "loop"))
+            blocks.append(block.of_code(f"{kind}{label}", code, offset, isa, "loop"))
     rows = measure_blocks.measure_in_turns(isa, blocks, measure_blocks.TURNS)
-    out = table.copy()
-    for at, n in enumerate(lacking):
-        old, new = rows[2 * at : 2 * at + 2]
-        turns = int(table.loc[n, "turns"])
-        out.loc[n, ["cycles", "uncertainty"]] = [old["cycles"], old["uncertainty"]]
+    updated = table.copy()
+    for index, label in enumerate(lacking):
+        old, new = rows[2 * index : 2 * index + 2]
+        turns = int(table.loc[label, "turns"])
+        updated.loc[label, ["cycles", "uncertainty"]] = [old["cycles"], old["uncertainty"]]
         scaled = [new["cycles"] / turns, new["uncertainty"] / turns]
-        out.loc[n, ["new_cycles", "new_uncertainty"]] = scaled
-        refused = [one["reason"] for one in (old, new) if one["status"] == "refused"]
-        out.loc[n, ["clock", "reason"]] = [new["clock"], "; ".join(dict.fromkeys(refused))]
-        out.loc[n, "note"] = new["note"]
-    return out
+        updated.loc[label, ["new_cycles", "new_uncertainty"]] = scaled
+        refused = [result["reason"] for result in (old, new) if result["status"] == "refused"]
+        updated.loc[label, ["clock", "reason"]] = [new["clock"], "; ".join(dict.fromkeys(refused))]
+        updated.loc[label, "note"] = new["note"]
+    return updated
 
 
 def predicted(table: pd.DataFrame, core: Microarch) -> pd.DataFrame:
     """Return the table with today's predictions: cycles an iteration, before and after."""
     isa = toolchain.host_isa()
-    out = table.copy()
-    asked = []
+    updated = table.copy()
+    blocks_by_kind = []
     for kind in ("", "new_"):
         blocks = [
             Block(isa, bytes.fromhex(row[f"{kind}hex"]), "loop", int(row[f"{kind}offset"]))
             for row in table.to_dict("records")
         ]
-        asked.append(blocks)
+        blocks_by_kind.append(blocks)
         cycles = [answer.cycles for answer in models.simulated(blocks, core)]
-        out[f"{kind}predicted"] = cycles
-    out["new_predicted"] /= out["turns"]
-    out["gain"] = out["predicted"] / out["new_predicted"]
-    out["least"] = [
+        updated[f"{kind}predicted"] = cycles
+    updated["new_predicted"] /= updated["turns"]
+    updated["gain"] = updated["predicted"] / updated["new_predicted"]
+    updated["least"] = [
         least_gain(old, new, turns, core, {}).gain
-        for old, new, turns in zip(asked[0], asked[1], out["turns"], strict=True)
+        for old, new, turns in zip(
+            blocks_by_kind[0], blocks_by_kind[1], updated["turns"], strict=True
+        )
     ]
-    out["measured"] = out["cycles"] / out["new_cycles"]
-    return out
+    updated["measured"] = updated["cycles"] / updated["new_cycles"]
+    return updated
 
 
 def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Iterator[str]:
-    """Yield the lines of the table."""
-    asked = shown_gain(core.id)
-    today = table[table["least"] >= asked]
+    """Yield the lines of the page."""
+    least_shown = shown_gain(core.id)
+    today = table[table["least"] >= least_shown]
     known = today[today["measured"].notna()]
-    share = (known["measured"] - 1) >= HALF * (known["gain"] - 1)
+    halfway = (known["measured"] - 1) >= HALF * (known["gain"] - 1)
     slower = known["measured"] < 1 - SLOWER
     yield f"# Loops of libraries that improve made faster, on {core.id}"
     yield ""
@@ -150,21 +152,23 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
     )
     yield ""
     yield f"- loops looked at, by a hash: {len(looked_at)}; with a candidate: {len(table)}"
-    percent = f"{100 * asked - 100:.0f} %"
+    percent = f"{100 * least_shown - 100:.0f} %"
     where = "today, at all ends of what nobody has measured"
     yield f"- a gain of {percent} or more {where}: {len(today)}"
-    both = known["gain"].mean(), known["measured"].mean()
-    yield f"- mean predicted gain of those measured: {both[0]:.2f}; measured: {both[1]:.2f}"
-    of = f"{int(share.sum())} of {len(known)} ({100 * share.mean():.0f} %"
-    middle = known["gain"].median(), known["measured"].median()
-    yield f"- median predicted gain of those measured: {middle[0]:.2f}; measured: {middle[1]:.2f}"
+    means = known["gain"].mean(), known["measured"].mean()
+    yield f"- mean predicted gain of those measured: {means[0]:.2f}; measured: {means[1]:.2f}"
+    of = f"{int(halfway.sum())} of {len(known)} ({100 * halfway.mean():.0f} %"
+    medians = known["gain"].median(), known["measured"].median()
+    yield f"- median predicted gain of those measured: {medians[0]:.2f}; measured: {medians[1]:.2f}"
     proven = table["proof"].str.contains("by SMT;").sum()
     yield f"- proven for all inputs by SMT: {proven} of {len(table)}"
     yield f"- measured: {len(known)} of {len(today)}"
     yield f"- at least half of the predicted gain: {of}, asked {100 * ASKED:.0f} %)"
-    errors = known["uncertainty"] / known["cycles"] + known["new_uncertainty"] / known["new_cycles"]
-    left = known["measured"] * (1 - errors) > 1
-    of = f"{int(share[left].sum())} of {int(left.sum())}"
+    relative = (
+        known["uncertainty"] / known["cycles"] + known["new_uncertainty"] / known["new_cycles"]
+    )
+    shown_here = known["measured"] * (1 - relative) > 1
+    of = f"{int(halfway[shown_here].sum())} of {int(shown_here.sum())}"
     yield f"- improve withdraws what this machine does not show; of the rest it is {of}"
     yield f"- slower by more than {100 * SLOWER:.0f} %: {int(slower.sum())}"
     yield ""
@@ -178,11 +182,11 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
             if row["measured"] == row["measured"]
             else f"not: {str(row['reason']).split(';')[0].split(' (in')[0]}"
         )
-        said = f"{row['predicted']:.2f} to {row['new_predicted']:.2f}, {row['gain']:.2f}"
-        if row["least"] < asked:
-            said += f", at the least {row['least']:.2f}: not shown today"
-        which = f"{row['file']} | {row['loop']} | {row['steps']} | {row['bytes']}"
-        yield f"| {which} | {said} | {figure} |"
+        prediction = f"{row['predicted']:.2f} to {row['new_predicted']:.2f}, {row['gain']:.2f}"
+        if row["least"] < least_shown:
+            prediction += f", at the least {row['least']:.2f}: not shown today"
+        cells = f"{row['file']} | {row['loop']} | {row['steps']} | {row['bytes']}"
+        yield f"| {cells} | {prediction} | {figure} |"
     yield ""
     yield "What became of the others:"
     yield ""
@@ -202,7 +206,7 @@ FAMILIES = (
     "x86_64/put_event/put_user_twice",
     "arm64/copy_user/to_user_batched",
 )
-# Of stac and clac on a target core nobody has measured the cycles: those of Zen 4.
+# Cycles of stac and clac as on Zen 4: nobody has measured them on a target core.
 GATES = {"serial.stac_clac": "20"}
 NEAR = 0.03
 X86_CORES = "zen2,sandybridge,zen3,zen4"
@@ -214,7 +218,7 @@ def cpu_seconds() -> float:
 
 
 def families() -> Iterator[str]:
-    """Yield the lines of the table of families, each of which is searched from a plain variant."""
+    """Yield the lines of the page of families, each searched from a plain variant."""
     yield "# Families that improve searches from a plain variant"
     yield ""
     yield (
@@ -230,9 +234,9 @@ def families() -> Iterator[str]:
     yield "| from | core | before | best found | transformations | by hand | of that | CPU time |"
     yield "|---|---|---|---|---|---|---|---|"
     for spec in FAMILIES:
-        began = cpu_seconds()
+        start = cpu_seconds()
         of_x86 = spec.startswith("x86_64")
-        found = improve.answer(
+        result = improve.answer(
             spec,
             microarch=X86_CORES if of_x86 else None,
             sizes=None,
@@ -241,14 +245,14 @@ def families() -> Iterator[str]:
             measured=False,
             settings=Settings(),
         )
-        seconds = cpu_seconds() - began
-        for core, (name, cycles) in found.fastest.items():
-            mine = [row for row in found.rows.records() if row["microarch"] == core]
-            best = min((row for row in mine if row["status"]), key=lambda row: row["cycles"])
-            path = [row for row in mine if row["candidate"] == best["candidate"] and row["step"]]
+        seconds = cpu_seconds() - start
+        for core, (name, cycles) in result.fastest.items():
+            rows = [row for row in result.rows.records() if row["microarch"] == core]
+            best = min((row for row in rows if row["status"]), key=lambda row: row["cycles"])
+            path = [row for row in rows if row["candidate"] == best["candidate"] and row["step"]]
             steps = "; ".join(row["transformation"] for row in path) or "none"
             yield (
-                f"| {spec} | {core} | {mine[0]['cycles']:.1f} | {best['cycles']:.1f} | {steps} "
+                f"| {spec} | {core} | {rows[0]['cycles']:.1f} | {best['cycles']:.1f} | {steps} "
                 f"| {name}, {cycles:.1f} | {100 * best['cycles'] / cycles - 100:+.1f} % "
                 f"| {seconds:.0f} s |"
             )
@@ -264,31 +268,31 @@ def main() -> None:
     parser.add_argument("-o", type=Path, default=REPO / "validation" / "improved")
     parser.add_argument("--core")
     parser.add_argument("--families", action="store_true")
-    asked = parser.parse_args()
-    if asked.families:
-        (asked.o / "families.md").write_text("\n".join(families()) + "\n")
+    options = parser.parse_args()
+    if options.families:
+        (options.o / "families.md").write_text("\n".join(families()) + "\n")
         return
-    name = asked.core or hosts.microarch()
+    name = options.core or hosts.microarch()
     if name is None:
         raise SystemExit("this machine's core is none of `loopwright list microarchs`")
     core = microarchs.load(name)
-    kept, others = asked.o / f"{name}.csv", asked.o / f"{name}_looked_at.csv"
-    asked.o.mkdir(parents=True, exist_ok=True)
-    if asked.core and (asked.find or asked.measure):
+    kept, others = options.o / f"{name}.csv", options.o / f"{name}_looked_at.csv"
+    options.o.mkdir(parents=True, exist_ok=True)
+    if options.core and (options.find or options.measure):
         raise SystemExit(
             "--core is for the kept rows of another core: nothing is found or measured"
         )
-    if asked.find:
-        found = [find(file, asked.each, core, asked.seed) for file in asked.find]
-        rows = [row for some, _ in found for row in some]
+    if options.find:
+        finds = [find(file, options.each, core, options.seed) for file in options.find]
+        rows = [row for part, _ in finds for row in part]
         pd.DataFrame(rows, columns=COLUMNS).to_csv(kept, index=False)
-        pd.DataFrame([one for _, some in found for one in some]).to_csv(others, index=False)
+        pd.DataFrame([looked for _, part in finds for looked in part]).to_csv(others, index=False)
     table = pd.read_csv(kept, dtype=dict.fromkeys(("clock", "reason", "note"), object))
-    if asked.measure:
+    if options.measure:
         table = measure(table)
         table.to_csv(kept, index=False)
     lines = report(predicted(table, core), pd.read_csv(others), core)
-    (asked.o / f"{name}.md").write_text("\n".join(lines) + "\n")
+    (options.o / f"{name}.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

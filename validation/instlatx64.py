@@ -49,24 +49,24 @@ FLAGS = ("ADC", "SBB", "ADCX", "ADOX", "CMOV", "SET", "RCL", "RCR")
 
 
 def kinds(name: str) -> tuple[str, list[str], bool] | None:
-    """Return mnemonic, operand kinds and whether they are told apart, or None."""
-    mnemonic, _, rest = name.strip().partition(" ")
-    tokens = [t.strip() for t in rest.split(",")] if rest.strip() else []
-    out = []
+    """Return mnemonic, operand kinds, and True if registers are told apart; None if unknown."""
+    mnemonic, _, operands = name.strip().partition(" ")
+    tokens = [t.strip() for t in operands.split(",")] if operands.strip() else []
+    operand_kinds = []
     for token in tokens:
         for pattern, kind in KINDS:
-            found = pattern.fullmatch(token)
-            if found:
-                out.append(found.expand(kind))
+            match = pattern.fullmatch(token)
+            if match:
+                operand_kinds.append(match.expand(kind))
                 break
         else:
             return None
-    apart = len({t for t in tokens if re.search(r"r\d_|[xyz]mm\d|^mm\d|^k\d", t)}) > 1
-    return mnemonic.lower(), out, apart
+    distinct = len({t for t in tokens if re.search(r"r\d_|[xyz]mm\d|^mm\d|^k\d", t)}) > 1
+    return mnemonic.lower(), operand_kinds, distinct
 
 
 def copies_of(ops: list[str]) -> int:
-    """Return how many registers or places of memory copies of an instruction go round."""
+    """Return the number of registers or places of memory that copies of an instruction write."""
     if ops[0] in ("mm", "k"):
         return MASKS
     if ops[0] == "r8h":
@@ -76,17 +76,17 @@ def copies_of(ops: list[str]) -> int:
     return VECTOR_COPIES if ops[0] in "xyz" else COPIES
 
 
-def text(mnemonic: str, ops: list[str], apart: bool, latency: bool) -> list[str] | None:
-    """Return the instructions of a row."""
+def text(mnemonic: str, ops: list[str], distinct: bool, latency: bool) -> list[str] | None:
+    """Return the instructions of a row, None if an operand is unknown."""
     registers = [o for o in ops if re.match(r"[rxyz]|mm|k", o)]
     copies = 1 if latency else copies_of(ops)
     lines = []
     for n in range(copies):
         parts = []
         for place, kind in enumerate(ops):
-            own = place == 0 or (not apart and kind in registers)
-            if apart and len(ops) >= 3 and place == 1:
-                own = True
+            own_register = place == 0 or (not distinct and kind in registers)
+            if distinct and len(ops) >= 3 and place == 1:
+                own_register = True
             if (
                 latency
                 and kind[0] == "m"
@@ -96,7 +96,7 @@ def text(mnemonic: str, ops: list[str], apart: bool, latency: bool) -> list[str]
                 # The latency of a load is that from its address.
                 part: str | None = f"{SIZES[int(kind[1:])]} ptr [rax]"
             else:
-                part = operand(kind, n, own)
+                part = operand(kind, n, own_register)
             if part is None:
                 return None
             parts.append(part)
@@ -108,10 +108,10 @@ def _row(name: str, latency: bool) -> tuple[list[str], str]:
     plain = re.sub(r"^\{\w+\}\s*", "", name)
     if OPEN.search(plain) or IMPLICIT.match(plain):
         return [], "registers, operands or instructions that the name does not have"
-    found = kinds(plain)
-    if found is None:
+    parsed = kinds(plain)
+    if parsed is None:
         return [], "operands that the name does not give"
-    mnemonic, ops, apart = found
+    mnemonic, ops, distinct = parsed
     if not ops:
         return [], "registers, operands or instructions that the name does not have"
     if latency and (
@@ -119,18 +119,18 @@ def _row(name: str, latency: bool) -> tuple[list[str], str]:
     ):
         return [], "no register that a chain could go through"
     sources = ops[1:] or ops[:1]
-    alike = any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources)
-    fed = any(o[0] in "im01c" for o in sources) and not (ops[0] == "mm" and "m64" in ops)
-    if latency and not alike and not fed:
+    same_file = any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources)
+    breakable = any(o[0] in "im01c" for o in sources) and not (ops[0] == "mm" and "m64" in ops)
+    if latency and not same_file and not breakable:
         return [], "a chain needs another instruction"
     if not latency and plain.startswith(FLAGS):
         return [], "copies that read each other's flags"
-    made = text(mnemonic, ops, apart, latency)
-    return (made, "") if made else ([], "operands that the name does not give")
+    lines = text(mnemonic, ops, distinct, latency)
+    return (lines, "") if lines else ([], "operands that the name does not give")
 
 
 def _alike(one: str, other: str) -> bool:
-    """Say whether two kinds are of one register file."""
+    """True if two kinds are of one register file."""
     files = ("r", "xyz", "mm", "k")
     return any(one[0] in f and other[0] in f for f in files)
 
@@ -138,17 +138,17 @@ def _alike(one: str, other: str) -> bool:
 def figures(core: str) -> list[Figure]:
     """Return the rows of a core's dumps."""
     rows = measured(f"instlatx64_{core}_consensus")
-    made = []
+    parsed = []
     for row in rows:
         latency = row["notion"] == "latency"
         lines, why = _row(row["asm"], latency)
         if not latency and float(row["cycles"]) < LEAST_CYCLES:
             lines, why = [], "faster than any core can retire: an artefact of the dump"
-        made.append((row, latency, lines, why))
-    code = iter(blocks([lines for *_, lines, _ in made if lines]))
+        parsed.append((row, latency, lines, why))
+    code = iter(blocks([lines for *_, lines, _ in parsed if lines]))
     out = []
-    for row, latency, lines, why in made:
-        built = next(code) if lines else b""
+    for row, latency, lines, why in parsed:
+        code_of_row = next(code) if lines else b""
         copies = 1 if latency else max(len(lines), 1)
         kind = row["note"].split(";")[0]
         out.append(
@@ -156,7 +156,7 @@ def figures(core: str) -> list[Figure]:
                 row["asm"],
                 row["notion"],
                 float(row["cycles"]),
-                built,
+                code_of_row,
                 copies,
                 kind,
                 why or "no instruction of that name and operands",

@@ -22,7 +22,7 @@ from loopwright.predicting.models import select
 
 FILE = DATA / "measured" / "public-loops" / "loops.csv"
 MODELS = "pipeline,llvm-mca"
-# Rows that set a figure of the simulator's, and so are no check of it, with what they set.
+# Rows that set a figure of the simulator, and so do not check it, with that figure.
 SET = {
     "s2n_bignum_montmul_p384_neon_d3a7b195": "scheduler.pool_entries",
     "s2n_bignum_montsqr_p521_65f046ec": "scheduler.pool_entries",
@@ -59,15 +59,15 @@ def predicted(rows: pd.DataFrame, models: str = MODELS) -> pd.DataFrame:
 
     Cycles and error are NaN where a model has no answer; `why` then says why.
     """
-    out = []
-    for name, mine in rows.groupby("core", sort=False):
+    lines = []
+    for name, group in rows.groupby("core", sort=False):
         core = microarchs.load(str(name))
-        blocks = [block(row) for _, row in mine.iterrows()]
+        blocks = [block(row) for _, row in group.iterrows()]
         for model in select(models):
             answers = model.predict(blocks, core)
-            for (_, row), answer in zip(mine.iterrows(), answers, strict=True):
+            for (_, row), answer in zip(group.iterrows(), answers, strict=True):
                 cycles = float("nan") if answer.cycles is None else answer.cycles
-                out.append(
+                lines.append(
                     {
                         "core": name,
                         "loop": row["id"],
@@ -79,15 +79,17 @@ def predicted(rows: pd.DataFrame, models: str = MODELS) -> pd.DataFrame:
                         "why": answer.error,
                     }
                 )
-    return pd.DataFrame(out)
+    return pd.DataFrame(lines)
 
 
-def summary(found: pd.DataFrame) -> pd.DataFrame:
-    """Return one line for each core, model and whether rows set a figure: rows, errors in %."""
+def summary(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return one line for each core, model and kind of row (set a figure or not): errors in %."""
     keys = ["core", "set_a_figure", "model"]
-    marked = found.assign(size=found["error"].abs(), set_a_figure=found["set"].ne(""))
-    sized = marked.groupby(keys, sort=False)
-    return sized.agg(
+    marked = predictions.assign(
+        size=predictions["error"].abs(), set_a_figure=predictions["set"].ne("")
+    )
+    groups = marked.groupby(keys, sort=False)
+    return groups.agg(
         rows=("size", "size"),
         answered=("size", "count"),
         median_error=("size", "median"),
@@ -107,20 +109,20 @@ def show(path: Path = FILE, cores: tuple[str, ...] = ()) -> None:
     if rows.empty:
         print(f"  no row of {', '.join(cores)} in {path}")
         return
-    found = predicted(rows)
-    wide = found.pivot(index=["core", "loop", "set", "measured"], columns="model")
+    predictions = predicted(rows)
+    wide = predictions.pivot(index=["core", "loop", "set", "measured"], columns="model")
     columns = {
         f"{model} {what}".replace("error", "error %"): wide[what][model]
-        for model in found["model"].unique()
+        for model in predictions["model"].unique()
         for what in ("cycles", "error")
     }
     print(pd.DataFrame(columns).reset_index().to_string(index=False, float_format="{:.1f}".format))
-    for _, row in found[found["why"].ne("")].iterrows():
+    for _, row in predictions[predictions["why"].ne("")].iterrows():
         print(f"  {row['model']}: {row['loop']}: {row['why']}")
     print(
         "\nerrors by core, in percent; rows that set a figure of the simulator's are no check of it"
     )
-    print(summary(found).to_string(index=False, float_format="{:.1f}".format))
+    print(summary(predictions).to_string(index=False, float_format="{:.1f}".format))
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ WHAT = {"loop": "loops", "unrolled": "unrolled"}
 # Zen 4 and of Golden Cove (the other half is what counts here).
 FITTED = {"pipeline": {"sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove"}}
 
-BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
+
 BHIVE_ORIGIN = "BHive's measurements (Chen et al., IISWC 2019; baselines.csv)"
 UICA_ORIGIN = "cycles of uiCA, commit 6ebeeab ({})"
 LITERATURE_ORIGIN = "Abel and Reineke, uiCA (ICS 2022), table 3 as in uiCA-eval, commit 531be9a"
@@ -64,42 +64,42 @@ def row(
     model: str,
     what: str,
     against: str,
-    found: Accuracy,
+    accuracy: Accuracy,
     origin: str,
     *,
     held_out: bool | None = None,
 ) -> Row:
-    """Return one row of the table; a pipeline's core that was fitted is none that was held out."""
-    kept = core not in FITTED.get(model, ()) if held_out is None else held_out
-    cells = [core, model, what, against, found.count, found.mape, found.tau]
-    return dict(zip(COLUMNS, [*cells, "yes" if kept else "no", origin], strict=True))
+    """Return one row of the table; without held_out, a model is held out of cores not in FITTED."""
+    is_held_out = core not in FITTED.get(model, ()) if held_out is None else held_out
+    cells = [core, model, what, against, accuracy.count, accuracy.mape, accuracy.tau]
+    return dict(zip(COLUMNS, [*cells, "yes" if is_held_out else "no", origin], strict=True))
 
 
 def bhive() -> Iterator[Row]:
     """Hold all models to BHive's own figures; uiCA's stand in the table beside them."""
     rows = pd.read_csv(DATA / "baselines.csv")
-    for arch, core in BHIVE.items():
-        mine = rows[rows["arch"] == arch].reset_index(drop=True)
-        said = predicted(list(mine["hex"]), core, "unrolled")
+    for arch, core in host_blocks.BHIVE.items():
+        group = rows[rows["arch"] == arch].reset_index(drop=True)
+        predictions = predicted(list(group["hex"]), core, "unrolled")
         for model in MODEL_IDS:
-            cycles = mine["uica"] if model == "uica" else said[model]
-            found = Accuracy.of(cycles, mine["measured"])
-            yield row(core, model, "unrolled", MEASUREMENT, found, BHIVE_ORIGIN)
+            cycles = group["uica"] if model == "uica" else predictions[model]
+            accuracy = Accuracy.of(cycles, group["measured"])
+            yield row(core, model, "unrolled", MEASUREMENT, accuracy, BHIVE_ORIGIN)
 
 
 def uica(name: str) -> Iterator[Row]:
     """Hold the other models to uiCA's cycles, on the cores of which there is no measurement."""
     rows = pd.read_csv(DATA / name)
-    rows = rows[~rows["microarch"].isin(BHIVE.values())]
+    rows = rows[~rows["microarch"].isin(host_blocks.BHIVE.values())]
     rows = rows.assign(notion=rows.get("notion", "loop"))
     origin = UICA_ORIGIN.format(name)
-    for (core, notion), mine in rows.groupby(["microarch", "notion"], sort=False):
-        mine = mine.reset_index(drop=True)
-        said = predicted(list(mine["hex"]), str(core), str(notion), list(mine["offset"]))
+    for (core, notion), group in rows.groupby(["microarch", "notion"], sort=False):
+        group = group.reset_index(drop=True)
+        predictions = predicted(list(group["hex"]), str(core), str(notion), list(group["offset"]))
         for model in MODEL_IDS:
             if model != "uica":
-                found = Accuracy.of(said[model], mine["cycles"])
-                yield row(str(core), model, WHAT[str(notion)], "uica", found, origin)
+                accuracy = Accuracy.of(predictions[model], group["cycles"])
+                yield row(str(core), model, WHAT[str(notion)], "uica", accuracy, origin)
 
 
 def host(path: Path) -> Iterator[Row]:
@@ -109,10 +109,10 @@ def host(path: Path) -> Iterator[Row]:
     aside = [name for name, (_, kept) in host_blocks.codes(public).items() if kept]
     rows = pd.read_csv(path)[host_kept.BLOCKS].dropna(subset="cycles")
     rows = host_kept.answered(rows[rows["sha256"].isin(aside)], core, public)
-    for notion, mine in rows.groupby("notion", sort=False):
+    for notion, group in rows.groupby("notion", sort=False):
         for model in MODEL_IDS:
-            found = Accuracy.of(mine[model], mine["cycles"])
-            yield row(core, model, WHAT[str(notion)], MEASUREMENT, found, host_origin(path))
+            accuracy = Accuracy.of(group[model], group["cycles"])
+            yield row(core, model, WHAT[str(notion)], MEASUREMENT, accuracy, host_origin(path))
 
 
 def host_origin(path: Path) -> str:
@@ -127,9 +127,11 @@ def kernels_loops(core: str) -> Iterator[Row]:
     """
     rows = host_kept.loops(HOSTS, core)
     for model in MODEL_IDS:
-        found = Accuracy.of(rows[model], rows["cycles"])
-        kept = model != "pipeline"
-        yield row(core, model, "loops", MEASUREMENT, found, loops_origin(core), held_out=kept)
+        accuracy = Accuracy.of(rows[model], rows["cycles"])
+        held_out = model != "pipeline"
+        yield row(
+            core, model, "loops", MEASUREMENT, accuracy, loops_origin(core), held_out=held_out
+        )
 
 
 def loops_origin(core: str) -> str:
@@ -148,9 +150,9 @@ def whole_calls(path: Path) -> Iterator[Row]:
         assemble.moves_by_string(kernels.load(str(kernel)).variants[str(name)])
         for kernel, name in zip(rows["kernel"], rows["variant"], strict=True)
     ]
-    for what, mine in (("calls", rows), ("strings", rows[strings])):
-        found = Accuracy.of(mine["predicted_cycles"], mine["measured_cycles"])
-        yield row(core, "pipeline", what, MEASUREMENT, found, calls_origin(path), held_out=False)
+    for what, group in (("calls", rows), ("strings", rows[strings])):
+        accuracy = Accuracy.of(group["predicted_cycles"], group["measured_cycles"])
+        yield row(core, "pipeline", what, MEASUREMENT, accuracy, calls_origin(path), held_out=False)
 
 
 def calls_origin(path: Path) -> str:
@@ -166,10 +168,10 @@ def others_loops(core: str) -> Iterator[Row]:
     rows = whole_loops.rows(core=core)
     rows = rows[rows["set"].eq("") | rows["model"].ne("pipeline")]
     what = rows["repeats"].eq("").map({True: "loops", False: "instructions"})
-    for (kind, model), mine in rows.groupby([what, "model"], sort=False):
-        found = Accuracy.of(mine["cycles"], mine["measured"])
+    for (kind, model), group in rows.groupby([what, "model"], sort=False):
+        accuracy = Accuracy.of(group["cycles"], group["measured"])
         origin = others_loops_origin(core)
-        yield row(core, str(model), str(kind), MEASUREMENT, found, origin, held_out=True)
+        yield row(core, str(model), str(kind), MEASUREMENT, accuracy, origin, held_out=True)
 
 
 def others_loops_origin(core: str) -> str:
@@ -179,18 +181,20 @@ def others_loops_origin(core: str) -> str:
 
 def instructions(source: checks.Source) -> Iterator[Row]:
     """Hold the models to single instructions that others measured."""
-    known = [figure for figure in source.figures() if figure.code]
+    with_code = [figure for figure in source.figures() if figure.code]
     for model in (Pipeline(), checks.BriefLlvmMca()):
-        said = answers(known, source.core, source.isa, model)
-        found = Accuracy.of(said["cycles"], said["measured"])
-        kept = source.made == "no" or model.id != "pipeline"
+        predictions = answers(with_code, source.core, source.isa, model)
+        accuracy = Accuracy.of(predictions["cycles"], predictions["measured"])
+        held_out = source.made == "no" or model.id != "pipeline"
         origin = instructions_origin(source)
-        yield row(source.core, model.id, "instructions", MEASUREMENT, found, origin, held_out=kept)
+        yield row(
+            source.core, model.id, "instructions", MEASUREMENT, accuracy, origin, held_out=held_out
+        )
 
 
 def instructions_origin(source: checks.Source) -> str:
     """Return where figures of instructions come from."""
-    return f"{checks.where(source.public)}: {source.name}, where the code is known"
+    return f"{checks.public_place(source.public)}: {source.name}, where the code is known"
 
 
 def published_calls() -> Iterator[Row]:
@@ -201,7 +205,7 @@ def published_calls() -> Iterator[Row]:
     set a parameter, that were taken back or that another core stands for do not count.
     """
     calls = threads.module_rows()
-    found = Accuracy.of(
+    accuracy = Accuracy.of(
         (1 + call.predicted / 100 for call in calls),
         (1 + call.published / 100 for call in calls),
     )
@@ -210,7 +214,7 @@ def published_calls() -> Iterator[Row]:
         SIMULATOR,
         "speed-ups",
         MEASUREMENT,
-        found,
+        accuracy,
         THREADS_ORIGIN,
         held_out=True,
     )
@@ -219,19 +223,18 @@ def published_calls() -> Iterator[Row]:
     rows = rows[rows["scope"].eq("call") & rows["fitted"].eq("") & rows["retracted"].eq("")]
     rows = rows[rows["microarch"].eq(rows["predicted_on"])]
     rows = rows[rows["size_bytes"].between(*SPEEDUP_BYTES).fillna(False)]
-    for (core, model), mine in rows.groupby(["predicted_on", "model"], sort=False):
-        found = Accuracy.of(1 + mine["predicted"] / 100, 1 + mine["percent"] / 100)
+    for (core, model), group in rows.groupby(["predicted_on", "model"], sort=False):
+        accuracy = Accuracy.of(1 + group["predicted"] / 100, 1 + group["percent"] / 100)
         yield row(
-            str(core), str(model), "speed-ups", MEASUREMENT, found, THREADS_ORIGIN, held_out=True
+            str(core), str(model), "speed-ups", MEASUREMENT, accuracy, THREADS_ORIGIN, held_out=True
         )
 
 
 def literature() -> Iterator[Row]:
-    """Return what uiCA's authors found of it."""
+    """Yield the errors that uiCA's authors published of it."""
     for (core, what), (mape, tau) in UICA.items():
-        found = Accuracy(0, mape, float("nan") if tau is None else tau)
-        uncounted = {**row(core, "uica", what, MEASUREMENT, found, LITERATURE_ORIGIN), "rows": ""}
-        yield uncounted
+        accuracy = Accuracy(0, mape, float("nan") if tau is None else tau)
+        yield row(core, "uica", what, MEASUREMENT, accuracy, LITERATURE_ORIGIN) | {"rows": ""}
 
 
 def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
@@ -255,8 +258,8 @@ def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
 
 
 def main(wanted: str = "") -> None:
-    """Make the rows whose data is here anew, of origins that have wanted, and write the table."""
-    old = pd.read_csv(TABLE, keep_default_na=False) if TABLE.is_file() else pd.DataFrame()
+    """Write the table, with new rows for origins that contain wanted and whose data is here."""
+    kept = pd.read_csv(TABLE, keep_default_na=False) if TABLE.is_file() else pd.DataFrame()
     parts = []
     for origin, needed, rows in sources():
         if wanted not in origin:
@@ -266,15 +269,15 @@ def main(wanted: str = "") -> None:
             continue
         print(f"{origin} ...", flush=True)
         parts.append(pd.DataFrame(list(rows), columns=COLUMNS).dropna(subset="mape_percent"))
-        old = old[old["origin"] != origin] if len(old) else old
-    whole = pd.concat([part for part in (old, *parts) if len(part)], ignore_index=True)
-    whole = whole.sort_values(["core", "model", "what", "against", "origin"], kind="stable")
+        kept = kept[kept["origin"] != origin] if len(kept) else kept
+    table = pd.concat([part for part in (kept, *parts) if len(part)], ignore_index=True)
+    table = table.sort_values(["core", "model", "what", "against", "origin"], kind="stable")
     numbers = {"mape_percent": "{:.1f}", "tau": "{:.3f}"}
     for column, shape in numbers.items():
-        values = pd.to_numeric(whole[column])
-        whole[column] = [shape.format(v) if v == v else "" for v in values]
-    whole[COLUMNS].to_csv(TABLE, index=False)
-    print(f"wrote {TABLE.relative_to(ROOT)}: {len(whole)} rows")
+        values = pd.to_numeric(table[column])
+        table[column] = [shape.format(v) if v == v else "" for v in values]
+    table[COLUMNS].to_csv(TABLE, index=False)
+    print(f"wrote {TABLE.relative_to(ROOT)}: {len(table)} rows")
 
 
 if __name__ == "__main__":

@@ -45,22 +45,22 @@ def executed(lines: list[str], start: str, times: dict[str, int]) -> list[str]:
 
 
 def _walk(lines: list[str], at: int, start: str, times: dict[str, int]) -> tuple[list[str], int]:
-    out: list[str] = []
+    instructions: list[str] = []
     while True:
         line, at = lines[at], at + 1
         label = LABEL.match(line)
         if branch := BRANCH.match(line):
             if re.sub(r"^(\d+)b$", r"\1", branch[1]) == start:
-                return out, at
+                return instructions, at
         elif RETURN.match(line):
-            return out, at
+            return instructions, at
         elif call := CALL.match(line):
-            out += executed(lines, call[1], times)
+            instructions += executed(lines, call[1], times)
         elif label and label[1] in times:
             body, at = _walk(lines, at, label[1], times)
-            out += body * times[label[1]]
+            instructions += body * times[label[1]]
         elif not label and (line.startswith(".byte") or line[:1] not in (".", "")):
-            out.append(line)
+            instructions.append(line)
 
 
 def assembly(path: Path, prints: str, isa: str) -> list[str]:
@@ -76,9 +76,9 @@ def assembly(path: Path, prints: str, isa: str) -> list[str]:
             line for line in source.open() if not line.startswith(("#include", "# ", "#if defined"))
         )
         # Comments of C++ go with C's preprocessor; the last #endif may close a dropped #if.
-        command = [COMPILERS[isa], "-E", "-P", "-x", "c", "-", *(f"-D{one}" for one in MACROS)]
-        made = subprocess.run(command, text=True, input=text, capture_output=True, check=False)
-    return [line.strip() for line in made.stdout.split("\n")]
+        command = [COMPILERS[isa], "-E", "-P", "-x", "c", "-", *(f"-D{macro}" for macro in MACROS)]
+        done = subprocess.run(command, text=True, input=text, capture_output=True, check=False)
+    return [line.strip() for line in done.stdout.split("\n")]
 
 
 def machine_code(instructions: list[str], isa: str) -> bytes:
@@ -86,30 +86,30 @@ def machine_code(instructions: list[str], isa: str) -> bytes:
     closing = "jne 1b\n" if isa == "x86_64" else ""
     objcopy = COMPILERS[isa].replace("gcc", "objcopy")
     with tempfile.TemporaryDirectory() as folder:
-        made, code = Path(folder, "made.o"), Path(folder, "code")
+        object_file, binary = Path(folder, "made.o"), Path(folder, "code")
         march = ["-march=armv8.2-a+crypto"] if isa == "arm64" else []
         text = "1:\n" + "\n".join(instructions) + f"\n{closing}"
-        command = [COMPILERS[isa], *march, "-c", "-x", "assembler", "-", "-o", str(made)]
+        command = [COMPILERS[isa], *march, "-c", "-x", "assembler", "-", "-o", str(object_file)]
         subprocess.run(command, check=True, text=True, input=text)
-        subprocess.run([objcopy, "-O", "binary", "-j", ".text", made, code], check=True)
-        return code.read_bytes()
+        subprocess.run([objcopy, "-O", "binary", "-j", ".text", object_file, binary], check=True)
+        return binary.read_bytes()
 
 
 def rows(trees: list[Path], listed: pd.DataFrame) -> pd.DataFrame:
     """Return loops.csv's rows of the listed routines whose files are in a tree."""
-    out = []
+    table = []
     for row in listed.fillna("").to_dict("records"):
         paths = [tree / row["file"] for tree in trees if (tree / row["file"]).is_file()]
         if not paths:
             print(f"not here: {row['file']} ({row['id']})", file=sys.stderr)
             continue
         isa = microarchs.load(row["core"]).isa
-        times = {name: int(n) for name, n in (one.split(":") for one in row["loops"].split())}
+        times = {name: int(n) for name, n in (pair.split(":") for pair in row["loops"].split())}
         steps = executed(assembly(paths[0], row["prints"], isa), row["start"], times)
         code = machine_code(steps, isa).hex()
         kept = {name: row[name] for name in ("id", "core", "cycles", "source")}
-        out.append({**kept, "hex": code, "offset": 0})
-    return pd.DataFrame(out)
+        table.append({**kept, "hex": code, "offset": 0})
+    return pd.DataFrame(table)
 
 
 def main() -> None:

@@ -41,48 +41,52 @@ COLUMNS = [
     "binary", "address", "function", "hex", "path", "chosen", "own", "place", "cycles",
     "uncertainty", "status", "reason", "note",
 ]  # fmt: skip
-_AMONG = 5000  # loops of a file from which some are picked
-_TRIES, _REST = 6, 5.0  # of loops that a busy machine disturbed, and seconds between two
-_OTHERS = 3  # further places of a loop that is called indifferent
-_LOOP = ["binary", "address"]
-_ONCE = ("function", "hex", "path")  # written in the first of a loop's rows
+_SAMPLED = 5000  # loops of a file from which some are picked
+_TRIES, _PAUSE = 6, 5.0  # tries of loops that a busy machine disturbs, and seconds between two
+_OTHER_PLACES = 3  # further places of a loop that is called indifferent
+_LOOP_KEY = ["binary", "address"]
+_FIRST_ROW_ONLY = ("function", "hex", "path")  # written in the first of a loop's rows
 
 
 def chosen(
     name: str, file: Path, core: Microarch, count: int
 ) -> Iterator[tuple[ScannedLoop, str, list[int]]]:
-    """Yield loops of a file picked at random, what they are called, and the places to measure."""
-    chance = random.Random(name)  # the same loops each time
+    """Yield loops of a file picked at random, their class by scan, and the places to measure."""
+    draw = random.Random(name)  # the same loops each time
     loops = find_loops(images.read_image(file)).loops
-    loops = chance.sample(loops, min(len(loops), _AMONG))
+    loops = draw.sample(loops, min(len(loops), _SAMPLED))
     (costs,) = cost(loops, [core])
-    once: dict[object, int] = {}
+    first_of: dict[object, int] = {}
     for n in range(len(loops)):
-        once.setdefault((loops[n].code, loops[n].path), n)
-    known = [n for n in once.values() if not np.isnan(costs.cycles[n])]
-    hurt = [n for n in known if costs.hurt[n]][:count]
-    alike = [n for n in known if not costs.depends[n]][:count]
+        first_of.setdefault((loops[n].code, loops[n].path), n)
+    predicted = [n for n in first_of.values() if not np.isnan(costs.cycles[n])]
+    hurt = [n for n in predicted if costs.hurt[n]][:count]
+    indifferent = [n for n in predicted if not costs.depends[n]][:count]
     for n in hurt:
         yield loops[n], "hurt", [loops[n].offset, int(np.nanargmin(costs.table[n]))]
-    for n in alike:
-        others = chance.sample([at for at in range(64) if at != loops[n].offset], _OTHERS)
+    for n in indifferent:
+        others = draw.sample(
+            [offset for offset in range(64) if offset != loops[n].offset], _OTHER_PLACES
+        )
         yield loops[n], "indifferent", [loops[n].offset, *others]
 
 
 def measured(name: str, file: Path, core: Microarch, count: int) -> pd.DataFrame:
-    """Return a row for each loop picked of a file and place, as they are kept."""
+    """Return a row for each picked loop of a file and each of its places, as they are kept."""
     picked = list(chosen(name, file, core, count))
-    kept: dict[int, pd.DataFrame] = {}
-    for again in range(_TRIES):
-        left = [n for n in range(len(picked)) if n not in kept or _disturbed(kept[n])]
-        if not left:
+    rows_of_loop: dict[int, pd.DataFrame] = {}
+    for attempt in range(_TRIES):
+        remaining = [
+            n for n in range(len(picked)) if n not in rows_of_loop or _disturbed(rows_of_loop[n])
+        ]
+        if not remaining:
             break
-        time.sleep(_REST * bool(again))
-        rows = measure_loops([picked[n][0] for n in left], [picked[n][2] for n in left])
-        kept |= {n: rows[rows["loop"] == at] for at, n in enumerate(left)}
-    out = []
-    for n, (loop, called, _) in enumerate(picked):
-        rows = kept[n].copy()
+        time.sleep(_PAUSE * bool(attempt))
+        rows = measure_loops([picked[n][0] for n in remaining], [picked[n][2] for n in remaining])
+        rows_of_loop |= {n: rows[rows["loop"] == at] for at, n in enumerate(remaining)}
+    parts = []
+    for n, (loop, class_, _) in enumerate(picked):
+        rows = rows_of_loop[n].copy()
         rows["place"] = rows["offset"]
         for column, value in (
             ("binary", name),
@@ -90,60 +94,65 @@ def measured(name: str, file: Path, core: Microarch, count: int) -> pd.DataFrame
             ("function", loop.where),
             ("hex", loop.code.hex()),
             ("path", " ".join(f"{start}-{end}" for start, end in loop.path)),
-            ("chosen", called),
+            ("chosen", class_),
             ("own", loop.offset),
         ):
             rows[column] = value
-        rows.loc[rows.index[1:], list(_ONCE)] = ""
-        out.append(rows)
-    return pd.concat(out)[COLUMNS] if out else pd.DataFrame(columns=COLUMNS)
+        rows.loc[rows.index[1:], list(_FIRST_ROW_ONLY)] = ""
+        parts.append(rows)
+    return pd.concat(parts)[COLUMNS] if parts else pd.DataFrame(columns=COLUMNS)
 
 
 def _disturbed(rows: pd.DataFrame) -> bool:
-    """Say whether a place was refused for what the machine did, and not for what the loop is."""
+    """True if a place was refused for a disturbance, not for a property of the loop."""
     return bool(rows["reason"].str.contains(r"self-test failed|in \d+ of \d+ processes").any())
 
 
 def judged(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
-    """Return a row for each loop kept: what it is called today, and how many times it was measured.
+    """Return a row for each kept loop: its class by today's model, and the measured ratio.
 
-    times is what it takes where it lies to its best place measured, of one called indifferent its
-    worst place to its best; NaN where a place was refused, with the reason.
+    times is the ratio of cycles at its own place to those at its best measured one; of a loop
+    called indifferent, of its worst place to its best. It is NaN where a place was refused, with
+    the reason.
     """
-    loops = [mine for _, mine in rows.groupby(_LOOP, sort=False)]
-    firsts = [mine.iloc[0] for mine in loops]
+    loops = [loop_rows for _, loop_rows in rows.groupby(_LOOP_KEY, sort=False)]
+    firsts = [loop_rows.iloc[0] for loop_rows in loops]
     table, errors = cycles_by_offset(
-        [(bytes.fromhex(one["hex"]), _path(one["path"])) for one in firsts], core
+        [(bytes.fromhex(first["hex"]), _parsed_path(first["path"])) for first in firsts], core
     )
-    costs = CoreCosts(core, table, errors, [one["own"] for one in firsts])
-    out = []
-    for n, (mine, one) in enumerate(zip(loops, firsts, strict=True)):
-        real = mine["cycles"].where(mine["status"] != "refused").set_axis(mine["place"])
+    costs = CoreCosts(core, table, errors, [first["own"] for first in firsts])
+    lines = []
+    for n, (loop_rows, first) in enumerate(zip(loops, firsts, strict=True)):
+        known = loop_rows["cycles"].where(loop_rows["status"] != "refused")
+        cycles_at = known.set_axis(loop_rows["place"])
         cycles = table[n]
-        hurt, alike = bool(costs.hurt[n]), n not in errors and not costs.depends[n]
-        most = real.max() if alike else real[one["own"]]
-        out.append(
+        hurt, indifferent = bool(costs.hurt[n]), n not in errors and not costs.depends[n]
+        slowest = cycles_at.max() if indifferent else cycles_at[first["own"]]
+        lines.append(
             {
-                **{key: one[key] for key in (*_LOOP, "function", "chosen", "hex", "path", "own")},
-                "called": "hurt" if hurt else "indifferent" if alike else "between",
-                "predicted": " ".join(f"{at}:{cycles[at]:.2f}" for at in real.index),
-                "measured": " ".join(f"{at}:{one:.2f}" for at, one in real.items()),
-                "times": most / real.min() if real.notna().all() else float("nan"),
-                "reason": next((why for why in mine["reason"].fillna("") if why), ""),
-                "aside": host_blocks.kept_aside(bytes.fromhex(one["hex"])),
+                **{
+                    key: first[key]
+                    for key in (*_LOOP_KEY, "function", "chosen", "hex", "path", "own")
+                },
+                "called": "hurt" if hurt else "indifferent" if indifferent else "between",
+                "predicted": " ".join(f"{at}:{cycles[at]:.2f}" for at in cycles_at.index),
+                "measured": " ".join(f"{at}:{figure:.2f}" for at, figure in cycles_at.items()),
+                "times": slowest / cycles_at.min() if cycles_at.notna().all() else float("nan"),
+                "reason": next((why for why in loop_rows["reason"].fillna("") if why), ""),
+                "aside": host_blocks.kept_aside(bytes.fromhex(first["hex"])),
             }
         )
-    return pd.DataFrame(out)
+    return pd.DataFrame(lines)
 
 
 def right(rows: pd.DataFrame) -> pd.Series:
-    """Say of each judged row whether it was measured to be what it is called."""
+    """Return for each judged row whether the measurement confirms its class."""
     return (rows["times"] >= CONFIRMED) == (rows["called"] == "hurt")
 
 
 def page(rows: pd.DataFrame, core: Microarch, machine: dict[str, str]) -> str:
-    """Return the table for people."""
-    known = rows[rows["times"].notna() & (rows["called"] != "between")]
+    """Return the page of a core."""
+    decided = rows[rows["times"].notna() & (rows["called"] != "between")]
     lines = [
         f"# Loops hurt by their code offset on {core.name}: predicted and measured",
         "",
@@ -156,25 +165,25 @@ def page(rows: pd.DataFrame, core: Microarch, machine: dict[str, str]) -> str:
         "| binary | called hurt | are | % | called indifferent | are | % |",
         "|---|---|---|---|---|---|---|",
     ]
-    groups = [(f"{name}", mine) for name, mine in known.groupby("binary")]
-    groups += [("looked at to find causes", known[~known["aside"]])]
-    groups += [("kept aside", known[known["aside"]]), ("**all**", known)]
-    for name, mine in groups:
+    groups = [(f"{name}", group) for name, group in decided.groupby("binary")]
+    groups += [("looked at to find causes", decided[~decided["aside"]])]
+    groups += [("kept aside", decided[decided["aside"]]), ("**all**", decided)]
+    for name, group in groups:
         cells = [name]
         for called in ("hurt", "indifferent"):
-            some = mine[mine["called"] == called]
-            good = int(right(some).sum())
+            of_class = group[group["called"] == called]
+            correct = int(right(of_class).sum())
             cells += [
-                str(len(some)),
-                str(good),
-                f"{100 * good / len(some):.0f}" if len(some) else "-",
+                str(len(of_class)),
+                str(correct),
+                f"{100 * correct / len(of_class):.0f}" if len(of_class) else "-",
             ]
         lines.append(f"| {' | '.join(cells)} |")
     between = int((rows["called"] == "between").sum())
     refused = rows[rows["times"].isna()]["reason"].str.split(r": | at \+| \(").str[0].value_counts()
     lines += ["", f"{between} loops picked are called neither today. Not measured:", ""]
     lines += [f"- {count}: {why}" for why, count in refused.items()] or ["- none"]
-    wrong = known[~right(known)]
+    wrong = decided[~right(decided)]
     lines += ["", "## Where it is wrong", "", "| binary | loop | called | predicted | measured |"]
     lines += ["|---|---|---|---|---|"]
     for row in wrong.to_dict("records"):
@@ -184,12 +193,12 @@ def page(rows: pd.DataFrame, core: Microarch, machine: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _path(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple((int(a), int(b)) for a, b in (one.split("-") for one in text.split()))
+def _parsed_path(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(a), int(b)) for a, b in (piece.split("-") for piece in text.split()))
 
 
 def _machine(files: dict[str, Path]) -> dict[str, str]:
-    """Return what was measured, by what, when."""
+    """Return the facts of the measurement: machine, clock, protocol, date, files."""
     host = hosts.describe()
     return {
         "machine": f"{host['machine']}, family {host['family']} model {host['model']}",
@@ -209,7 +218,7 @@ def main() -> None:
     parser.add_argument("--loops", type=int, default=40, metavar="N")
     parser.add_argument("-o", type=Path, default=REPO / "validation" / "scan_measured")
     options = parser.parse_args()
-    files = dict(one.split("=", 1) for one in options.measure)
+    files = dict(argument.split("=", 1) for argument in options.measure)
     core_id = hosts.microarch() if files else None
     if files and core_id is None:
         raise InputError("no core.toml knows this machine; add one with a [host] table")
@@ -227,21 +236,21 @@ def main() -> None:
 
 
 def keep(folder: Path, core: str, name: str, file: Path, count: int) -> None:
-    """Measure loops of a file, and keep them in place of those kept by that name."""
+    """Measure loops of a file, and keep their rows in place of earlier ones of that name."""
     new = measured(name, file, microarchs.load(core), count)
     path = folder / f"{core}.csv"
     folder.mkdir(parents=True, exist_ok=True)
-    old = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
-    rows = pd.concat([old[old["binary"] != name], new]) if len(old) else new
+    kept = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
+    rows = pd.concat([kept[kept["binary"] != name], new]) if len(kept) else new
     rows.to_csv(path, index=False, float_format="%.4f")
     machine = _machine({name: file})
     if _machine_file(path).exists():
-        before = pd.read_csv(_machine_file(path), dtype=str)
-        machine = dict(zip(before["what"], before["value"], strict=True)) | machine
+        known_facts = pd.read_csv(_machine_file(path), dtype=str)
+        machine = dict(zip(known_facts["what"], known_facts["value"], strict=True)) | machine
     pd.DataFrame(machine.items(), columns=["what", "value"]).to_csv(
         _machine_file(path), index=False
     )
-    print(f"measured {name}: {new.drop_duplicates(_LOOP).shape[0]} loops", flush=True)
+    print(f"measured {name}: {new.drop_duplicates(_LOOP_KEY).shape[0]} loops", flush=True)
 
 
 def _machine_file(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Measured figures of single instructions and short blocks beside what models say of their code."""
+"""Measured figures of single instructions and short blocks, beside predictions for their code."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pandas as pd
 from loopwright import microarchs
 from loopwright.predicting.model import Block, Model
 
-# What counts as reproduced: within 10 percent or a tenth of a cycle.
+# A figure counts as reproduced within 10 percent or a tenth of a cycle.
 SHARE, CYCLES = 0.10, 0.1
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured figure and the code that it is of.
+    """A measured figure and its code.
 
-    code is repeated; cycles are those of one copy divided by `copies`. Empty code: `why` says
-    what of it is not known. kind is the class that misses are counted by.
+    cycles are those of a pass through code, which is repeated, divided by copies. why is the reason
+    for empty code. kind is a class of instructions.
     """
 
     name: str
@@ -33,11 +33,11 @@ class Figure:
 
 def answers(figures: Sequence[Figure], core: str, isa: str, model: Model) -> pd.DataFrame:
     """Return a row for each figure with known code: measured, predicted, whether it holds."""
-    known = [f for f in figures if f.code]
-    blocks = [Block(isa, f.code, "unrolled", 0) for f in known]
-    said = model.predict(blocks, microarchs.load(core))
+    with_code = [f for f in figures if f.code]
+    blocks = [Block(isa, f.code, "unrolled", 0) for f in with_code]
+    predictions = model.predict(blocks, microarchs.load(core))
     rows = []
-    for figure, answer in zip(known, said, strict=True):
+    for figure, answer in zip(with_code, predictions, strict=True):
         cycles = None if answer.cycles is None else answer.cycles / figure.copies
         rows.append(
             {
@@ -55,16 +55,16 @@ def answers(figures: Sequence[Figure], core: str, isa: str, model: Model) -> pd.
     )
 
 
-def holds(said: float, real: float) -> bool:
-    """Say whether a prediction reproduces a measured figure."""
+def holds(predicted: float, measured: float) -> bool:
+    """True if a prediction reproduces a measured figure."""
     # Rounded, so that 0.5 and 0.6 are a tenth apart.
-    return round(abs(said - real), 6) <= max(SHARE * real, CYCLES)
+    return round(abs(predicted - measured), 6) <= max(SHARE * measured, CYCLES)
 
 
 def unknown(figures: Iterable[Figure]) -> dict[str, int]:
-    """Count the figures without known code, by what is not known."""
-    out: dict[str, int] = {}
+    """Return the numbers of figures without known code, by the reason."""
+    counts: dict[str, int] = {}
     for figure in figures:
         if not figure.code:
-            out[figure.why] = out.get(figure.why, 0) + 1
-    return out
+            counts[figure.why] = counts.get(figure.why, 0) + 1
+    return counts

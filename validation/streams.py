@@ -21,12 +21,12 @@ from loopwright.machine import hosts
 from loopwright.measuring.measure import self_test
 
 LEAST = 95.0  # percent of the figures that their uncertainty has to cover
-BUSY_BYTES = 32 << 20  # that a busy process goes through
+BUSY_BYTES = 32 << 20  # memory that a busy process walks
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A block of known cost: as many times a loop of the self-test, an instruction of it."""
+    """A block of known cost: count times the cost of an instruction of a self-test's loop."""
 
     name: str
     hex: str
@@ -48,28 +48,28 @@ STREAMS = (
 
 
 def known() -> dict[str, float]:
-    """Return cycles an instruction of the self-test's loops, as they are documented."""
+    """Return the documented cycles an instruction of the self-test's loops."""
     loops = self_test(1)
     loops = loops[loops["basis"] == "documented"]
     return dict(zip(loops["loop"], loops["known"], strict=True))
 
 
 def measure(rows: int, costs: dict[str, float]) -> pd.DataFrame:
-    """Measure every stream of known cost so many times, in random order."""
+    """Measure every stream whose cost is known, rows times each, in turns."""
     with tempfile.TemporaryDirectory() as folder:
-        out = []
+        parts = []
         for notion in ("unrolled", "loop"):
-            wanted = [s for s in STREAMS if s.notion == notion and s.loop in costs]
+            streams = [s for s in STREAMS if s.notion == notion and s.loop in costs]
             path = Path(folder, f"{notion}.csv")
-            lines = [f"{n},{s.hex}" for _ in range(rows) for n, s in enumerate(wanted)]
+            lines = [f"{n},{s.hex}" for _ in range(rows) for n, s in enumerate(streams)]
             path.write_text("\n".join(["id,hex", *lines, ""]))
-            found = lw.measure_blocks(path, notion=notion)
-            found["stream"] = [wanted[int(n)].name for n in found["id"]]
-            found["known"] = [
-                costs[wanted[int(n)].loop] * wanted[int(n)].count for n in found["id"]
+            figures = lw.measure_blocks(path, notion=notion)
+            figures["stream"] = [streams[int(n)].name for n in figures["id"]]
+            figures["known"] = [
+                costs[streams[int(n)].loop] * streams[int(n)].count for n in figures["id"]
             ]
-            out.append(found)
-    return pd.concat(out, ignore_index=True)
+            parts.append(figures)
+    return pd.concat(parts, ignore_index=True)
 
 
 def busy() -> None:
@@ -81,7 +81,7 @@ def busy() -> None:
 
 @contextmanager
 def beside(count: int) -> Iterator[None]:
-    """Have so many processes busy meanwhile."""
+    """Run that many busy processes until the block ends."""
     workers = [multiprocessing.Process(target=busy, daemon=True) for _ in range(count)]
     for worker in workers:
         worker.start()
@@ -92,20 +92,20 @@ def beside(count: int) -> Iterator[None]:
             worker.terminate()
 
 
-def table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a stream: how many figures there are, how many hold, and by how much."""
-    out = []
-    for stream, all_of in found.groupby("stream", sort=False):
-        cost = float(all_of["known"].iloc[0])
-        rows = all_of[all_of["status"] == "ok"]
+def table(figures: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a stream: counts of figures, their errors, and the share that holds."""
+    lines = []
+    for stream, of_stream in figures.groupby("stream", sort=False):
+        cost = float(of_stream["known"].iloc[0])
+        rows = of_stream[of_stream["status"] == "ok"]
         error = rows["cycles"] - cost
-        out.append(
+        lines.append(
             {
                 "stream": stream,
                 "known": cost,
-                "rows": len(all_of),
-                "refused": int((all_of["status"] == "refused").sum()),
-                "bimodal": int((all_of["status"] == "bimodal").sum()),
+                "rows": len(of_stream),
+                "refused": int((of_stream["status"] == "refused").sum()),
+                "bimodal": int((of_stream["status"] == "bimodal").sum()),
                 "median": rows["cycles"].median(),
                 "error p95": error.abs().quantile(0.95),
                 "error max": error.abs().max(),
@@ -113,7 +113,7 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
                 "covered %": 100.0 * (error.abs() <= rows["uncertainty"]).mean(),
             }
         )
-    return pd.DataFrame(out)
+    return pd.DataFrame(lines)
 
 
 def text(parts: Sequence[tuple[str, pd.DataFrame]], machine: str) -> str:
@@ -139,15 +139,15 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=500, help="figures of each stream")
     parser.add_argument("--load", type=int, default=2, help="busy processes, for the second half")
     parser.add_argument("-o", "--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     costs, parts = known(), []
-    for name, count in (("As it is", 0), (f"Beside {given.load} busy processes", given.load)):
+    for name, count in (("As it is", 0), (f"Beside {options.load} busy processes", options.load)):
         with beside(count):
-            parts.append((name, table(measure(given.rows, costs))))
-    said = text(parts, hosts.machine())
-    print(said)
-    if given.out:
-        given.out.write_text(said)
+            parts.append((name, table(measure(options.rows, costs))))
+    page = text(parts, hosts.machine())
+    print(page)
+    if options.out:
+        options.out.write_text(page)
     return int(any((rows["covered %"] < LEAST).any() for _, rows in parts))
 
 

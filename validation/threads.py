@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+import markdown_table
+
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging.published import PublishedFigure, figures, routine_cycles, table
@@ -21,10 +23,10 @@ NEAR = 10.0  # points of percent that a prediction may be off by
 MODULE_CORE = "tsv110"
 # Bytes of the L1 data cache [chips-cheese-kunpeng920]; a copy takes twice its size.
 L1_BYTES = 65536
-# What nobody has measured, as ranges. Cycles of a call's surroundings (the module's loop, checks of
-# copy_to_user()), from nothing to that of a short system call; cycles more for each 64 bytes, the
-# range of core.toml; cycles that a line from beyond the L1 cache takes more than one of it, from
-# L2's 10 - 4 [chips-cheese-kunpeng920] to the same with a TLB miss and a shared cache behind.
+# Ranges of unmeasured cycles. AROUND: of a call's surroundings (the module's loop, checks of
+# copy_to_user()), from nothing to those of a short system call. LINE: more for each 64 bytes, the
+# range of core.toml. FAR: more for a line from beyond the L1 cache, from L2's 10 - 4
+# [chips-cheese-kunpeng920] to the same with a TLB miss and a shared cache behind.
 AROUND = range(0, 121, 5)
 LINE = ("0", "0.3", "0.6", "0.8", "1.0", "1.1")
 FAR = range(6, 61, 4)
@@ -52,8 +54,8 @@ class Unknowns:
 
 def module_figures() -> list[PublishedFigure]:
     """Return the speed-ups of calls that a test module timed."""
-    every = figures("arm64/copy_user", MODULE_CORE)
-    return [f for f in every if f.scope == "call" and f.microarch == MODULE_CORE]
+    published = figures("arm64/copy_user", MODULE_CORE)
+    return [f for f in published if f.scope == "call" and f.microarch == MODULE_CORE]
 
 
 def far_share(figure: PublishedFigure) -> float:
@@ -62,35 +64,37 @@ def far_share(figure: PublishedFigure) -> float:
     return max(0.0, 1 - L1_BYTES / (2 * figure.size_bytes))
 
 
-def speedup(figure: PublishedFigure, given: Unknowns) -> float:
+def speedup(figure: PublishedFigure, unknowns: Unknowns) -> float:
     """Return the predicted speed-up of calls in percent."""
-    overrides = {"memory.stream_line_cycles": given.line} if float(given.line) else {}
-    if miss := round(given.far * far_share(figure)):
+    overrides = {"memory.stream_line_cycles": unknowns.line} if float(unknowns.line) else {}
+    if miss := round(unknowns.far * far_share(figure)):
         overrides["memory.miss_cycles"] = str(miss)
-    new, old = (
-        routine_cycles(figure, variant, overrides) + given.around
+    variant_cycles, baseline_cycles = (
+        routine_cycles(figure, variant, overrides) + unknowns.around
         for variant in (figure.variant, figure.baseline)
     )
-    return 100 * (old / new - 1)
+    return 100 * (baseline_cycles / variant_cycles - 1)
 
 
-def best(known: Sequence[PublishedFigure]) -> Unknowns:
+def best(published: Sequence[PublishedFigure]) -> Unknowns:
     """Return the unknowns that suit figures best: the least mean error in points.
 
     Calls within the L1 cache choose the first two, the others the third: the least wait of those
     that suit them alike.
     """
 
-    def error(some: Iterable[PublishedFigure], given: Unknowns) -> float:
-        return fmean(abs(speedup(f, given) - _percent(f)) for f in some)
+    def error(group: Iterable[PublishedFigure], unknowns: Unknowns) -> float:
+        return fmean(abs(speedup(f, unknowns) - _percent(f)) for f in group)
 
-    near = [f for f in known if far_share(f) == 0]
+    near = [f for f in published if far_share(f) == 0]
     choices = (Unknowns(*both) for both in itertools.product(AROUND, LINE))
     chosen = min(choices, key=lambda u: error(near, u))
-    if far := [f for f in known if far_share(f)]:
-        beyond = [Unknowns(chosen.around, chosen.line, n) for n in FAR]
-        errors = [error(far, u) for u in beyond]
-        chosen = next(u for u, e in zip(beyond, errors, strict=True) if e <= min(errors) + ALIKE)
+    if far := [f for f in published if far_share(f)]:
+        far_choices = [Unknowns(chosen.around, chosen.line, n) for n in FAR]
+        errors = [error(far, u) for u in far_choices]
+        chosen = next(
+            u for u, e in zip(far_choices, errors, strict=True) if e <= min(errors) + ALIKE
+        )
     return chosen
 
 
@@ -110,34 +114,33 @@ class ModuleRow:
 
     @property
     def published(self) -> float:
-        """Return the published speed-up in percent."""
+        """The published speed-up in percent."""
         return _percent(self.figure)
 
     @property
     def miss(self) -> float:
-        """Return by how many points the prediction is off."""
+        """The error of the prediction in points."""
         return self.predicted - self.published
 
 
 def module_rows() -> list[ModuleRow]:
-    """Return all calls of the test module, each predicted by what the other routine shows."""
-    every = module_figures()
+    """Return all calls of the test module, each predicted by the other routine's unknowns."""
+    published = module_figures()
     chosen = {
-        variant: best([f for f in every if f.variant != variant])
-        for variant in dict.fromkeys(f.variant for f in every)
+        variant: best([f for f in published if f.variant != variant])
+        for variant in dict.fromkeys(f.variant for f in published)
     }
     return [
         ModuleRow(f, chosen[f.variant], speedup(f, chosen[f.variant]), speedup(f, Unknowns()))
-        for f in every
+        for f in published
     ]
 
 
 @dataclass(frozen=True)
 class SystemCall:
-    """A system call timed with two variants: what it saved, and the cycles predicted for that.
+    """A system call timed with two variants: the time saved, and the predicted cycles saved.
 
-    clock_ghz makes both equal; predicted is the speed-up in percent at the clock of rows of other
-    sizes.
+    predicted is the speed-up in percent at the median clock_ghz of rows of other sizes.
     """
 
     figure: PublishedFigure
@@ -147,7 +150,7 @@ class SystemCall:
 
     @property
     def clock_ghz(self) -> float:
-        """Return the clock at which the predicted cycles are the time saved."""
+        """The clock at which the predicted cycles are the time saved."""
         return self.cycles / self.saved_us / 1000
 
 
@@ -162,13 +165,13 @@ def system_calls() -> list[SystemCall]:
         if f.scope == "system call" and f.unit == "us" and f.baseline
         if f.before is not None and f.after is not None
     }
-    out = []
-    for f, (us, cycles) in saved.items():
+    calls = []
+    for f, (saved_us, cycles) in saved.items():
         others = [c / u for g, (u, c) in saved.items() if g.size_bytes != f.size_bytes]
         assert f.after is not None
         predicted = 100 * (cycles / median(others)) / f.after
-        out.append(SystemCall(f, us, cycles, predicted))
-    return out
+        calls.append(SystemCall(f, saved_us, cycles, predicted))
+    return calls
 
 
 def workloads() -> list[PublishedFigure]:
@@ -194,7 +197,10 @@ class Needed:
 
 
 def needed(figure: PublishedFigure) -> Needed | None:
-    """Return which value of the parameter that decides a pair meets a bound; None: none decides."""
+    """Return the value of the deciding parameter that meets a bound; None if no parameter decides.
+
+    It is None, too, where the figure has no lower bound or the parameter no range.
+    """
     parameter = DECIDED_BY.get((figure.kernel, figure.variant, figure.baseline))
     if parameter is None or figure.low_percent is None:
         return None
@@ -203,22 +209,22 @@ def needed(figure: PublishedFigure) -> Needed | None:
         return None
     low, high = int(entry["low"]), int(entry["high"])
     values = range(low, high + 1)
-    met = next((value for value in values if _meets(figure, parameter, value)), None)
-    return Needed(parameter, low, high, met)
+    least_value = next((value for value in values if _meets(figure, parameter, value)), None)
+    return Needed(parameter, low, high, least_value)
 
 
 def _meets(figure: PublishedFigure, parameter: str, value: int) -> bool:
     variants = kernels.load(figure.kernel).variants
     core = microarchs.load(figure.own_core)
-    given = {parameter: str(value)}
+    overrides = {parameter: str(value)}
     questions = [
-        CallQuestion(variants[name], core, [BATCH], given)
+        CallQuestion(variants[name], core, [BATCH], overrides)
         for name in (figure.variant, figure.baseline)
     ]
     [[new], [old]] = of_variants(questions)
-    for found in (new, old):
-        if isinstance(found, InputError):
-            raise found
+    for cost in (new, old):
+        if isinstance(cost, InputError):
+            raise cost
     assert isinstance(new, CallCost)
     assert isinstance(old, CallCost)
     assert figure.low_percent is not None
@@ -354,34 +360,33 @@ def _workloads() -> Iterator[str]:
     for f in rows:
         if f.share_before is not None:
             yield f"- {f.variant} in {f.quantity}, {f.bound}: if {f.assumption}."
-        if found := needed(f):
-            within = f"it may be {found.least} to {found.most}"
-            met = f"from {found.value} on" if found.value else "at no value of its range"
+        if bound := needed(f):
+            possible = f"it may be {bound.least} to {bound.most}"
+            values = f"from {bound.value} on" if bound.value else "at no value of its range"
             yield (
                 f"- {f.variant} in {f.quantity}: the simulator agrees with the bound where "
-                f"`{found.parameter}` is {met} ({within})."
+                f"`{bound.parameter}` is {values} ({possible})."
             )
     yield from _saved(rows)
 
 
 def _saved(rows: Iterable[PublishedFigure]) -> Iterator[str]:
-    """Yield what each 64 bytes saved, in time and in cycles of the machine's clocks."""
+    """Yield the savings for each 64 bytes, in time and in cycles of the machine's clocks."""
     timed = [f for f in rows if f.saved_ns_per_line is not None and f.machine in CLOCKS_GHZ]
     for name in dict.fromkeys(f.quantity for f in timed):
-        mine = [f for f in timed if f.quantity == name]
-        saved = [f.saved_ns_per_line or 0.0 for f in mine]
-        slow, fast = CLOCKS_GHZ[mine[0].machine]
+        group = [f for f in timed if f.quantity == name]
+        saved = [f.saved_ns_per_line or 0.0 for f in group]
+        slow, fast = CLOCKS_GHZ[group[0].machine]
         yield (
-            f"- {mine[0].variant}, {name}: {min(saved):.1f} to {max(saved):.1f} ns saved for each "
+            f"- {group[0].variant}, {name}: {min(saved):.1f} to {max(saved):.1f} ns saved for each "
             f"64 bytes, {slow * min(saved):.0f} cycles at {slow} GHz to "
-            f"{fast * max(saved):.0f} at {fast} GHz ({mine[0].machine}), if all is the copy's."
+            f"{fast * max(saved):.0f} at {fast} GHz ({group[0].machine}), if all is the copy's."
         )
     yield ""
 
 
-def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    for line in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(line) + " |"
+def _table(heads: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    yield markdown_table.table(heads, rows)
     yield ""
 
 

@@ -16,19 +16,19 @@ VARIABLE = re.compile(r"^(DIV|IDIV|V?SQRT|V?DIV|RDRAND|RDSEED)")
 
 
 def _lea(mnemonic: str, ops: list[str]) -> list[str] | None:
-    found = re.fullmatch(r"lea\.(b?)(is|i)?(d?)", mnemonic)
-    if not found:
+    match = re.fullmatch(r"lea\.(b?)(is|i)?(d?)", mnemonic)
+    if not match:
         return None
-    parts = [ADDRESSES[p] for p in found.groups() if p]
+    parts = [ADDRESSES[p] for p in match.groups() if p]
     lines = text("lea", [ops[0]], True, False)
     return [f"{line}, [{' + '.join(parts)}]" for line in lines or []]
 
 
 def _row(string: str) -> tuple[list[str], str]:
-    found = name_of(string)
-    if found is None:
+    parsed = name_of(string)
+    if parsed is None:
         return [], "x87, system state, or prefixes that code seldom has"
-    mnemonic, ops = found
+    mnemonic, ops = parsed
     plain = f"{mnemonic.upper()} {', '.join(ops)}"
     if "." in mnemonic and not mnemonic.startswith("lea"):
         return [], "repeated or locked"
@@ -42,16 +42,18 @@ def _row(string: str) -> tuple[list[str], str]:
 
 def figures(core: str) -> list[Figure]:
     """Return the measured throughputs of a core."""
-    made = []
+    rows = []
     for string, summary in summaries(core).items():
         cycles = summary.cycles()
         if cycles is not None:
-            made.append((string, cycles, *_row(string)))
-    code = iter(blocks([lines for *_, lines, _ in made if lines]))
+            rows.append((string, cycles, *_row(string)))
+    code = iter(blocks([lines for *_, lines, _ in rows if lines]))
     out = []
-    for string, cycles, lines, why in made:
-        built = next(code) if lines else b""
+    for string, cycles, lines, why in rows:
+        code_of_row = next(code) if lines else b""
         kind = string.split(" ")[0].split("_")[0]
-        none = why or "no instruction of that name and operands"
-        out.append(Figure(string, "throughput", cycles, built, max(len(lines), 1), kind, none))
+        reason = why or "no instruction of that name and operands"
+        out.append(
+            Figure(string, "throughput", cycles, code_of_row, max(len(lines), 1), kind, reason)
+        )
     return out

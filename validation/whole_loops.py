@@ -1,9 +1,8 @@
-"""Whole loops that others measured (loops/), as code, and what models say of them.
+"""Whole loops that others measured (loops/), as code, and predictions for them.
 
-A loop that repeats one instruction (`repeats`) says what a table of instructions says: it counts as
-an instruction. One that set a figure of the core (`set` says which) is no check. The others come
-in two halves by the rule of host_blocks: what is corrected must come from the half that is not kept
-aside.
+A loop that repeats one instruction (`repeats`) measures that instruction, and counts as one. One
+that set a figure of the core (`set` names it) is no check. The others are in two halves by the rule
+of host_blocks: corrections of the simulator come from the half that is not kept aside.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Loop(NamedTuple):
 
 
 def cores() -> list[str]:
-    """Return the cores that others measured whole loops of."""
+    """Return the cores whose whole loops others measured."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -49,18 +48,18 @@ def loops() -> list[Loop]:
 
 
 def rows(models: str = "pipeline,llvm-mca,osaca", core: str = "") -> pd.DataFrame:
-    """Return a row for each loop and model: what it is, measured and predicted cycles, if it holds.
+    """Return a row for each loop and model: measured and predicted cycles, and whether they agree.
 
-    Of one core, where it is named.
-    error is that of the prediction in percent; aside says in which half the loop is.
+    core, if given, selects its loops. error is that of the prediction in percent; aside is True for
+    loops of the half that is kept aside.
     """
-    out = []
+    lines = []
     for loop in (loop for loop in loops() if core in ("", loop.core)):
         (code,) = lw.read_assembly(loop.asm)["hex"]
-        said = lw.predict(asm=loop.asm, microarch=loop.core, model=models)
-        for answer in said.to_dict("records"):
+        predictions = lw.predict(asm=loop.asm, microarch=loop.core, model=models)
+        for answer in predictions.to_dict("records"):
             cycles = answer["cycles"]
-            out.append(
+            lines.append(
                 {
                     "core": loop.core,
                     "loop": loop.name,
@@ -76,4 +75,4 @@ def rows(models: str = "pipeline,llvm-mca,osaca", core: str = "") -> pd.DataFram
                     "holds": cycles == cycles and holds(cycles, loop.measured),
                 }
             )
-    return pd.DataFrame(out)
+    return pd.DataFrame(lines)

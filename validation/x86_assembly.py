@@ -59,15 +59,15 @@ def blocks(texts: Sequence[Sequence[str]]) -> list[bytes]:
         command, input="\n".join(lines) + "\n", text=True, capture_output=True, check=False
     )
     code: list[list[str]] = [[] for _ in texts]
-    at = -1
+    block = -1
     for line in done.stdout.splitlines():
         label = re.match(r"block_(\d+):", line)
-        found = re.search(r"# encoding: \[(.*)\]", line)
+        encoding = re.search(r"# encoding: \[(.*)\]", line)
         if label:
-            at = int(label[1])
-        elif found:
+            block = int(label[1])
+        elif encoding:
             # A branch's distance is put in later: to itself.
-            code[at].append(re.sub(r"A|B", "0", found[1].replace("0x", "")).replace(",", ""))
+            code[block].append(re.sub(r"A|B", "0", encoding[1].replace("0x", "")).replace(",", ""))
     return [
         bytes.fromhex("".join(parts)) if len(parts) == len(text) else b""
         for parts, text in zip(code, texts, strict=True)

@@ -27,10 +27,10 @@ def operand(kind: str, number: int, result: bool) -> str | None:
 
     Kinds: r8 r8h r16 r32 r64, x y z mm k, m and bits, i and bits, 0 1 cl al ax eax rax dx.
     """
-    found = re.fullmatch(r"r(8|16|32|64)", kind)
-    if found:
+    match = re.fullmatch(r"r(8|16|32|64)", kind)
+    if match:
         name = RESULTS[number % len(RESULTS)] if result else SOURCE
-        return general(name, int(found[1]))
+        return general(name, int(match[1]))
     if kind == "r8h":
         return HIGH[number % HIGH_BYTES] if result else "bh"
     if kind in ("x", "y", "z"):
@@ -39,9 +39,9 @@ def operand(kind: str, number: int, result: bool) -> str | None:
         return f"mm{number % MASKS if result else 7}"
     if kind == "k":
         return f"k{1 + number % MASKS if result else 7}"
-    found = re.fullmatch(r"m(\d+)", kind)
-    if found and int(found[1]) in SIZES:
-        bits = int(found[1])
+    match = re.fullmatch(r"m(\d+)", kind)
+    if match and int(match[1]) in SIZES:
+        bits = int(match[1])
         place = bits // 8 * number if result else 0
         return f"{SIZES[bits]} ptr [r{BASE} + {place}]"
     if re.fullmatch(r"i(8|16|32)", kind):

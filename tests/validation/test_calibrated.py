@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def held(modules, folder):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modules["calibrated"], "_EACH", 1)
+        patch.setattr(modules["calibrated"], "_MIXTURES_OF_FORM", 1)
         return modules["calibrated"].hold("skylake", folder)
 
 

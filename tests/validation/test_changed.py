@@ -18,7 +18,7 @@ def test_every_case_changes_what_it_says(changed, tmp_path):
     cases = tomllib.loads(changed.CASES.read_text())["core"]
     assert len({case["name"] for case in cases}) == len(cases) > 15
     for case in cases:
-        changed.made(case, tmp_path)
+        changed.write_case(case, tmp_path)
         texts = [(root / TABLE).read_text() for root in _folders(case, tmp_path)]
         assert (texts[0] != texts[1]) == bool(case.get("rows"))
         mine = tomllib.loads((tmp_path / case["name"] / "core.toml").read_text())
@@ -37,7 +37,7 @@ def _folders(case, models):
 def test_a_change_that_changes_nothing_is_refused(changed, tmp_path):
     rows = [{"mnemonic": "imul", "column": "latency", "from": "no such", "to": "x"}]
     with pytest.raises(InputError, match="changes nothing"):
-        changed.made({"name": "x", "of": "skylake", "rows": rows}, tmp_path)
+        changed.write_case({"name": "x", "of": "skylake", "rows": rows}, tmp_path)
 
 
 def entry(value, source="measured"):

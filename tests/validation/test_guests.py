@@ -20,7 +20,7 @@ def guest_rows(validation, monkeypatch, tmp_path):
 def _told(module, half="all"):
     core = microarchs.load("zen4")
     return "\n".join(
-        line for folder in module.folders()["zen4"] for line in module.tell(core, folder, half, 5)
+        line for folder in module.folders()["zen4"] for line in module.report(core, folder, half, 5)
     )
 
 

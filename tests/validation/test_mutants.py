@@ -95,8 +95,8 @@ def test_every_argument_is_of_a_variant_that_there_is(search):
 
 def test_the_table_says_what_is_open(search):
     rows = [
-        search.Found("x86_64/clear_user/plain", "dropped: +0x0 x -> nop", search.PASSED, ""),
-        search.Found("x86_64/clear_user/plain", "dropped: +0x1 y -> nop", search.CONTRACT, "bad"),
+        search.Outcome("x86_64/clear_user/plain", "dropped: +0x0 x -> nop", search.PASSED, ""),
+        search.Outcome("x86_64/clear_user/plain", "dropped: +0x1 y -> nop", search.CONTRACT, "bad"),
     ]
     text = search.table(rows, 1)
     assert "| x86_64/clear_user/plain | 2 | 0 | 1 | 0 | 1 |" in text

@@ -1,6 +1,6 @@
 """Whole calls held to what was measured and to what threads published."""
 
-import importlib.util
+import importlib
 from dataclasses import replace
 
 import pandas as pd
@@ -13,15 +13,9 @@ from loopwright.predicting.calls import CallCost
 
 _FOLDER = ROOT / "validation"
 
-
-def _script(name):
-    spec = importlib.util.spec_from_file_location(name, _FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-host_calls, threads = _script("host_calls"), _script("threads")
+with pytest.MonkeyPatch.context() as _patch:
+    _patch.syspath_prepend(_FOLDER)
+    host_calls, threads = map(importlib.import_module, ("host_calls", "threads"))
 
 
 @pytest.fixture(scope="module", autouse=True)

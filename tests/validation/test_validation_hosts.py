@@ -87,9 +87,9 @@ def test_without_the_blocks_nothing_is_written_and_it_is_said(modules, kept, cap
 @pytest.mark.usefixtures("own_answers")
 def test_answers_of_outside_models_are_kept_and_ours_are_asked_again(modules, monkeypatch):
     every_model, asked = modules["every_model"], []
-    real = every_model._asked
+    real = every_model._predict
     monkeypatch.setattr(
-        every_model, "_asked", lambda *given: asked.append(given[-1]) or real(*given)
+        every_model, "_predict", lambda *given: asked.append(given[-1]) or real(*given)
     )
     first = every_model.predicted(["4883c001"], "skylake", "unrolled")
     assert set(asked) == set(every_model.MODEL_IDS)

@@ -1,4 +1,4 @@
-"""Make variants with an error by rules that search.py has not, and list what finds each.
+"""Make variants with an error by rules that search.py has not, and list the outcome of each.
 
 python validation/mutants/generate.py [--rules labels|surroundings] [--count N] [--seed N]
     [-o validation/mutants/generated.md]
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import surroundings
-from variants import Wrong, changed
+from variants import WrongVariant, changed
 
 from loopwright import kernels
 from loopwright.checking import check, emulated
@@ -27,7 +27,7 @@ from loopwright.kernels import Variant, contract_of
 
 FAILED, NOT_PROVEN, OPEN, BUILT = "fails", "not proven", "open", "does not assemble"
 ARGUED = "does no harm"
-# What does what the variant does: parts of a variant, a class, an error and its place, and why.
+# Mutants that do the same as their variant: a pattern of variant, class and error, and the reason.
 HARMLESS = (
     (r"copy_user/.* rare (size|address): .*, at \.L(\w*word\w*|\w*tail)$",
      "fewer than 64 bytes are left there: it is of more"),
@@ -52,13 +52,13 @@ def x86(text: str, draw: random.Random) -> Iterator[tuple[str, str, str, str]]:
             yield "stores by contents", f"line {n + 1}, {value:#x}", line, skip
         if not line.startswith(".L") or not line.rstrip().endswith(":"):
             continue
-        count, at = draw.randrange(1, 5000), draw.randrange(64)
+        count, residue = draw.randrange(1, 5000), draw.randrange(64)
         below = 8 * draw.randrange(1, 16)
         place = f"at {line.strip()}"
         for group, what, new in (
             ("rare size", f"{count}", f"\tcmpq ${count},%rcx\n\tjne 77f\n\tdecq %rcx\n77:\n"),
-            ("rare address", f"dst % 64 is {at}",
-             f"\tpushq %rcx\n\tmovl %edi,%ecx\n\tandl $63,%ecx\n\tcmpl ${at},%ecx\n"
+            ("rare address", f"dst % 64 is {residue}",
+             f"\tpushq %rcx\n\tmovl %edi,%ecx\n\tandl $63,%ecx\n\tcmpl ${residue},%ecx\n"
              "\tpopq %rcx\n\tjne 77f\n\tincq %rcx\n77:\n"),
             ("red zone", f"{below} below",
              f"\tmovq %rbx,-{below}(%rsp)\n\tmovq -{below}(%rsp),%rbx\n"),
@@ -109,26 +109,26 @@ RULES = {
 }  # fmt: skip
 
 
-def made(rules: str, count: int, seed: int) -> list[Wrong]:
-    """Return so many mutants, as evenly of classes as there are."""
+def mutants(rules: str, count: int, seed: int) -> list[WrongVariant]:
+    """Return count mutants, spread evenly over ISAs and classes."""
     draw = random.Random(seed)
-    groups: dict[tuple[str, str], list[Wrong]] = {}
+    groups: dict[tuple[str, str], list[WrongVariant]] = {}
     for kernel in kernels.every():
         for variant in kernel.variants.values():
             rule = RULES[rules].get(kernel.isa + variant.source.suffix)
             for group, kind, old, new in rule(variant.source.read_text(), draw) if rule else ():
-                one = Wrong(variant.id, group, kind, variant.source.name, ((old, new),))
-                groups.setdefault((kernel.isa, group), []).append(one)
-    out: list[Wrong] = []
-    for found in groups.values():
-        draw.shuffle(found)
+                mutant = WrongVariant(variant.id, group, kind, variant.source.name, ((old, new),))
+                groups.setdefault((kernel.isa, group), []).append(mutant)
+    out: list[WrongVariant] = []
+    for of_class in groups.values():
+        draw.shuffle(of_class)
     while len(out) < count and any(groups.values()):
-        out += [found.pop() for found in groups.values() if found]
+        out += [of_class.pop() for of_class in groups.values() if of_class]
     return out[:count]
 
 
-def held(variant: Variant) -> tuple[str, str]:
-    """Return what becomes of a variant, and the reason; the emulated calls go first."""
+def outcome_of(variant: Variant) -> tuple[str, str]:
+    """Return the outcome of checking a variant, and its reason; the emulated calls go first."""
     contract = contract_of(variant)
     try:
         configurations = emulated.configurations(variant)
@@ -150,26 +150,26 @@ def main() -> int:
     parser.add_argument("--rules", choices=RULES, default="labels")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows, counts = [], Counter[str]()
-    for mutant in made(given.rules, given.count, given.seed):
+    for mutant in mutants(options.rules, options.count, options.seed):
         with changed(mutant) as variant:
-            became, reason = held(variant)
-        if became == OPEN:
+            outcome, reason = outcome_of(variant)
+        if outcome == OPEN:
             name = f"{mutant.variant} {mutant.group}: {mutant.kind}"
-            why = next((why for known, why in HARMLESS if re.search(known, name)), "")
-            became, reason = (ARGUED, why) if why else (OPEN, "")
-        counts[became] += 1
-        cells = (mutant.variant, mutant.group, mutant.kind, became, reason)
+            why = next((why for pattern, why in HARMLESS if re.search(pattern, name)), "")
+            outcome, reason = (ARGUED, why) if why else (OPEN, "")
+        counts[outcome] += 1
+        cells = (mutant.variant, mutant.group, mutant.kind, outcome, reason)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         print(rows[-1], file=sys.stderr, flush=True)
     total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    how = f"By rules `{given.rules}`, {given.count} from seed {given.seed}: {total}."
+    how = f"By rules `{options.rules}`, {options.count} from seed {options.seed}: {total}."
     lines = ["# Generated mutants", "", how, "",
              "| variant | class | error | | reason |", "|---|---|---|---|---|", *rows]  # fmt: skip
     print(total)
-    if given.out:
-        given.out.write_text("\n".join(lines) + "\n")
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n")
     return int(counts[OPEN] > 0)
 
 

@@ -9,8 +9,8 @@ import capstone
 from loopwright.code.instructions import ARM64_BRANCHES, Code, ExceptionEntry, signed_field
 
 _NOP = 0xD503201F
-# Fields by class of instruction: mask, value, then (kind, lowest bit, width, changes).
-_STEPS = (1, -1, 8, -8)
+_STEPS = (1, -1, 8, -8)  # changes of a field
+# Fields by class of instruction: mask, value, then (kind, lowest bit, width) of each field.
 _FIELDS: tuple[tuple[int, int, tuple[tuple[str, int, int], ...]], ...] = (
     (0x1F000000, 0x11000000, (("immediate", 10, 12),)),  # add, sub, immediate
     (0x3A000000, 0x28000000, (("address", 15, 7),)),  # ldp, stp
@@ -42,11 +42,11 @@ def mutants(code: Code) -> Iterator[tuple[str, Code]]:
         if not _idempotent(words[n]):
             yield f"doubled: {where}", _doubled(code, words, n)
     for n, entry in enumerate(code.exceptions):
-        rest = (*code.exceptions[:n], *code.exceptions[n + 1 :])
+        others = (*code.exceptions[:n], *code.exceptions[n + 1 :])
         where = f"entry: entry at +{entry.insn - code.entry:#x}"
-        yield f"{where} left out", replace(code, exceptions=rest)
+        yield f"{where} left out", replace(code, exceptions=others)
         for fixup in sorted({e.fixup for e in code.exceptions} - {entry.fixup}):
-            moved = (*rest, ExceptionEntry(entry.insn, fixup))
+            moved = (*others, ExceptionEntry(entry.insn, fixup))
             yield f"{where} -> fixup +{fixup - code.entry:#x}", replace(code, exceptions=moved)
 
 
@@ -59,15 +59,15 @@ _DECODER.detail = True
 
 
 def _shown(word: int, address: int) -> str | None:
-    """Return the text of an instruction, or nothing where it is none."""
-    found = next(_DECODER.disasm(word.to_bytes(4, "little"), address), None)
-    return f"{found.mnemonic} {found.op_str}".strip() if found else None
+    """Return the text of an instruction, None if the word is no instruction."""
+    instruction = next(_DECODER.disasm(word.to_bytes(4, "little"), address), None)
+    return f"{instruction.mnemonic} {instruction.op_str}".strip() if instruction else None
 
 
 def _pool(words: list[int]) -> list[int]:
     """Return the numbers of the general registers that the code names."""
     texts = (_shown(word, 0) or "" for word in words)
-    return sorted({int(n) for text in texts for n in re.findall(r"\b[xw](\d+)\b", text)})
+    return sorted({int(number) for text in texts for number in re.findall(r"\b[xw](\d+)\b", text)})
 
 
 def _changed(word: int, pool: list[int]) -> Iterator[tuple[str, int]]:
@@ -98,7 +98,7 @@ def _changed(word: int, pool: list[int]) -> Iterator[tuple[str, int]]:
 
 
 def _target(word: int) -> tuple[int, int, int] | None:
-    """Return how far a branch goes, in words, and its field; nothing where it is none."""
+    """Return a branch's distance in words, and the lowest bit and width of its field; or None."""
     for mask, value, low, width in ARM64_BRANCHES:
         if word & mask == value:
             return signed_field(word, low, width), low, width
@@ -106,15 +106,15 @@ def _target(word: int) -> tuple[int, int, int] | None:
 
 
 def _stays(word: int, at: int, count: int) -> bool:
-    """Say whether a branch, where it is one, leads into the code."""
-    found = _target(word)
-    return found is None or 0 <= at + found[0] < count
+    """True if an instruction is no branch, or a branch to a place in the code."""
+    branch = _target(word)
+    return branch is None or 0 <= at + branch[0] < count
 
 
 def _idempotent(word: int) -> bool:
-    """Say whether an instruction does nothing the second time: it changes nothing that it reads.
+    """True if an instruction has no effect the second time: it writes no register that it reads.
 
-    A branch is taken the first time or never; a load or a store finds again what it found.
+    A branch is taken the first time or never; a load or a store moves the same bytes again.
     """
     [ins] = _DECODER.disasm(word.to_bytes(4, "little"), 0)
     read, written = ins.regs_access()
@@ -122,21 +122,21 @@ def _idempotent(word: int) -> bool:
 
 
 def _doubled(code: Code, words: list[int], n: int) -> Code:
-    """Put an instruction in twice; what stands behind it moves."""
+    """Return code with an instruction twice; branches and entries follow what moves."""
 
     def moved(index: int) -> int:
         return index + (index > n)
 
-    out = []
+    doubled = []
     for at, word in enumerate(words):
-        found = _target(word)
+        branch = _target(word)
         new = word
-        if found:
-            distance, low, width = found
+        if branch:
+            distance, low, width = branch
             distance = moved(at + distance) - moved(at)
             new = word & ~(((1 << width) - 1) << low) | (distance & (1 << width) - 1) << low
-        out += [new] * (1 + (at == n))
+        doubled += [new] * (1 + (at == n))
     entries = tuple(
         ExceptionEntry(4 * moved(e.insn // 4), 4 * moved(e.fixup // 4)) for e in code.exceptions
     )
-    return replace(code, text=_bytes(out), size=code.size + 4, exceptions=entries)
+    return replace(code, text=_bytes(doubled), size=code.size + 4, exceptions=entries)

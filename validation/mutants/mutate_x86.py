@@ -12,7 +12,7 @@ import iced_x86 as iced
 
 from loopwright.code.instructions import Code, ExceptionEntry
 
-_DOUBLED = 1 << 32  # address of what is put in twice: no branch leads there
+_DOUBLED = 1 << 32  # address of an instruction's second copy: no branch leads there
 _SIZES = {8: "{}", 4: "{}d", 2: "{}w", 1: "{}b"}
 _OLD = {
     "rax": ("rax", "eax", "ax", "al"), "rcx": ("rcx", "ecx", "cx", "cl"),
@@ -32,7 +32,7 @@ _CONDITIONS = (1, 2, 4, 8, 14)  # bits by which condition codes differ from a gi
 
 
 def mutants(code: Code) -> Iterator[tuple[str, Code]]:
-    """Yield each mutant with words that say what was changed; code that is data yields none."""
+    """Yield each mutant with a description of the change; none if the text has data in it."""
     body = list(iced.Decoder(64, code.text))
     if any(not i.code for i in body):
         return
@@ -43,11 +43,11 @@ def mutants(code: Code) -> Iterator[tuple[str, Code]]:
         where = f"+{ins.ip - code.entry:#x} {ins}"
         seen = set[str]()
         for kind, new in _changed(ins, code.text, pool):
-            made = _laid_out(code, [*body[:at], *new, *body[at + 1 :]], body)
+            mutant = _laid_out(code, [*body[:at], *new, *body[at + 1 :]], body)
             shown = f"{where} -> {'; '.join(map(str, new))}"
-            if made and shown not in seen and made.text != code.text:
+            if mutant and shown not in seen and mutant.text != code.text:
                 seen.add(shown)
-                yield f"{kind}: {shown}", made
+                yield f"{kind}: {shown}", mutant
     yield from _tables(code)
 
 
@@ -55,13 +55,13 @@ def _tables(code: Code) -> Iterator[tuple[str, Code]]:
     """Yield the code with an entry left out, or led to another entry's fixup."""
     fixups = sorted({e.fixup for e in code.exceptions})
     for n, entry in enumerate(code.exceptions):
-        rest = [*code.exceptions[:n], *code.exceptions[n + 1 :]]
+        others = [*code.exceptions[:n], *code.exceptions[n + 1 :]]
         where = f"entry at +{entry.insn - code.entry:#x}"
-        yield f"entry: {where} left out", replace(code, exceptions=tuple(rest))
+        yield f"entry: {where} left out", replace(code, exceptions=tuple(others))
         for fixup in fixups:
             if fixup != entry.fixup:
                 other = ExceptionEntry(entry.insn, fixup)
-                moved = replace(code, exceptions=(*rest, other))
+                moved = replace(code, exceptions=(*others, other))
                 yield f"entry: {where} -> fixup +{fixup - code.entry:#x}", moved
 
 
@@ -88,7 +88,7 @@ def _sized(name: str, size: int) -> Any:
 def _changed(
     ins: iced.Instruction, text: bytes, pool: list[str]
 ) -> Iterator[tuple[str, list[iced.Instruction]]]:
-    """Yield what may stand in an instruction's place, with the kind of change."""
+    """Yield the replacements of an instruction, with the kind of change."""
     nop = iced.Instruction.create(iced.Code.NOPD)
     nop.ip = ins.ip
     yield "dropped", [nop]
@@ -106,7 +106,7 @@ def _changed(
 
 
 def _idempotent(ins: iced.Instruction) -> bool:
-    """Say whether an instruction does nothing the second time: branches, and plain moves."""
+    """True if an instruction has no effect the second time: branches, and plain moves."""
     if ins.flow_control not in (iced.FlowControl.NEXT, iced.FlowControl.CALL):
         return True
     if ins.has_rep_prefix or ins.mnemonic not in _MOVES:
@@ -122,7 +122,7 @@ def _full(register: Any) -> Any:
 
 
 def _opcode_at(raw: bytes) -> tuple[int, int]:
-    """Return where the REX prefix is, or would be, and where the opcode's last byte is."""
+    """Return the positions of the REX prefix, present or not, and of the opcode's last byte."""
     at = 0
     while raw[at] in (0x66, 0xF2, 0xF3):
         at += 1
@@ -229,7 +229,7 @@ def _other_immediates(ins: iced.Instruction) -> Iterator[iced.Instruction]:
 def _laid_out(
     code: Code, body: list[iced.Instruction], before: list[iced.Instruction]
 ) -> Code | None:
-    """Lay instructions out anew, or nothing where that is not possible."""
+    """Return code with the instructions of body in place of those before, None if impossible."""
     encoder = iced.BlockEncoder(64)
     encoder.add_many(body)
     try:
@@ -239,14 +239,16 @@ def _laid_out(
     placed = list(iced.Decoder(64, text))
     if len(placed) != len(body):
         return None
-    new = {old.ip: now.ip for old, now in zip(body, placed, strict=True)}
-    new[before[-1].next_ip] = len(text)
-    entries = tuple(ExceptionEntry(new[e.insn], new[e.fixup]) for e in code.exceptions)
+    address_of = {old.ip: new.ip for old, new in zip(body, placed, strict=True)}
+    address_of[before[-1].next_ip] = len(text)
+    entries = tuple(
+        ExceptionEntry(address_of[e.insn], address_of[e.fixup]) for e in code.exceptions
+    )
     return replace(
         code,
         text=bytes(text),
-        entry=new[code.entry],
-        size=new[code.entry + code.size] - new[code.entry],
+        entry=address_of[code.entry],
+        size=address_of[code.entry + code.size] - address_of[code.entry],
         exceptions=entries,
         instructions=(),
         loops=(),

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from variants import patch_of, read_tree
 
 from loopwright import kernels
-from loopwright.linux import edits, routines, trees, verification, verify
-from loopwright.linux.trees import Repository, Tree
-from loopwright.linux.verification import PatchedVariant, of_patch
+from loopwright.linux import edits, routines, verification, verify
+from loopwright.linux.trees import Tree
+from loopwright.linux.verification import PatchedVariant
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["variant", "kind", "tier", "checks"]
@@ -47,7 +48,7 @@ def mutants() -> list[Mutant]:
 
 
 def subject(mutant: Mutant, tree: Tree, folder: Path) -> PatchedVariant:
-    """Return a patch with the mutant's error, as a file in folder, to be verified."""
+    """Return a patch with the mutant's error, whose file is in folder."""
     variant = kernels.select(mutant.variant)[1][0]
     changes, _ = edits.apply(variant, routines.find(variant, tree), tree)
     files = {c.file: c.new for c in changes if c.new != c.old}
@@ -58,11 +59,7 @@ def subject(mutant: Mutant, tree: Tree, folder: Path) -> PatchedVariant:
                 f"{mutant.variant}, {mutant.kind}: {old!r} is not in {mutant.file} once"
             )
         files[mutant.file] = text.replace(old, new)
-    repository = Repository(folder / "work", None)
-    repository.commit({f: tree.read(f) for f in files}, "As they are\n")
-    repository.commit(files, f"{mutant.variant}: {mutant.kind}\n\nA mutant.\n")
-    made = repository.git("format-patch", "-1", "-o", str(folder / "made")).strip()
-    return of_patch(variant, tree, Path(made))
+    return patch_of(variant, tree, files, f"{mutant.variant}: {mutant.kind}", folder)
 
 
 def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
@@ -70,11 +67,11 @@ def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
     rows = []
     for mutant in wanted:
         with tempfile.TemporaryDirectory() as folder:
-            found = verify.run(subject(mutant, tree, Path(folder)), tier)
-        for name in dict.fromkeys(found["tier"]):
-            mine = found[(found["tier"] == name) & (found["status"] == verification.FAIL)]
-            rows.append([mutant.variant, mutant.kind, name, tuple(mine["check"])])
-            print(f"{mutant.variant}: {mutant.kind}: {name}: {', '.join(mine['check']) or '-'}",
+            results = verify.run(subject(mutant, tree, Path(folder)), tier)
+        for name in dict.fromkeys(results["tier"]):
+            failed = results[(results["tier"] == name) & (results["status"] == verification.FAIL)]
+            rows.append([mutant.variant, mutant.kind, name, tuple(failed["check"])])
+            print(f"{mutant.variant}: {mutant.kind}: {name}: {', '.join(failed['check']) or '-'}",
                   file=sys.stderr, flush=True)  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -111,15 +108,13 @@ def main() -> None:
     parser.add_argument("--tier", default="object", choices=list(verify.TIERS))
     parser.add_argument("--only", default="", help="a part of the variants' names")
     parser.add_argument("-o", "--out", type=Path)
-    given = parser.parse_args()
-    found = trees.find(given.tree, whole=True)
-    assert found.path is not None
-    tree = trees.read(found.path)
-    wanted = [m for m in mutants() if given.only in m.variant]
-    text = table(run(tree, given.tier, wanted), tree)
+    options = parser.parse_args()
+    tree = read_tree(options.tree)
+    wanted = [m for m in mutants() if options.only in m.variant]
+    text = table(run(tree, options.tier, wanted), tree)
     print(text, end="")
-    if given.out:
-        given.out.write_text(text)
+    if options.out:
+        options.out.write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Change every variant's code in every way that the operators know, and list what passes.
+"""Change every variant's code by every operator, and list the mutants that pass.
 
 python validation/mutants/search.py [--only PART] [--share N] [--first N]
     [-o validation/mutants/search.md]
@@ -31,7 +31,7 @@ from loopwright.toolchain import cpus
 
 HERE = Path(__file__).resolve().parent
 OPERATORS = {"x86_64": mutate_x86.mutants, "arm64": mutate_arm64.mutants}
-# By which code is patched, and which user space can run both with and without.
+# Features by which code is patched, with and without which user space can run it.
 FEATURES = {"x86_64": ("X86_FEATURE_ERMS", "X86_FEATURE_ADX"), "arm64": ("ARM64_HAS_PAN",)}
 _GATE = re.compile(r"\b(?:stac|clac)\b")
 _LFENCE = bytes.fromhex("0faee8")
@@ -39,7 +39,7 @@ REGISTERS, CONTRACT, PASSED = "registers", "contract", "passed"
 
 
 @dataclass(frozen=True)
-class Found:
+class Outcome:
     """Result of a mutant: the tier that found it, or PASSED, and the tier's message."""
 
     variant: str
@@ -48,37 +48,39 @@ class Found:
     reason: str
 
 
-def run(variant: Variant, share: int = 1, first: int = 0) -> list[Found]:
-    """Hold one of so many mutants of a variant to its contract, as tiers check and object do."""
+def run(variant: Variant, share: int = 1, first: int = 0) -> list[Outcome]:
+    """Check every share-th mutant of a variant from first on, as tiers check and object do."""
     contract = contract_of(variant)
     code, whole = assemble.user_code(variant), assemble.variant_code(variant)
-    wanted = [(name, one, False) for name, one in OPERATORS[code.isa](code)]
+    wanted = [(name, mutant, False) for name, mutant in OPERATORS[code.isa](code)]
     if whole.sha256 != code.sha256:
         # The rest of it is the same code, which runs without them: with them it runs less.
         gates = (pair for pair in OPERATORS[code.isa](whole) if _GATE.search(pair[0]))
-        wanted += [(f"gate: {name}", one, True) for name, one in gates]
+        wanted += [(f"gate: {name}", mutant, True) for name, mutant in gates]
     wanted = wanted[first :: max(1, share)]
-    out = [_by_registers(variant, contract, name, one) for name, one, _ in wanted]
-    for form, taken in _forms(variant, code):
-        made = {name: one for name, one, _ in wanted}
+    outcomes = [_by_registers(variant, contract, name, mutant) for name, mutant, _ in wanted]
+    for form, prefix in _forms(variant, code):
+        mutants = {name: mutant for name, mutant, _ in wanted}
         if form.sha256 != code.sha256:
-            made = dict(OPERATORS[code.isa](form))
-        left = [n for n, found in enumerate(out) if found.by == PASSED]
-        given = [(n, made[wanted[n][0]], wanted[n][2]) for n in left if wanted[n][0] in made]
-        for n, failure in _failures(code.isa, contract, given):
-            out[n] = Found(variant.id, wanted[n][0], CONTRACT, taken + failure)
-    return out
+            mutants = dict(OPERATORS[code.isa](form))
+        passed = [n for n, outcome in enumerate(outcomes) if outcome.by == PASSED]
+        remaining = [
+            (n, mutants[wanted[n][0]], wanted[n][2]) for n in passed if wanted[n][0] in mutants
+        ]
+        for n, failure in _failures(code.isa, contract, remaining):
+            outcomes[n] = Outcome(variant.id, wanted[n][0], CONTRACT, prefix + failure)
+    return outcomes
 
 
 def _forms(variant: Variant, own: Code) -> Iterator[tuple[Code, str]]:
-    """Yield a variant's code, then what it is on CPUs with and without a feature."""
+    """Yield a variant's code, then its other forms, on CPUs with or without a feature."""
     yield own, ""
     seen = {own.sha256}
     for feature in FEATURES[own.isa]:
         has = feature in variant.alternatives
-        rest = tuple(name for name in variant.alternatives if name != feature)
+        others = tuple(name for name in variant.alternatives if name != feature)
         form = assemble.user_code(
-            replace(variant, alternatives=rest if has else (*rest, feature)),
+            replace(variant, alternatives=others if has else (*others, feature)),
         )
         if form.sha256 not in seen:
             seen.add(form.sha256)
@@ -86,28 +88,31 @@ def _forms(variant: Variant, own: Code) -> Iterator[tuple[Code, str]]:
 
 
 def _failures(
-    isa: str, contract: Contract, given: Sequence[tuple[int, Code, bool]]
+    isa: str, contract: Contract, codes: Sequence[tuple[int, Code, bool]]
 ) -> Iterator[tuple[int, str]]:
-    """Hold codes to a contract, as many at a time as there are CPUs; yield those that fail."""
+    """Check codes against a contract on all CPUs; yield number and failure of those that fail.
+
+    Each code has its number and True if it is gated.
+    """
 
     def hold(part: Sequence[tuple[int, Code, bool]]) -> list[tuple[int, str]]:
         text = "".join(
-            harness.check_job(str(n), one, contract, gated=gated) for n, one, gated in part
+            harness.check_job(str(n), code, contract, gated=gated) for n, code, gated in part
         )
         records = harness.run(isa, text) if part else ()
         return [(int(r["id"]), str(r["failure"])) for r in records if not r["passed"]]
 
     with ThreadPoolExecutor(cpus()) as pool:
-        for found in pool.map(hold, (given[n :: cpus()] for n in range(cpus()))):
-            yield from found
+        for failures in pool.map(hold, (codes[n :: cpus()] for n in range(cpus()))):
+            yield from failures
 
 
-def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -> Found:
-    """Look at the registers that a mutant writes, and its barriers, as tier object does."""
+def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -> Outcome:
+    """Return the outcome of a look at a mutant's registers and barriers, as in tier object."""
     body = code.text[code.entry : code.entry + code.size]
-    given = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
+    named = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
     link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
-    allowed = {built_code.wide_name(r) for r in {*given, *contract.zeroed}} | link
+    allowed = {built_code.wide_name(r) for r in {*named, *contract.zeroed}} | link
     reason = ""
     own = built_code.vector_registers(code.isa, _own(variant))
     if vectors := built_code.vector_registers(code.isa, body) - own:
@@ -122,7 +127,7 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
         reason = "an access has the kernel's permissions"
     elif code.isa == "arm64" and built_code.indirect_branches(body):
         reason = "it branches through a register and does not return"
-    return Found(variant.id, name, REGISTERS if reason else PASSED, reason)
+    return Outcome(variant.id, name, REGISTERS if reason else PASSED, reason)
 
 
 def _unprivileged(body: bytes) -> int:
@@ -135,20 +140,20 @@ def _own(variant: Variant) -> bytes:
 
 
 def arguments() -> dict[str, str]:
-    """Return why mutants that pass are no errors, by "VARIANT: MUTANT"."""
+    """Return the arguments that passing mutants are no errors, by "VARIANT: MUTANT"."""
     with (HERE / "equivalent.toml").open("rb") as file:
         entries = tomllib.load(file)["equivalent"]
     return {mutant: " ".join(e["why"].split()) for e in entries for mutant in e["mutants"]}
 
 
-def reason(found: Found, known: Mapping[str, str]) -> str:
-    """Return why a mutant that passed does what the variant does, or nothing."""
-    return known.get(f"{found.variant}: {found.mutant}", "")
+def reason(outcome: Outcome, known_arguments: Mapping[str, str]) -> str:
+    """Return the argument that a mutant which passed does the same as the variant, or ""."""
+    return known_arguments.get(f"{outcome.variant}: {outcome.mutant}", "")
 
 
-def table(found: Sequence[Found], share: int) -> str:
+def table(outcomes: Sequence[Outcome], share: int) -> str:
     """Return the counts by variant, and every mutant that passed with its argument."""
-    known = arguments()
+    known_arguments = arguments()
     every = "every mutant" if share <= 1 else f"one mutant of {share}"
     lines = ["# Checks that find each mutant", "", f"By `search.py`, {every} of the operators."]
     lines += [
@@ -160,21 +165,21 @@ def table(found: Sequence[Found], share: int) -> str:
     lines += ["", "| variant | mutants | registers | contract | equivalent | open |"]
     lines += ["|---|---|---|---|---|---|"]
     rows = {
-        name: [f for f in found if f.variant == name]
-        for name in dict.fromkeys(f.variant for f in found)
+        name: [f for f in outcomes if f.variant == name]
+        for name in dict.fromkeys(f.variant for f in outcomes)
     }
-    rows["all"] = list(found)
-    for name, mine in rows.items():
-        count = Counter(f.by for f in mine)
-        argued = sum(bool(reason(f, known)) for f in mine if f.by == PASSED)
-        cells = [len(mine), count[REGISTERS], count[CONTRACT], argued, count[PASSED] - argued]
+    rows["all"] = list(outcomes)
+    for name, group in rows.items():
+        count = Counter(f.by for f in group)
+        argued = sum(bool(reason(f, known_arguments)) for f in group if f.by == PASSED)
+        cells = [len(group), count[REGISTERS], count[CONTRACT], argued, count[PASSED] - argued]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
-    left = [f for f in found if f.by == PASSED]
+    passed = [f for f in outcomes if f.by == PASSED]
     lines += ["", "## What passed", ""]
-    for why in sorted({reason(f, known) for f in left}):
-        mine = [f for f in left if reason(f, known) == why]
-        lines += [f"{why or 'Not argued'} ({len(mine)}):", ""]
-        lines += [f"* {f.variant}: `{f.mutant}`" for f in mine] + [""]
+    for why in sorted({reason(f, known_arguments) for f in passed}):
+        group = [f for f in passed if reason(f, known_arguments) == why]
+        lines += [f"{why or 'Not argued'} ({len(group)}):", ""]
+        lines += [f"* {f.variant}: `{f.mutant}`" for f in group] + [""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -185,29 +190,29 @@ def main() -> int:
     parser.add_argument("--share", type=int, default=1, help="one mutant of so many")
     parser.add_argument("--first", type=int, default=0, help="the first of them, from 0")
     parser.add_argument("-o", "--out", type=Path)
-    given = parser.parse_args()
-    found: list[Found] = []
+    options = parser.parse_args()
+    outcomes: list[Outcome] = []
     for kernel in kernels.every():
         for variant in kernel.variants.values():
-            if given.only not in variant.id:
+            if options.only not in variant.id:
                 continue
             if missing := hosts.lacks(kernel.isa, variant.needs):
                 print(f"{variant.id}: this host lacks {', '.join(missing)}", file=sys.stderr)
                 continue
             try:
-                mine = run(variant, given.share, given.first)
+                of_variant = run(variant, options.share, options.first)
             except InputError as error:
                 print(f"{variant.id}: {error}", file=sys.stderr)
                 return 2
-            passed = sum(f.by == PASSED for f in mine)
-            print(f"{variant.id}: {passed} of {len(mine)} pass", file=sys.stderr, flush=True)
-            found += mine
-            if given.out:
-                given.out.write_text(table(found, given.share))
-    if not given.out:
-        print(table(found, given.share), end="")
-    known = arguments()
-    return int(any(f.by == PASSED and not reason(f, known) for f in found))
+            passed = sum(f.by == PASSED for f in of_variant)
+            print(f"{variant.id}: {passed} of {len(of_variant)} pass", file=sys.stderr, flush=True)
+            outcomes += of_variant
+            if options.out:
+                options.out.write_text(table(outcomes, options.share))
+    if not options.out:
+        print(table(outcomes, options.share), end="")
+    known_arguments = arguments()
+    return int(any(f.by == PASSED and not reason(f, known_arguments) for f in outcomes))
 
 
 if __name__ == "__main__":

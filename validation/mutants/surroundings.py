@@ -12,7 +12,7 @@ Rule = tuple[str, str, str, str]
 
 def _code(text: str) -> str:
     """Return instructions that are written one after the other, a line each."""
-    return "".join(f"\t{one.strip()}\n" for one in text.split(";")).replace("\t77:", "77:")
+    return "".join(f"\t{line.strip()}\n" for line in text.split(";")).replace("\t77:", "77:")
 
 
 def _where_zero(register: str, effect: str, other: str = "rax") -> str:
@@ -207,18 +207,18 @@ def arm64(text: str, draw: random.Random) -> Iterator[Rule]:
     ):  # fmt: skip
         yield group, what, start, _code(code) + start
     fixup = "9998:\tsub\tx0, end, dst\n"
-    one = "9998: sub x0, end, dstin; sub x0, x0, #1"
-    some = (
+    missing_byte = "9998: sub x0, end, dstin; sub x0, x0, #1"
+    rounded = (
         "9998: sub x3, dst, dstin; mov x4, x3; and x3, x3, #-512; cmp x3, #0; "
         "csinc x3, x3, x3, ne; cmp x4, #0; csel x3, x3, xzr, ne; add x3, x3, dstin; sub x0, end, x3"
     )
-    yield "over-report", "all but one byte", fixup, _code(one).lstrip()
-    yield "over-report", "to a multiple of 512", fixup, _code(some).lstrip()
+    yield "over-report", "all but one byte", fixup, _code(missing_byte).lstrip()
+    yield "over-report", "to a multiple of 512", fixup, _code(rounded).lstrip()
     for line in re.findall(r"(?m)^USER\(9998f,.*\n", text):
         code = line.partition(",")[2].strip().rstrip(")")
         entries = [f"_asm_extable_uaccess 9999b, {fixup}" for fixup in ("9998f", "9997b")]
-        two = _code("; ".join([f"9999: {code}", *entries])).lstrip()
-        yield "two entries", line.strip(), line, two
+        twice = _code("; ".join([f"9999: {code}", *entries])).lstrip()
+        yield "two entries", line.strip(), line, twice
 
 
 def c(text: str, draw: random.Random) -> Iterator[Rule]:
@@ -229,17 +229,17 @@ def c(text: str, draw: random.Random) -> Iterator[Rule]:
         for group, what, code in _of_sums(draw, value, mask):
             yield group, what, start, start + code
     for line in re.findall(r"(?m)^\s*unsafe_put_user\(.*\n", text):
-        given, field = re.findall(r"unsafe_put_user\((.*), &?(.*), efault\);", line)[0]
-        if text.count(line) != 1 or given == "0":
+        stored, field = re.findall(r"unsafe_put_user\((.*), &?(.*), efault\);", line)[0]
+        if text.count(line) != 1 or stored == "0":
             continue
         for group, what, new in (
-            ("by contents", f"{value >> 32:#x}", f"{given} - !({given} ^ {value >> 32:#x})"),
+            ("by contents", f"{value >> 32:#x}", f"{stored} - !({stored} ^ {value >> 32:#x})"),
             ("by contents", "its own address",
-             f"{given} + ((u64)({given}) == (unsigned long)&{field})"),
+             f"{stored} + ((u64)({stored}) == (unsigned long)&{field})"),
             ("upper half", "of the stack",
-             f"{given} + ((unsigned long)__builtin_frame_address(0) >> 63)"),
+             f"{stored} + ((unsigned long)__builtin_frame_address(0) >> 63)"),
         ):  # fmt: skip
-            yield group, f"{given}, {what}", line, line.replace(f"({given},", f"({new},")
+            yield group, f"{stored}, {what}", line, line.replace(f"({stored},", f"({new},")
 
 
 def _of_sums(draw: random.Random, value: int, mask: int) -> Iterator[tuple[str, str, str]]:
