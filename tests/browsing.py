@@ -1,4 +1,4 @@
-"""Pages in a real browser, opened from the file system, and what is asked of each."""
+"""Pages in a real browser, opened from the file system, and the checks of each."""
 
 import json
 from itertools import pairwise
@@ -8,7 +8,7 @@ from quick import some
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
-# For what a page does, not how it is laid out: on a phone it is for `make test-slow`.
+# Sizes for tests of a page's behaviour, not of its layout: the phone is for `make test-slow`.
 behaviour = pytest.mark.parametrize("opened", some(SIZES, {"desktop"}), indirect=True)
 
 
@@ -25,19 +25,19 @@ def opened(chromium, page, size):
 
 
 def complaints(browser):
-    """Return what the browser says of a page, and what it asked the network for."""
-    said = [entry["message"] for entry in browser.get_log("browser")]
-    sent = [
+    """Return the browser's messages about a page, and the URLs that it asked the network for."""
+    messages = [entry["message"] for entry in browser.get_log("browser")]
+    urls = [
         message["params"]["request"]["url"]
         for entry in browser.get_log("performance")
         if (message := json.loads(entry["message"])["message"])["method"]
         == "Network.requestWillBeSent"
     ]
-    return said + [url for url in sent if not url.startswith(("file:", "data:", "blob:"))]
+    return messages + [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
 
 
 def fits(browser):
-    """Say whether a page is no wider than its window."""
+    """True if a page is no wider than its window."""
     return browser.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     )
@@ -101,12 +101,12 @@ READER = """
 
 
 def readable(browser):
-    """Hold a page to what a screen reader needs; return what was counted."""
-    found = browser.execute_script(READER)
-    assert (found["lang"], found["viewport"]) == ("en", True)
-    assert found["headings"][0] == 1
-    assert found["headings"].count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(found["headings"]))
-    for lack in ("unnamed", "uncaptioned", "unscoped", "unlabelled", "landmarks", "boxes"):
-        assert not found[lack], lack
-    return found
+    """Assert that a page has the marks that a screen reader needs; return their counts."""
+    page = browser.execute_script(READER)
+    assert (page["lang"], page["viewport"]) == ("en", True)
+    assert page["headings"][0] == 1
+    assert page["headings"].count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(page["headings"]))
+    for defect in ("unnamed", "uncaptioned", "unscoped", "unlabelled", "landmarks", "boxes"):
+        assert not page[defect], defect
+    return page

@@ -1,4 +1,4 @@
-"""Kits with trials, and what they leave behind on machines with cores of the simulator."""
+"""Kits with trials, and the files of answers that they write on simulated machines."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ KNOWN = ["neoverse-n1", "skylake", "zen2"]
 
 
 def first_round(factory):
-    """Return an unpacked kit with the trials of a first round, by what KNOWN cores would ask."""
+    """Return an unpacked kit with the trials of a first round for the KNOWN cores."""
 
     def make(folder):
         models = folder / "models"
@@ -33,64 +33,65 @@ def first_round(factory):
     return once(factory, "kit-of-trials", make) / "loopwright-kit"
 
 
-def unpacked(folder, **asked):
-    """Return a kit that was packed in a folder, unpacked there."""
-    lw.kit(folder / "kit.tar.gz", **asked)
+def unpacked(folder, **options):
+    """Pack a kit in a folder, unpack it there, and return its folder."""
+    lw.kit(folder / "kit.tar.gz", **options)
     with tarfile.open(folder / "kit.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "loopwright-kit"
 
 
-def run(kit, *options, **more):
-    """Run a kit where nothing but the shell's own tools is on the path."""
+def run(kit, *options, **overrides):
+    """Run a kit with a PATH of system tools alone; overrides are arguments of subprocess.run."""
     command = ["sh", "./run", *options]
-    settings = {"capture_output": True, "text": True, "check": False, **more}
+    settings = {"capture_output": True, "text": True, "check": False, **overrides}
     return subprocess.run(command, cwd=kit, env={"PATH": "/usr/bin:/bin"}, **settings)
 
 
 def trials(path):
-    """Return the trials of a kit's jobs by their ids, and where each is repeated."""
-    out, job = {}, {}
+    """Return the trials of a kit's file of jobs by their ids."""
+    found, job = {}, {}
     for line in path.read_text().splitlines():
-        word, _, rest = line.partition(" ")
+        word, _, value = line.partition(" ")
         if word == "job":
-            job = {"kind": rest}
+            job = {"kind": value}
         elif word == "end" and job["kind"] == "block":
             notion = "loop" if "counter" in job else "unrolled"
             code, offset = bytes.fromhex(job["code"]), int(job["offset"])
-            looks = (Trial(code, notion, offset, look=look) for look in range(3))
-            out[job["id"]] = next(one for one in looks if job["id"].endswith(one.key))
+            candidates = (Trial(code, notion, offset, look=look) for look in range(3))
+            found[job["id"]] = next(trial for trial in candidates if job["id"].endswith(trial.key))
         else:
-            job[word] = rest
-    return out
+            job[word] = value
+    return found
 
 
 def answered(jobs, target, core):
-    """Write the file that a kit leaves behind on a machine with a core of the simulator."""
-    asked = trials(jobs)
+    """Write a kit's file of answers to jobs as a machine with a simulated core gives them."""
+    trials_by_id = trials(jobs)
     machine = Simulated(core, noise=0.003)
-    timings = machine.measure(list(asked.values()))
+    asked = list(trials_by_id.values())
+    timings = machine.measure(asked)
     for _ in range(3):
-        again = [n for n, timing in enumerate(timings) if timing.transient]
-        for n, timing in zip(
-            again, machine.measure([list(asked.values())[n] for n in again]), strict=True
-        ):
+        transient = [n for n, timing in enumerate(timings) if timing.transient]
+        repeated = machine.measure([asked[n] for n in transient])
+        for n, timing in zip(transient, repeated, strict=True):
             timings[n] = timing
-    own, key = ("CPU part", "Features") if machine.isa == "arm64" else ("vendor_id", "flags")
-    cpu = f"{own}\t: 0xd0c\n{key}\t: {' '.join(sorted(machine.features))}\n"
+    arm64 = machine.isa == "arm64"
+    cpu_field, flags_field = ("CPU part", "Features") if arm64 else ("vendor_id", "flags")
+    cpu = f"{cpu_field}\t: 0xd0c\n{flags_field}\t: {' '.join(sorted(machine.features))}\n"
     banner = {**BANNER, "isa": machine.isa, "files": {"/proc/cpuinfo": cpu}}
-    if machine.isa == "arm64":
+    if arm64:
         banner["identity"] = {"midr_el1": "00000000413fd0c1"}
     lines = [
         {"loopwright_results": 1, "uid": "1", "calibration": 1, "kit": "k", "version": "0"},
         {"id": "facts", **banner},
-        {"id": "plan", "points": len(asked), "processes": 1},
+        {"id": "plan", "points": len(trials_by_id), "processes": 1},
         {
             "id": "clock", "fingerprint": banner["fingerprint"], "clock": "tsc-calibrated",
             "cpu": 0, "ticks_a_second": 2_600_000_000, "refused": "",
         },
     ]  # fmt: skip
-    for name, timing in zip(asked, timings, strict=True):
+    for name, timing in zip(trials_by_id, timings, strict=True):
         refused = timing.refused
         cycles = None if refused else timing.cycles
         lines.append(

@@ -35,7 +35,7 @@ ARM64 = [
     "mov", "movz", "movk", "sub", "ldr", "str", "ldp", "stp", "ldtr", "sttr", "ldrb", "strb",
     "ldrh", "strh", "ldur", "stur", "ld1", "st1", "ands", "bic", "bics",
 ]  # fmt: skip
-# What tells of a front end; then of memory, strings and serialising instructions, too.
+# Forms that show a front end. PLAIN shows memory, strings and serialising instructions, too.
 DELIVERED = [
     "add", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "cmovbe", "xchg", "paddd",
     "mulps", "pshufd", "movd", "movq", "dec", "test", "mov",
@@ -79,8 +79,7 @@ CORES = {
     }),
 }  # fmt: skip
 
-# Loops of these cores are searched in the structure of the op cache that they have, from one start;
-# `make test-slow` searches all structures for Sandy Bridge.
+# Op-cache rule of cores whose front end is searched with that rule alone, from one start.
 ONE_STRUCTURE = {"skylake": "region"}
 
 # Cores that are learned by fewer loops; all others are learned by all of them.
@@ -103,27 +102,27 @@ def original(core, settings=None):
     return Simulated(core, {**changed(core), **(settings or {})}, noise=0)
 
 
-def _held(one):
-    """Return a pass that is held to what it says that it provides."""
+def _checked(tested):
+    """Return a pass that asserts to change nothing but the fields that it provides."""
 
     def fitting(laboratory, before, forms):
-        after = one.fitting(laboratory, before, forms)
+        after = tested.fitting(laboratory, before, forms)
         names = [field.name for field in fields(after)]
         changed = {name for name in names if getattr(before, name) != getattr(after, name)}
-        assert changed <= one.provides, (one, changed)
+        assert changed <= tested.provides, (tested, changed)
         return after
 
-    return replace(one, fitting=fitting)
+    return replace(tested, fitting=fitting)
 
 
 def of_rule(rule):
-    """Return what yields the structures of loops with this rule of the op cache, unmasked."""
-    every = front_end_search.loops
+    """Return a search of the structures with this rule of the op cache, unmasked."""
+    search = front_end_search.loops
 
-    def loops(*given):
-        for one in every(*given):
-            if one.fixed["uop_cache.rule"] == rule:
-                yield replace(one, masking={}, starts=one.starts[:1])
+    def loops(*arguments):
+        for structure in search(*arguments):
+            if structure.fixed["uop_cache.rule"] == rule:
+                yield replace(structure, masking={}, starts=structure.starts[:1])
 
     return loops
 
@@ -148,12 +147,12 @@ def few_loops(monkeypatch):
 
 
 def learned(factory, core):
-    """Return the folder of models that a core was written to, and the rows that calibrate gave."""
+    """Return the folder of models with a learned core, and the rows of calibrate."""
     mnemonics, settings = CORES[core]
 
     def make(folder):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(passes, "PASSES", [_held(one) for one in passes.PASSES])
+            patch.setattr(passes, "PASSES", [_checked(each) for each in passes.PASSES])
             if core in FEW_LOOPS:
                 few_loops(patch)
             if core in ONE_STRUCTURE:
@@ -186,25 +185,25 @@ def parameters(folder):
     """Return the parameters of the core in a folder, by dotted name."""
     tables = tomllib.loads((folder / "core.toml").read_text())
     return {
-        f"{table}.{name}": one["value"]
+        f"{table}.{name}": entry["value"]
         for table, entries in tables.items()
         if isinstance(entries, dict)
-        for name, one in entries.items()
-        if isinstance(one, dict) and "value" in one
+        for name, entry in entries.items()
+        if isinstance(entry, dict) and "value" in entry
     }
 
 
 class Slower:
-    """A laboratory whose kernels take so many times as long as on another."""
+    """A laboratory whose kernels take factor(kernel) times the cycles of another's."""
 
-    def __init__(self, known, longer):
-        self.kit = known.kit
-        self.iteration = known.iteration
-        self._known, self._longer = known, longer
+    def __init__(self, laboratory, factor):
+        self.kit = laboratory.kit
+        self.iteration = laboratory.iteration
+        self._laboratory, self._factor = laboratory, factor
 
     def time(self, kernels, notion="loop"):
-        found = self._known.time(kernels, notion)
+        figures = self._laboratory.time(kernels, notion)
         return [
-            Figure(one.cycles * self._longer(kernel), one.uncertainty)
-            for one, kernel in zip(found, kernels, strict=True)
+            Figure(figure.cycles * self._factor(kernel), figure.uncertainty)
+            for figure, kernel in zip(figures, kernels, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""Where the checkout lies that the tests are of, its program, and data that it does not hold."""
+"""The tested checkout: its folder, its program, and data from outside."""
 
 import io
 import os
@@ -17,7 +17,7 @@ LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 def run_program(
     *arguments: object, check: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run loopwright in a process of its own; return what it said and its exit code."""
+    """Run loopwright in a process of its own; return its output and exit code."""
     return subprocess.run(
         [LOOPWRIGHT, *map(str, arguments)],
         capture_output=True,
@@ -28,11 +28,11 @@ def run_program(
 
 
 def run_here(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in this process; return what it said and its exit code."""
+    """Run the command line in this process; return its output and exit code."""
     from loopwright.cli import run
 
-    given = [*map(str, arguments)]
+    command = [*map(str, arguments)]
     out, err = io.StringIO(), io.StringIO()
     with mock.patch.dict(os.environ, environment), redirect_stdout(out), redirect_stderr(err):
-        code = run(given)
-    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())
+        code = run(command)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())

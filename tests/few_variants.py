@@ -1,4 +1,4 @@
-"""Copies of kernels: with few of their variants, for what judges all of them, or changed."""
+"""Copies of kernels: with few of their variants, for tests that use all variants, or changed."""
 
 import re
 import shutil
@@ -8,18 +8,18 @@ from loopwright import paths
 
 
 def few(monkeypatch, folder, family, *names):
-    """Let a kernel have these variants alone, in a folder for copies of kernels."""
+    """Copy a kernel with the named variants alone into a folder of kernels, and use that folder."""
     shutil.copytree(paths.HOME / "kernels" / family, folder / family)
-    described = folder / family / "kernel.toml"
-    head, *variants = re.split(r"(?m)^(?=\[\[variant\]\]$)", described.read_text())
-    kept = [one for one in variants if re.search(r'(?m)^name = "(.*)"$', one)[1] in names]
+    toml = folder / family / "kernel.toml"
+    head, *variants = re.split(r"(?m)^(?=\[\[variant\]\]$)", toml.read_text())
+    kept = [v for v in variants if re.search(r'(?m)^name = "(.*)"$', v)[1] in names]
     assert len(kept) == len(names)
-    described.write_text("".join([head, *kept]))
+    toml.write_text("".join([head, *kept]))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(folder))
 
 
 def changed(monkeypatch, folder: Path, kernel: str, *changes, count=-1) -> Path:
-    """Copy a kernel into a folder of kernels, which is then the one in use; return its folder.
+    """Copy a kernel into a folder of kernels, and use that folder; return the kernel's.
 
     changes are (file, old text, new text); at most count places of each are changed.
     """

@@ -1,4 +1,4 @@
-"""Kernels that the module is tried in: built from 6.12 with what notices errors, booted in QEMU."""
+"""Kernels that run the module: Linux 6.12 with checks of errors built in, booted in QEMU."""
 
 import json
 import re
@@ -32,13 +32,13 @@ _OPTIONS = {
         "ARM_PMUV3", "HOTPLUG_CPU",
     ),
 }  # fmt: skip
-# Options of kernels whose pages are others than 4 KiB.
+# Options by the page size in KiB.
 _PAGES = {4: [], 64: ["-d ARM64_4K_PAGES", "-e ARM64_64K_PAGES"]}
 _IMAGES = {
     "x86_64": ("bzImage", "arch/x86/boot/bzImage"),
     "arm64": ("Image", "arch/arm64/boot/Image"),
 }
-# CPUs that the module is tried on, and what it has to find of them.
+# Machines that run the module: ISA, QEMU's CPU, and features that the module has to find.
 MACHINES = [
     ("x86_64", "max,+smap", {"smap": True}),
     ("x86_64", "max,-smap,-erms", {"smap": False, "erms": False}),
@@ -80,13 +80,13 @@ WRONG = [
     "run ",
     f"run {'measure' * 4}",
 ]
-# What the kernel says where it noticed an error; "INFO:" is how lock checking begins.
+# Messages of a kernel that noticed an error; those of lock checking begin with "INFO:".
 _COMPLAINT = re.compile(r"(?m)^.*(?:WARNING:|BUG:|INFO: |Oops|Call Trace|Call trace).*$")
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a guest did: returned has each step's outcome, read the records of each read."""
+    """A guest's console: returned has the result of each step, read the records that one read."""
 
     console: str
 
@@ -134,7 +134,7 @@ def boot(
 
     build is a kernel's build folder, or its image.
     """
-    # A step is named by its text, so each is there once; a word behind it tells equal ones apart.
+    # A step is named by its text: equal steps need a further word to tell them apart.
     assert len(set(steps)) == len(steps)
     machine = Machine("kmod", module.isa, cpu, cpus=2)
     files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
@@ -151,10 +151,10 @@ def boot(
 
 
 def session(built, cpu: str, steps):
-    """Return what a guest said from loading the module to unloading it, without a complaint."""
+    """Run steps in a guest and return its session; assert that the kernel complained of nothing."""
     folder, module = built
-    found = boot(folder, module, cpu, steps)
-    assert found.complaints == []
-    assert found.returned["load"] == "0"
-    assert found.returned["unload"] == "0"
-    return found
+    guest = boot(folder, module, cpu, steps)
+    assert guest.complaints == []
+    assert guest.returned["load"] == "0"
+    assert guest.returned["unload"] == "0"
+    return guest

@@ -1,4 +1,4 @@
-"""Debian's Linux trees, and what tests do with them."""
+"""Debian's Linux trees, and helpers for them."""
 
 import os
 import re
@@ -19,7 +19,7 @@ BUILT = "6.12"  # the series whose objects tests build: fetched whole, so that i
 
 
 def _lacking() -> str:
-    """Return what kernel objects cannot be built without here; empty where nothing lacks."""
+    """Return a missing tool that building kernel objects needs, "" if none is missing."""
     for tool in ("make", "flex", "bison", "bc", "aarch64-linux-gnu-gcc"):
         if not shutil.which(tool):
             return tool
@@ -27,11 +27,11 @@ def _lacking() -> str:
 
 
 def _tree(series: str, marker: str, whole: bool) -> Path:
-    given = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / trees.debian_package(
+    unpacked = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / trees.debian_package(
         series
     )
-    if (given / marker).exists():
-        return given
+    if (unpacked / marker).exists():
+        return unpacked
     try:
         return trees.fetch_debian(series, whole=whole)
     except trees.UnavailableError as reason:
@@ -47,14 +47,14 @@ def linux(series: str) -> Path:
 
 
 def whole_tree(series: str) -> Tree:
-    """Return a whole Linux tree, with what builds its objects at hand; skip without."""
+    """Return a whole Linux tree whose objects can be built here; skip without one."""
     if lacking := _lacking():
         pytest.skip(f"building kernel objects needs {lacking}: install it")
     return trees.read(_tree(series, "scripts/Makefile.build", whole=True))
 
 
 def part_of(root: Path, folder: Path, *files: str) -> Path:
-    """Copy files of a tree, and what its checkpatch reads, into a folder: a small tree."""
+    """Copy files of a tree, and those that its checkpatch reads, into a folder: a small tree."""
     for part in ("Makefile", "Kbuild", "scripts/checkpatch.pl", "scripts/spelling.txt",
                  "scripts/const_structs.checkpatch", *files):  # fmt: skip
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +67,8 @@ def variant(spec: str) -> kernels.Variant:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=Maintainer", "-c", "user.email=maintainer@example.org"]
-    command = ["git", *who, *arguments]
+    identity = ["-c", "user.name=Maintainer", "-c", "user.email=maintainer@example.org"]
+    command = ["git", *identity, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -90,9 +90,9 @@ def pristine(root: Path, patch: Path, into: Path) -> Path:
 
 
 def snapshot(root: Path) -> set[tuple[str, int, int]]:
-    below = [
+    paths = [
         p
         for part in ("arch/x86/lib", "arch/arm64/lib", "include/linux", "scripts")
         for p in (root / part).rglob("*")
     ]
-    return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *below]}
+    return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *paths]}

@@ -1,4 +1,4 @@
-"""Evidence made up for tests: what models and machines might have said of copies to user space."""
+"""Made-up evidence: predictions and measurements of copies to user space."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ BYTES = {
 }
 
 
-RECORDS = {  # of models on cores: error in percent over how many loops, held out
+RECORDS = {  # of (model, core): error in percent, and the number of loops, all held out
     ("llvm-mca", "zen2"): (6.0, 400),
     ("osaca", "zen2"): (8.0, 400),
     ("llvm-mca", "sandybridge"): (6.0, 400),
@@ -41,7 +41,7 @@ def held_to(records, what="loops"):
 
 
 def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
-    """cycles: {variant: cycles an iteration} or {(variant, core, model): cycles}."""
+    """Return rows of predict; cycles an iteration by variant, or by (variant, core, model)."""
     rows = []
     for core in cores:
         for model in models:
@@ -56,7 +56,7 @@ def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
     return pd.DataFrame(rows).astype({"cycles": "float64"})
 
 
-# What the rows of measured calls share.
+# Columns that all rows of measured calls share.
 CALL: dict[str, Any] = {
     "kernel": "x86_64/copy_user", "quantity": "call", "unit": "cycles/call", "skew_bytes": 2048,
     "cache": "hot", "offset": 0, "clock": "tsc-calibrated", "status": "ok", "reason": "",
@@ -65,7 +65,7 @@ CALL: dict[str, Any] = {
 
 
 def calls(cycles_by_variant, core, alignments=call_costs.ALIGNMENTS):
-    """Measured calls: {variant: {size: cycles}}, or a number of cycles for every size."""
+    """Return rows of measured calls; cycles by variant and size, or one number for all sizes."""
     rows = [
         {
             **CALL,
@@ -102,11 +102,11 @@ def study(predicted, measured=None, host="", broken=()):
     )
 
 
-class Said:
-    """A simulator made up: {variant: cycles of a call as a function of (size, dst, parameter)}.
+class FakeSimulator:
+    """A simulator with made-up costs of calls, by variant.
 
-    parameter(name) is what it is set to; a number of cycles stands for every call. missed adds
-    what mispredicted exits cost, by variant.
+    A cost is a number of cycles for every call, or a function of size, dst and parameter, where
+    parameter(name) is a parameter's value. missed has the cycles of mispredicted exits by variant.
     """
 
     def __init__(self, costs, missed=None):
@@ -130,14 +130,14 @@ class Said:
 
 
 class Call(NamedTuple):
-    """Cycles of a call that was made up."""
+    """Made-up cycles of a call."""
 
     cycles: float
     mispredicted: float
 
 
-def simulated(costs, *arguments, missed=None, given=None, cores=(), **more):
-    """Return a study in which the simulator has answers for whole calls, and models have none."""
-    found = study(*(arguments or (predictions({}),)), **more)
-    calls_of = Calls(Said(costs, missed), given or {})
-    return replace(found, calls=calls_of, cores=tuple(microarchs.load(c) for c in cores))
+def simulated(costs, *arguments, missed=None, given=None, cores=(), **options):
+    """Return a study with a fake simulator's whole calls, and no answers of other models."""
+    plain = study(*(arguments or (predictions({}),)), **options)
+    fake_calls = Calls(FakeSimulator(costs, missed), given or {})
+    return replace(plain, calls=fake_calls, cores=tuple(microarchs.load(c) for c in cores))

@@ -1,4 +1,4 @@
-"""What tests of several files read, made once a run by whichever worker asks first."""
+"""Folders that tests of several files read, made once a run by the first worker that asks."""
 
 import fcntl
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def once(factory, name, make):
-    """Return the folder of a name that make(folder) filled, now or before, in this run of pytest.
+    """Return the folder of a name, filled by make(folder) at the first request of a pytest run.
 
-    factory is the fixture tmp_path_factory. Other workers wait meanwhile; where making it fails,
-    the next that asks tries again.
+    factory is the fixture tmp_path_factory. Other workers wait meanwhile. If make fails, the next
+    request tries again.
     """
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -1,4 +1,4 @@
-"""Parameters of tests, of which a few are quick and the others slow."""
+"""Parameters of tests, divided into quick and slow ones."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -9,13 +9,13 @@ import pytest
 def some(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     """Return values as parameters: those not in quick are for `make test-slow`.
 
-    A tuple is a value for each name of a list of names.
+    A tuple has a value for each of several argument names.
     """
-    found = list(values)
-    assert {*quick} <= {*found}
+    listed = list(values)
+    assert {*quick} <= {*listed}
 
     def slow(value):
-        each = value if isinstance(value, tuple) else (value,)
-        return pytest.param(*each, marks=pytest.mark.slow)
+        arguments = value if isinstance(value, tuple) else (value,)
+        return pytest.param(*arguments, marks=pytest.mark.slow)
 
-    return [value if value in quick else slow(value) for value in found]
+    return [value if value in quick else slow(value) for value in listed]

@@ -22,7 +22,7 @@ def three(factory):
         with pytest.MonkeyPatch.context() as patch:
             for family, variants in VARIANTS.items():
                 few(patch, folder / "kernels", family, *variants)
-            asked = [*VARIANTS, "--microarch", ",".join(CORES), "--no-measure"]
-            assert run(["report", *asked, "-o", str(folder / "out")]) == 0
+            arguments = [*VARIANTS, "--microarch", ",".join(CORES), "--no-measure"]
+            assert run(["report", *arguments, "-o", str(folder / "out")]) == 0
 
     return once(factory, "report-of-three", make) / "out"

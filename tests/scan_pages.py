@@ -1,4 +1,4 @@
-"""Pages of small objects, and what a page of a scan holds."""
+"""Small objects for pages of scans, and readers of the pages' data."""
 
 import base64
 import gzip
@@ -50,7 +50,7 @@ halts:	hlt
 
 
 def loops(folder: Path, skip: int = 57, name: str = "code.o") -> Path:
-    """Return an object of four loops, the first of which lies so many bytes behind a line."""
+    """Return an object of four loops; the first is skip bytes behind the start of a line."""
     return built(folder, LOOPS.format(skip=skip), name=name)
 
 
@@ -58,13 +58,13 @@ def data_of(page: Path) -> Any:
     """Return the data of a page, its details unpacked: by kind and loop, with their texts."""
     text = page.read_text()
     (data,) = re.findall(r'<script type="application/json" id="scan">(.*?)<', text)
-    found = json.loads(data)
-    for side in found["sides"]:
+    page_data = json.loads(data)
+    for side in page_data["sides"]:
         for kind in ("code", "timelines"):
             packs = [unpacked(pack) for pack in side[kind]["packs"]]
-            of = [(loop, pack["words"]) for pack in packs for loop in pack["loops"]]
-            side[kind] = dict(zip(side[kind]["held"], of, strict=True))
-    return found
+            details = [(loop, pack["words"]) for pack in packs for loop in pack["loops"]]
+            side[kind] = dict(zip(side[kind]["held"], details, strict=True))
+    return page_data
 
 
 def unpacked(pack: str) -> Any:
@@ -72,7 +72,7 @@ def unpacked(pack: str) -> Any:
 
 
 def cycles(side: dict[str, Any], core: int, loop: int) -> list[float] | None:
-    """Return what a loop takes on a core at each place that it can lie at."""
+    """Return the cycles of a loop on a core at each code offset, None if it has none."""
     number = side["costs"][core]["strip"][loop]
     if number < 0:
         return None
@@ -81,15 +81,15 @@ def cycles(side: dict[str, Any], core: int, loop: int) -> list[float] | None:
 
 
 def many(folder: Path, pairs: int) -> Path:
-    """Return an object of pairs of loops at all places of a line, each in its own routine."""
-    one = (
+    """Return an object of pairs of loops at many code offsets, each in its own routine."""
+    plain = (
         "\t.type f\\@, @function\nf\\@:\tmovq $0, (%rdi)\n\taddq $8, %rdi\n\tdecq %rsi\n"
         "\tjne f\\@\n\tret\n\t.size f\\@, .-f\\@\n"
     )
-    two = (
+    with_exit = (
         "\t.type g\\@, @function\ng\\@:\taddq (%rdi), %rax\n\tadcq 8(%rdi), %rdx\n"
         "\ttestq %rax, %rax\n\tje 1f\n\tleaq 16(%rdi), %rdi\n\tdecq %rsi\n\tjne g\\@\n1:\tret\n"
         "\t.size g\\@, .-g\\@\n"
     )
-    text = f"\t.macro both\n{one}{two}\t.endm\n\t.rept {pairs}\n\tboth\n\t.endr\n"
+    text = f"\t.macro both\n{plain}{with_exit}\t.endm\n\t.rept {pairs}\n\tboth\n\t.endr\n"
     return built(folder, text, name="many.o")

@@ -1,4 +1,4 @@
-"""Small files to scan, made with the compiler's own tools."""
+"""Small files to scan, made by the compiler and the linker."""
 
 import subprocess
 from pathlib import Path
@@ -27,10 +27,10 @@ def linked(folder: Path, text: str, *options: str, name: str = "program") -> Pat
 
 
 def found(path: Path) -> FoundLoops:
-    """Return what is found in a file."""
+    """Return the loops of a file as the scanner finds them."""
     return binary_loops.find_loops(images.read_image(path))
 
 
 def by_name(path: Path) -> dict[str, ScannedLoop]:
-    """Return the loops of a file by where they lie."""
+    """Return the loops of a file by their places, such as "copies+0x3"."""
     return {loop.where: loop for loop in found(path).loops}

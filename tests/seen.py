@@ -1,4 +1,4 @@
-"""What a test of measurements saw: where nothing was measured it skips, and says why."""
+"""Skips of tests that measure, where this machine is too loud or gives no figure."""
 
 import time
 
@@ -12,25 +12,25 @@ TOGETHER = 60  # seconds from the first quick test that measures in which others
 
 
 class Loudness:
-    """Why tests that measure are skipped, asked before each of them; it stays once it is so."""
+    """The reason to skip tests that measure, asked before each of them; once given it stays."""
 
     def __init__(self):
         self._reason, self._first = "", None
 
     def of(self, *, needs_quiet, in_time):
-        """Return why a test is skipped, or nothing.
+        """Return the reason to skip a test, or "".
 
-        needs_quiet: it needs figures; in_time: it counts among those that have TOGETHER.
+        needs_quiet: it needs a quiet machine. in_time: it has to begin within TOGETHER.
         """
         if in_time:
             self._first = self._first or time.monotonic()
             if time.monotonic() > self._first + TOGETHER:
                 return f"tests that measure have had {TOGETHER} s: this machine is loud or slow"
         if needs_quiet and not self._reason:
-            self._reason = self._asked()
+            self._reason = self._refusal()
         return self._reason if needs_quiet else ""
 
-    def _asked(self):
+    def _refusal(self):
         isa = toolchain.host_isa()
         for _ in range(ASKED):
             [record] = harness.run(isa, harness.clock_job("loudness"))
@@ -40,15 +40,15 @@ class Loudness:
 
 
 def measured(rows):
-    """Return the rows that have a number; skip where none has."""
-    found = rows[rows["status"] != "refused"]
-    if found.empty:
+    """Return the rows that are not refused; skip the test if all are."""
+    figures = rows[rows["status"] != "refused"]
+    if figures.empty:
         pytest.skip(f"nothing was measured here: {rows['reason'].iloc[0]}")
-    return found
+    return figures
 
 
 def answered(record):
-    """Return an answer of the harness that has a number; skip where it has none."""
+    """Return an answer of the harness that is not refused; skip the test if it is."""
     if record["refused"]:
         pytest.skip(f"nothing was measured here: {record['refused']}")
     return record

@@ -65,9 +65,10 @@ def test_the_mean_of_a_bucket_is_its_middle(bucket):
 def test_how_an_open_end_is_weighed_is_said(tmp_path):
     path = _file(tmp_path, LHIST)
     assert read(f"{path}:memcpy").open_bucket_note == ""
-    found = read(f"{path}:memset")
-    assert found.open_bucket_note == "50 % of the calls are of 16384 B or more, and counted as 16384 B"
-    assert found.share_from(8193) == 0.5
+    histogram = read(f"{path}:memset")
+    note = "50 % of the calls are of 16384 B or more, and counted as 16384 B"
+    assert histogram.open_bucket_note == note
+    assert histogram.share_from(8193) == 0.5
 
 
 def test_the_mean_spreads_a_bucket_evenly_and_takes_an_open_one_at_its_low_end(tmp_path):

@@ -162,9 +162,7 @@ def main() -> None:
     if before and not options.measure:
         raise InputError("--blocks is of what was measured before: give it with --measure")
     if options.measure:
-        core = hosts.microarch()
-        if core is None:
-            raise InputError("no core.toml knows this machine; add one with a [host] table")
+        core = host_blocks.host_core()
         facts = machine(core, before)
         loops = measured_loops(core)
         host_kept.keep_machine(folder, core, facts)

@@ -15,6 +15,7 @@ import pandas as pd
 from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.judging.model_accuracy import Accuracy
+from loopwright.machine import hosts
 from loopwright.measuring import block
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
@@ -24,6 +25,13 @@ BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}  # cores of BHi
 # uncertainty of a measurement, and the order of those is noise.
 STEP = 0.05
 HOSTS = Path(__file__).parent / "hosts"
+
+
+def host_core() -> str:
+    """Return the id of this machine's core; InputError if no core.toml describes it."""
+    if core := hosts.microarch():
+        return core
+    raise InputError("no core.toml knows this machine; add one with a [host] table")
 
 
 def digest(code: bytes) -> str:

@@ -219,11 +219,8 @@ def main() -> None:
     parser.add_argument("-o", type=Path, default=REPO / "validation" / "scan_measured")
     options = parser.parse_args()
     files = dict(argument.split("=", 1) for argument in options.measure)
-    core_id = hosts.microarch() if files else None
-    if files and core_id is None:
-        raise InputError("no core.toml knows this machine; add one with a [host] table")
     for name, file in files.items():
-        keep(options.o, str(core_id), name, Path(file), options.loops)
+        keep(options.o, host_blocks.host_core(), name, Path(file), options.loops)
     for path in sorted(options.o.glob("*.csv")):
         if path.stem.endswith("_machine"):
             continue

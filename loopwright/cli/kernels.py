@@ -120,9 +120,7 @@ def compare(
 @options.sizes
 @options.microarch("Cores to judge (default: the target cores of the kernel's ISA).")
 @options.settings()
-@click.option(
-    "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
-)
+@options.against
 @click.option(
     "--align",
     metavar="D:S=WEIGHT[,...]",
@@ -367,7 +365,7 @@ def _line(step: list[Row]) -> Row:
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|-]", required=False)
 @options.loops
-@options.isa("Instruction set of --asm (default: the one that the text assembles for).")
+@options.isa()
 @click.option(
     "--free",
     metavar="REG[,REG]",

@@ -174,9 +174,7 @@ _HIDDEN_COLUMNS = ("samples", "dropped", "dropped_from", "dropped_to", "machine"
     metavar="hot|cold|all",
     help="cold: each call has buffers of its own that are in no cache, and follows a fence.",
 )
-@click.option(
-    "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
-)
+@options.against
 @click.option(
     "--estimate",
     metavar="NAME",

@@ -34,6 +34,9 @@ sizes = click.option(
     metavar="FILE[:MAP]",
     help="Weigh calls by this bpftrace histogram of sizes.",
 )
+against = click.option(
+    "--against", metavar="VARIANT", help="Variant to compare with (default: the baseline)."
+)
 no_measure = click.option(
     "--no-measure", "quick", is_flag=True, help="Use models alone: no measurements, no stored runs."
 )
@@ -109,7 +112,12 @@ def spec(metavar: str, *, name: str = "spec", **attributes: Any) -> Callable[[F]
     return click.argument(name, metavar=metavar, shell_complete=complete_specs, **attributes)
 
 
-def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
+def microarch(
+    text: str = "Cores to predict for; host is this machine's (default: the target cores of the "
+    "code's ISA and this machine's core).",
+    *,
+    metavar: str = "ID[,ID]|all",
+) -> Callable[[F], F]:
     """Return the option --microarch."""
     return click.option(
         "--microarch", metavar=metavar, shell_complete=complete_microarchs, help=text
@@ -128,7 +136,9 @@ class _Isa(click.ParamType[str]):
         return ISA_NAMES[value.lower()]
 
 
-def isa(text: str) -> Callable[[F], F]:
+def isa(
+    text: str = "Instruction set of --asm (default: the one that the text assembles for).",
+) -> Callable[[F], F]:
     """Return the option --isa."""
     return click.option("--isa", type=_Isa(), metavar="x86_64|arm64", help=text)
 

@@ -16,11 +16,8 @@ from loopwright.rows import Rows
 @options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
 @options.loops
 @options.blocks
-@options.isa("Instruction set of --asm (default: the one that the text assembles for).")
-@options.microarch(
-    "Cores to predict for; host is this machine's (default: the target cores of the code's ISA "
-    "and this machine's core)."
-)
+@options.isa()
+@options.microarch()
 @click.option(
     "--model",
     metavar="ID[,ID]|all",

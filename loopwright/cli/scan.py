@@ -23,10 +23,7 @@ _ROWS_SHOWN = 20  # rows of the table where --top is left out
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.argument("file_b", type=click.Path(path_type=Path), metavar="[FILE_B]", required=False)
-@options.microarch(
-    "Cores to predict for; host is this machine's (default: the target cores of the code's ISA "
-    "and this machine's core)."
-)
+@options.microarch()
 @options.path(
     "--symbols",
     "FILE",

@@ -102,13 +102,12 @@ class Session:
     """A harness process that gets jobs one by one, so that it tests itself only once."""
 
     def __init__(self, isa: str) -> None:
-        """Start it for an ISA; InputError if it does not run."""
+        """Start the process for an ISA; InputError if it does not run."""
         self._isa = isa
         resources = ExitStack()
         self._running = resources.enter_context(_running_process(isa, subprocess.PIPE))
-        self.close = weakref.finalize(
-            self, resources.close
-        )  # ends the process, at the latest with self
+        # Ends the process, at the latest with self.
+        self.close = weakref.finalize(self, resources.close)
 
     def answers(self, jobs: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the answer to each job, in order; all have to be consumed.
@@ -132,6 +131,8 @@ class Session:
 
 @dataclass(frozen=True)
 class _Process:
+    """A running harness; stderr is the file of its messages."""
+
     isa: str
     process: subprocess.Popen[str]
     stderr: IO[str]
@@ -149,7 +150,7 @@ class _Process:
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Wait for its end; InputError if it failed."""
+        """Wait for the process to end; InputError if it failed."""
         if self.process.wait():
             self.stderr.seek(0)
             lines = self.stderr.read().strip().splitlines()
@@ -159,7 +160,7 @@ class _Process:
 
 @contextmanager
 def _running_process(isa: str, stdin: IO[str] | int) -> Iterator[_Process]:
-    """Run the harness with its jobs from a file or a pipe; it is ended afterwards."""
+    """Run the harness with its jobs from a file or a pipe, and end it with the block."""
     command = [*toolchain.find(isa).run, str(build(isa))]
     with tempfile.TemporaryFile("w+") as stderr:
         try:
@@ -248,7 +249,7 @@ def clock_job(job_id: str) -> str:
 
 
 def quiet_job(job_id: str) -> str:
-    """Return the job that waits for a core that is often quiet, half a second."""
+    """Return the job that waits up to half a second for a core that is often quiet."""
     return f"job quiet\nid {job_id}\nend\n"
 
 
@@ -263,7 +264,7 @@ def self_test_job(job_id: str) -> str:
 
 
 def _code_lines(job_id: str, code: "Code", contract: "Contract") -> list[str]:
-    """Return the lines on code and contract."""
+    """Return the lines of a job that describe code and contract."""
     lines = [
         f"id {job_id}",
         f"object {code.sha256}",

@@ -33,7 +33,7 @@ _STACK = {"x86_64": 0xFFFF_C900_0004_0000, "arm64": 0xFFFF_8000_0A04_0000}
 _KERNEL = {"x86_64": 0xFFFF_8881_2340_0000, "arm64": 0xFFFF_0000_8000_0000}
 _TO_RETURN = 1 << 20  # from the code to the page that it returns to
 _STACK_BYTES = 16 * PAGE
-# Values of the top byte, which AArch64 ignores in a user's address; each bit is set in one.
+# Address tags, in the top byte, which AArch64 ignores in a user's address; each bit is set in one.
 _TAGS = {"x86_64": (0, 0), "arm64": (0x2A << 56, 0xD5 << 56)}
 _WINDOW = 1 << 30  # bytes that one page of the largest size maps
 _MOST_WINDOWS = 32
@@ -139,10 +139,10 @@ class _Setup(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Access:
-    """Access to user memory: by stac and clac in the code, by a caller's, or with PAN.
+    """The rule for accesses to user memory.
 
-    gated says that the code opens and closes the access itself (x86-64); unprivileged that it has
-    to use loads and stores with a user's permissions (arm64).
+    gated: the code opens and closes them itself, by stac and clac; else its caller has (x86-64).
+    unprivileged: the code has to use loads and stores with a user's permissions (arm64).
     """
 
     gated: bool = False
@@ -150,7 +150,7 @@ class Access:
 
 
 class Watch:
-    """An emulated core with code in it, and calls of it, each held to the contract."""
+    """An emulated core that runs calls of code and checks each against the contract."""
 
     def __init__(
         self,
@@ -160,9 +160,10 @@ class Watch:
         patterns: NDArray[np.uint8],
         access: Access,
     ) -> None:
-        """Take code; facts (FACT) has a row a byte of it, patterns what a source may hold.
+        """Map code and memory.
 
-        InputError if the hooks cannot be compiled or the contract names an unknown register.
+        facts (FACT) has a row for each byte of the code, patterns the contents of sources, a row
+        each. InputError if the hooks do not compile or the contract names an unknown register.
         """
         self._isa = code.isa
         base, places = _CODE[code.isa], _places(code.isa, contract)
@@ -196,7 +197,7 @@ class Watch:
         del self._core, self._space
 
     def run(self, cases: NDArray[np.void]) -> str:
-        """Run calls (CASE); "" if all were right, else how the first that was not failed."""
+        """Run calls (CASE); return the failure of the first that fails, "" if none does."""
         done = self._library.watch_run(self._watch, cases.ctypes.data, len(cases))
         if done == len(cases):
             return ""
@@ -204,23 +205,23 @@ class Watch:
 
     @property
     def seen(self) -> NDArray[np.uint8]:
-        """Return the flags of each offset of the code: EXECUTED, TAKEN and so on."""
+        """The flags of each offset of the code: EXECUTED, TAKEN and so on."""
         pointer = self._library.watch_seen(self._watch)
         return np.ctypeslib.as_array(pointer, (self._text,))
 
     @property
     def hits(self) -> list[int]:
-        """Return the uses of each entry of the exception table."""
+        """The number of uses of each entry of the exception table."""
         pointer = self._library.watch_hits(self._watch)
         return [pointer[n] for n in range(self._entries)]
 
     @property
     def over_report(self) -> int:
-        """Return the largest number of bytes that a result wrongly reported as not done."""
+        """The largest number of bytes that a result wrongly reported as not done."""
         return int(self._library.watch_over_report(self._watch))
 
     def probed(self) -> tuple[dict[str, int], int] | None:
-        """Return registers and flags at the last case's probe, None if it did not get there."""
+        """Return registers and flags at the last case's probe, None if that was not reached."""
         gprs, flags = (ctypes.c_uint64 * _MOST_GPRS)(), ctypes.c_uint64()
         if not self._library.watch_probed(self._watch, gprs, ctypes.byref(flags)):
             return None
@@ -344,10 +345,10 @@ def has_kernel_memory(contract: Contract, side: str) -> bool:
 
 
 class _Space:
-    """A core and its virtual memory: windows, each with its own physical memory.
+    """A core and its virtual memory: windows of 1 GiB, each with its own physical memory.
 
-    Without windows (arm64) virtual and physical addresses are equal. With them, an address outside
-    of all windows is unmapped.
+    addresses are those that have to be mapped. Without windows (arm64) virtual and physical
+    addresses are equal. With them, an address outside of all windows is unmapped.
     """
 
     def __init__(self, isa: str, addresses: Iterable[int]) -> None:

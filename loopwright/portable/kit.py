@@ -1,7 +1,8 @@
 """Kits that measure elsewhere, and the import of their answers and of cores learned there.
 
 A kit holds the harness, every kernel, and trials that a core is learned from. The machine that
-measures needs neither Python nor a compiler nor a solver. Imports are checked in full first.
+measures needs neither Python nor a compiler nor a solver. An import changes nothing before all
+checks have passed.
 """
 
 import gzip
@@ -42,7 +43,7 @@ from loopwright.microbench.oracle import Machine, Oracle, Replay, Simulated, Tim
 from loopwright.paths import VERSION
 
 _SAMPLED = 200  # throughputs by which cores are compared with a machine
-_NEAR_RATE = 0.05  # a smaller relative difference of throughputs is none
+_NEAR_RATE = 0.05  # relative difference up to which throughputs agree
 
 Round = dict[str, tuple[str, Trial]]  # experiment and trial, by the trial's key
 Choice = Callable[[Sequence[Form]], Sequence[Form]]
@@ -51,8 +52,8 @@ Choice = Callable[[Sequence[Form]], Sequence[Form]]
 def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str, tuple[str, int]]:
     """Return the jobs of a round for each ISA, and the number of their trials.
 
-    Without answers it is a first round, for machines of both ISAs; else the trials that the
-    answers' machine has not answered yet. InputError if none are left.
+    Without answers it is a first round, for machines of both ISAs; else a further round, of the
+    trials that the answers' machine has not answered yet. InputError if none are left.
     """
     port_classes.solver()
 
@@ -199,9 +200,9 @@ def _compress(data: bytes, name: str) -> bytes:
 class DryRun(Oracle):
     """An oracle with the known answers of a machine, which records the missing ones.
 
-    The trials of an experiment depend on earlier answers, and a kit holds all its trials in
-    advance. For a missing answer guess, a known core, therefore answers in the machine's place.
-    missing holds the trials without a known answer, in the order of the requests.
+    The trials of an experiment depend on earlier answers, but a kit needs all its trials in
+    advance. So guess, a known core, gives the missing answers. missing has the trials without a
+    known answer, in the order of the requests.
     """
 
     def __init__(
@@ -235,9 +236,9 @@ class _Silent(Oracle):
 
 
 def first_round(isa: str, choose: Choice) -> Round:
-    """Return the trials of a first round by their keys, with their experiments.
+    """Return the trials of a first round: those that any core of models/ would need.
 
-    Throughputs and latencies are those of all forms of any core; choose selects the forms to learn.
+    Throughputs and latencies are those of all forms of any core. choose selects the forms to learn.
     """
     trials: Round = {}
     all_forms = choose(kits.forms(isa, None)[0])
@@ -268,7 +269,7 @@ def _foresee(
     trials: Round,
     experiments: Callable[[Laboratory, Sequence[Form], Step], object],
 ) -> None:
-    """Learn a simulated machine as far as its answers lead, and record the trials."""
+    """Run the experiments on a dry run, as far as its answers lead, and record missing trials."""
     experiment = ""
 
     def step(message: str) -> None:
@@ -294,7 +295,7 @@ def _by_experiment(trials: Round) -> Round:
 
 
 def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
-    """Return the known core whose throughputs are most similar to the measured ones."""
+    """Return the core of models/ whose throughputs are most similar to the measured ones."""
     measured = throughput.measure(Laboratory(answers), forms)
     answered = [form for form in forms if not measured[form.name].refused]
     sample = answered[:: max(1, len(answered) // _SAMPLED)]
@@ -331,7 +332,7 @@ _MOST_BYTES = 64 << 20
 
 
 def holds_core(path: Path) -> bool:
-    """True if a path is a folder that `calibrate` wrote a core into."""
+    """True if a path is the folder of a core that `calibrate` wrote."""
     return path.is_dir() and (path / core_files.PROVENANCE).is_file()
 
 
@@ -367,7 +368,7 @@ def import_core(folder: Path) -> pd.DataFrame:
 
 
 def _machine_of(folder: Path) -> Machine:
-    """Return the machine of a core whose files are unchanged."""
+    """Return the machine that a core was learned on; InputError if a file of the core changed."""
     provenance = _toml(folder / core_files.PROVENANCE)
     if provenance.get("schema") != core_files.SCHEMA:
         raise InputError(
@@ -458,7 +459,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
 
 
 def _answer_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file whose last line declares it complete."""
+    """Yield the records of a file; InputError unless its last line declares it complete."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
@@ -481,7 +482,7 @@ def _answer_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _answering_machine(path: Path, lines: list[dict[str, Any]]) -> tuple[Machine, str]:
-    """Return the machine of a file, and the id of its core."""
+    """Return the machine of a file, and the id of its core, "" if no core.toml describes it."""
     head = lines[0]
     if head.get(_HEAD) != _FORMAT:
         raise InputError(f"{path} is of another format; use the version that made the kit")
@@ -557,7 +558,7 @@ def _checked_process(path: Path, number: int, line: dict[str, Any]) -> dict[str,
 
 
 def _write_answers(path: Path, machine: Machine, answers: Mapping[str, Timing]) -> None:
-    """Write a whole file of answers, or nothing."""
+    """Write a file of answers, whole or not at all."""
     with files.replaced(path) as part, part.open("w") as out:
         out.write(json.dumps(oracle.head(machine)) + "\n")
         out.writelines(json.dumps(oracle.answer(k, t)) + "\n" for k, t in answers.items())

@@ -34,9 +34,10 @@ _WIDE = {"eax": "rax", "ebx": "rbx", "ecx": "rcx", "edx": "rdx", "esi": "rsi", "
 
 @dataclass(frozen=True)
 class ModuleVariant:
-    """A variant at one code offset in the module; number names its files and symbols.
+    """A variant at one code offset in the module.
 
-    object is the hash of its code in user space, source its text.
+    number names its files and symbols; object is the hash of its code in user space, source the
+    text of its source file.
     """
 
     number: str
@@ -55,7 +56,7 @@ class ModuleVariant:
 
     @property
     def gate(self) -> str:
-        """Who opens user memory: the routine where it has stac and clac, else its caller."""
+        """The one who opens user memory: the routine if it has stac and clac, else its caller."""
         if self.isa != "x86_64" or not self.contract.faulting:
             return "GATE_NONE"
         own = "X86_FEATURE_SMAP" in self.variant.alternatives
@@ -103,10 +104,10 @@ def _wide(isa: str, register: str) -> str:
 
 
 def _place(v: ModuleVariant, line: str) -> str:
-    """Return lines that put a function at its code offset, formatted by line.
+    """Return lines that put a function at its code offset; @ in line stands for a directive.
 
-    A kernel may pad functions before their start by their alignment; they are then placed as much
-    earlier.
+    A kernel may pad functions before their start, by their alignment. They are then placed earlier
+    by as much.
     """
 
     fill = ", 0x90" if v.isa == "x86_64" else ""  # objtool rejects unreachable bytes
@@ -221,7 +222,7 @@ def _definition(v: ModuleVariant) -> str:
 
 
 def _left_out(v: ModuleVariant) -> str:
-    """Return the member of left_out for kernels that are too old for a variant."""
+    """Return the entry in left_out of a variant, for kernels that are too old for it."""
     late = [r for r in v.variant.requires if tuple(map(int, r.since.split("."))) == v.since]
     names, version = ", ".join(r.name for r in late), ".".join(map(str, v.since))
     line = f'\t{{"{v.variant.id}", "{names} is in Linux {version} and later"}},\n'
@@ -277,8 +278,8 @@ def write(
 ) -> list[ModuleVariant]:
     """Write the module's sources to folder: all variants of an ISA, or those of specs.
 
-    The baseline of a variant's routine is always included. offsets are those of each one's code
-    from a 64-byte boundary. InputError for a folder that holds anything but such sources.
+    The baseline of a variant's routine is always included. offsets are code offsets at which each
+    variant is built. InputError for a folder that holds anything but such sources.
     """
     variants = _chosen_variants(isa, specs, offsets)
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK_FILE).is_file():
@@ -467,7 +468,7 @@ def _isa_and_release(headers: Path) -> tuple[str, str]:
 
 
 def _check_links(folder: Path) -> None:
-    """Raise InputError for headers with a dangling link, as where only a part was moved."""
+    """Raise InputError for headers with a dangling link, as when only a part was moved."""
     for link in sorted(folder.iterdir() if folder.is_dir() else ()):
         if link.is_symlink() and not link.exists():
             raise InputError(
