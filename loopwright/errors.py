@@ -46,10 +46,9 @@ def extras() -> dict[str, list[str]]:
     """Return the modules of each optional set of packages for users, by its name."""
     modules: dict[str, list[str]] = {}
     for line in metadata.requires("loopwright") or ():
-        if (found := _EXTRA_REQUIREMENT.fullmatch(line.replace('"', "'"))) and found[
-            2
-        ] not in _DEVELOPER_EXTRAS:
-            modules.setdefault(found[2], []).append(_MODULE_NAMES.get(found[1], found[1]))
+        match = _EXTRA_REQUIREMENT.fullmatch(line.replace('"', "'"))
+        if match and match[2] not in _DEVELOPER_EXTRAS:
+            modules.setdefault(match[2], []).append(_MODULE_NAMES.get(match[1], match[1]))
     return modules
 
 

@@ -58,7 +58,7 @@ class Histogram:
 
     def share_from(self, size: int) -> float:
         """Return the share of calls, from 0 to 1, of size bytes or more, counted as in mean."""
-        return sum(count for at, count in self.points() if at >= size) / self.total
+        return sum(count for point, count in self.points() if point >= size) / self.total
 
     def mean(self, cost: Callable[[float], float]) -> float:
         """Return the mean cost of a call; cost is a function of its size in bytes.

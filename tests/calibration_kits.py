@@ -50,7 +50,7 @@ def run(kit, *options, **overrides):
 
 def trials(path):
     """Return the trials of a kit's file of jobs by their ids."""
-    found, job = {}, {}
+    trials_by_id, job = {}, {}
     for line in path.read_text().splitlines():
         word, _, value = line.partition(" ")
         if word == "job":
@@ -59,10 +59,12 @@ def trials(path):
             notion = "loop" if "counter" in job else "unrolled"
             code, offset = bytes.fromhex(job["code"]), int(job["offset"])
             candidates = (Trial(code, notion, offset, look=look) for look in range(3))
-            found[job["id"]] = next(trial for trial in candidates if job["id"].endswith(trial.key))
+            trials_by_id[job["id"]] = next(
+                trial for trial in candidates if job["id"].endswith(trial.key)
+            )
         else:
             job[word] = value
-    return found
+    return trials_by_id
 
 
 def answered(jobs, target, core):

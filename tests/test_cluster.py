@@ -34,12 +34,12 @@ def started(count, cluster, folder):
     command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
     options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
     with (folder / "workers").open("w") as log:
-        at = {"cwd": folder, "stdout": log, "stderr": log}
-        ours = [subprocess.Popen([*command, *options], **at) for _ in range(count)]
+        settings = {"cwd": folder, "stdout": log, "stderr": log}
+        processes = [subprocess.Popen([*command, *options], **settings) for _ in range(count)]
         try:
-            yield ours
+            yield processes
         finally:
-            for process in ours:
+            for process in processes:
                 process.kill()
                 process.wait()
 
@@ -61,13 +61,13 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
 ):
     found = {}
     with (
-        started(2, cluster, tmp_path) as ours,
+        started(2, cluster, tmp_path) as processes,
         workers.connected(cluster.scheduler_address) as client,
     ):
         client.wait_for_workers(2)
         for done in workers.each(client, neg, range(200)):
             if not found:
-                ours[1].send_signal(signal.SIGKILL)
+                processes[1].send_signal(signal.SIGKILL)
             assert done.number not in found
             found[done.number] = done.result
         assert len(client.nthreads()) == 1
@@ -75,7 +75,7 @@ def test_the_work_of_killed_workers_is_done_by_others_once_until_none_is_left(
         monkeypatch.setattr(workers, "_RESULT_TIMEOUT", 1)
         running = workers.each(client, neg, range(10**6), worker_timeout=1.0)
         next(running)
-        ours[0].kill()
+        processes[0].kill()
         with pytest.raises(InputError, match="no worker has been left for 1 s"):
             list(running)
 

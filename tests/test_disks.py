@@ -37,8 +37,8 @@ def on_disk(options, place, *command):
     if not shutil.which("unshare"):
         pytest.skip("no unshare here: no small disk can be mounted")
     left = place.parent / "left"
-    told = ["unshare", "--mount", "--map-root-user", "sh", "-c", MOUNTED, "sh"]
-    run = subprocess.run([*told, options, place, left, *command], capture_output=True, text=True)
+    mounting = ["unshare", "--mount", "--map-root-user", "sh", "-c", MOUNTED, "sh", options]
+    run = subprocess.run([*mounting, place, left, *command], capture_output=True, text=True)
     if run.returncode == 77 or "unshare:" in run.stderr:
         pytest.skip(f"no small disk can be mounted here: {run.stderr.strip()}")
     return run, left.read_text().split()
@@ -60,9 +60,9 @@ def test_a_verb_that_writes_ends_in_one_line(tmp_path, monkeypatch, verb, disk):
     options, word = DISKS[disk]
     run, left = on_disk(options, place, LOOPWRIGHT, verb, *arguments)
     assert run.returncode == 2, run.stderr
-    said = run.stderr.splitlines()
+    lines = run.stderr.splitlines()
     assert "Traceback" not in run.stderr
-    [line] = [one for one in said if one.startswith("loopwright: ")]
+    [line] = [candidate for candidate in lines if candidate.startswith("loopwright: ")]
     assert str(place) in line
     assert word in line
     # What a machine has answered is kept: the next run goes on there.

@@ -32,8 +32,8 @@ def _file(tmp_path, text):
 
 
 def test_a_map_is_chosen_by_part_of_its_name(tmp_path):
-    found = read(f"{_file(tmp_path, LHIST)}:memset")
-    assert found.buckets == (Bucket(1024, 2048, 5), Bucket(16384, None, 5))
+    histogram = read(f"{_file(tmp_path, LHIST)}:memset")
+    assert histogram.buckets == (Bucket(1024, 2048, 5), Bucket(16384, None, 5))
 
 
 def test_several_maps_and_no_choice_names_them(tmp_path):
@@ -42,9 +42,9 @@ def test_several_maps_and_no_choice_names_them(tmp_path):
 
 
 def test_powers_of_two_and_single_values_are_read(tmp_path):
-    found = read(str(_file(tmp_path, HIST)))
-    assert found.buckets == (Bucket(0, 1, 2), Bucket(1, 2, 0), Bucket(2, 4, 6))
-    assert found.total == 8
+    histogram = read(str(_file(tmp_path, HIST)))
+    assert histogram.buckets == (Bucket(0, 1, 2), Bucket(1, 2, 0), Bucket(2, 4, 6))
+    assert histogram.total == 8
 
 
 def test_the_sizes_of_a_wide_bucket_leave_all_rests():
@@ -57,9 +57,9 @@ def test_the_sizes_of_a_wide_bucket_leave_all_rests():
 
 @pytest.mark.parametrize("bucket", [Bucket(0, 128, 3), Bucket(8, 24, 3), Bucket(1024, 65536, 3)])
 def test_the_mean_of_a_bucket_is_its_middle(bucket):
-    found = Histogram("@a", (bucket,))
-    assert found.mean(lambda size: size) == pytest.approx((bucket.low + bucket.high) / 2)
-    assert all(bucket.low <= size < bucket.high for size, _ in found.points())
+    histogram = Histogram("@a", (bucket,))
+    assert histogram.mean(lambda size: size) == pytest.approx((bucket.low + bucket.high) / 2)
+    assert all(bucket.low <= size < bucket.high for size, _ in histogram.points())
 
 
 def test_how_an_open_end_is_weighed_is_said(tmp_path):

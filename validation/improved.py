@@ -157,19 +157,19 @@ def report(table: pd.DataFrame, looked_at: pd.DataFrame, core: Microarch) -> Ite
     yield f"- a gain of {percent} or more {where}: {len(today)}"
     means = known["gain"].mean(), known["measured"].mean()
     yield f"- mean predicted gain of those measured: {means[0]:.2f}; measured: {means[1]:.2f}"
-    of = f"{int(halfway.sum())} of {len(known)} ({100 * halfway.mean():.0f} %"
+    counts = f"{int(halfway.sum())} of {len(known)} ({100 * halfway.mean():.0f} %"
     medians = known["gain"].median(), known["measured"].median()
     yield f"- median predicted gain of those measured: {medians[0]:.2f}; measured: {medians[1]:.2f}"
     proven = table["proof"].str.contains("by SMT;").sum()
     yield f"- proven for all inputs by SMT: {proven} of {len(table)}"
     yield f"- measured: {len(known)} of {len(today)}"
-    yield f"- at least half of the predicted gain: {of}, asked {100 * ASKED:.0f} %)"
+    yield f"- at least half of the predicted gain: {counts}, asked {100 * ASKED:.0f} %)"
     relative = (
         known["uncertainty"] / known["cycles"] + known["new_uncertainty"] / known["new_cycles"]
     )
     shown_here = known["measured"] * (1 - relative) > 1
-    of = f"{int(halfway[shown_here].sum())} of {int(shown_here.sum())}"
-    yield f"- improve withdraws what this machine does not show; of the rest it is {of}"
+    counts = f"{int(halfway[shown_here].sum())} of {int(shown_here.sum())}"
+    yield f"- improve withdraws what this machine does not show; of the rest it is {counts}"
     yield f"- slower by more than {100 * SLOWER:.0f} %: {int(slower.sum())}"
     yield ""
     yield "| file | loop | transformations | bytes | predicted | measured |"
@@ -276,7 +276,7 @@ def main() -> None:
     if name is None:
         raise SystemExit("this machine's core is none of `loopwright list microarchs`")
     core = microarchs.load(name)
-    kept, others = options.o / f"{name}.csv", options.o / f"{name}_looked_at.csv"
+    kept, looked_at = options.o / f"{name}.csv", options.o / f"{name}_looked_at.csv"
     options.o.mkdir(parents=True, exist_ok=True)
     if options.core and (options.find or options.measure):
         raise SystemExit(
@@ -286,12 +286,14 @@ def main() -> None:
         finds = [find(file, options.each, core, options.seed) for file in options.find]
         rows = [row for part, _ in finds for row in part]
         pd.DataFrame(rows, columns=COLUMNS).to_csv(kept, index=False)
-        pd.DataFrame([looked for _, part in finds for looked in part]).to_csv(others, index=False)
+        pd.DataFrame([looked for _, part in finds for looked in part]).to_csv(
+            looked_at, index=False
+        )
     table = pd.read_csv(kept, dtype=dict.fromkeys(("clock", "reason", "note"), object))
     if options.measure:
         table = measure(table)
         table.to_csv(kept, index=False)
-    lines = report(predicted(table, core), pd.read_csv(others), core)
+    lines = report(predicted(table, core), pd.read_csv(looked_at), core)
     (options.o / f"{name}.md").write_text("\n".join(lines) + "\n")
 
 

@@ -167,8 +167,8 @@ def shortest(ratios: npt.NDArray[np.float64]) -> tuple[float, float]:
     ordered = np.sort(ratios)
     inside = int(np.ceil(SHARE * len(ordered)))
     starts = np.arange(len(ordered) - inside + 1)
-    at = int(np.argmin(ordered[starts + inside - 1] / ordered[starts]))
-    return float(ordered[at]), float(ordered[at + inside - 1])
+    narrowest = int(np.argmin(ordered[starts + inside - 1] / ordered[starts]))
+    return float(ordered[narrowest]), float(ordered[narrowest + inside - 1])
 
 
 def checked(measured: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

@@ -36,7 +36,7 @@ _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decod
 _LEAST_SHARE = 0.4  # least share of the cycles of a limit that is shown
 _LIMIT_FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
 _ZEROS = re.compile(r"\b0x0+(?=[0-9a-f])")
-_SHADES = "\u2591\u2592\u2593\u2588"
+_FASTEST, _SHADES = "\u00b7", "\u2591\u2592\u2593\u2588"  # of code offsets
 
 Row = dict[str, Any]
 
@@ -243,11 +243,13 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
 def _strip(cycles_at: Mapping[int, float]) -> str:
     """Return a character for each offset, darker where slower."""
     least, most = min(cycles_at.values()), max(cycles_at.values())
-    dark = {at: (cycles - least) / (most - least) for at, cycles in cycles_at.items()}
-    return "".join(
-        " " if at not in dark else "\u00b7" if dark[at] == 0 else _SHADES[round(3 * dark[at])]
-        for at in range(_OFFSETS)
-    )
+    shades = {
+        offset: _FASTEST
+        if cycles == least
+        else _SHADES[round(3 * (cycles - least) / (most - least))]
+        for offset, cycles in cycles_at.items()
+    }
+    return "".join(shades.get(offset, " ") for offset in range(_OFFSETS))
 
 
 def _draw(lines: Sequence[Row]) -> None:
@@ -564,8 +566,8 @@ def plain(text: object) -> str:
 def _track(row: Row, cycles: int) -> str:
     """Return the letters of a uop by cycle, with dots in between."""
     steps = ((letter, row[f"{step}_cycle"]) for step, letter in LETTERS.items())
-    at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}
-    if not at:
+    letter_at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}
+    if not letter_at:
         return " " * cycles
-    first, last = min(at), max(at)
-    return "".join(at.get(c, "." if first < c < last else " ") for c in range(cycles))
+    first, last = min(letter_at), max(letter_at)
+    return "".join(letter_at.get(c, "." if first < c < last else " ") for c in range(cycles))

@@ -256,15 +256,15 @@ def _patch(scan_result: "Scan", function: str, tree: str, out: Path, tier: str |
     from loopwright.linux.verification import NOT_PROVEN
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
-    made = patch(scan_result, function, tree, out, output.say_check, tier=tier or OBJECT)
+    patched = patch(scan_result, function, tree, out, output.say_check, tier=tier or OBJECT)
     if output.row_format():
-        output.emit(Rows.of(made.checks))
-    elif made.file:
-        print(made.file)
-    for note in made.notes:
+        output.emit(Rows.of(patched.checks))
+    elif patched.file:
+        print(patched.file)
+    for note in patched.notes:
         print(f"note: {note}", file=sys.stderr)
-    proven = all(row["status"] != NOT_PROVEN for row in made.checks)
-    return 0 if made.file and proven else 1
+    proven = all(row["status"] != NOT_PROVEN for row in patched.checks)
+    return 0 if patched.file and proven else 1
 
 
 def _measured(scan_result: "Scan", count: int) -> int:

@@ -398,15 +398,15 @@ def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
     """Run to the return, through fixups; return the side of each step that faulted, by index."""
     fixups = {e.insn: e.fixup for e in code.exceptions}
     faults = {}
-    at = machine.base + code.entry
-    while error := machine.run(at):
+    start = machine.base + code.entry
+    while error := machine.run(start):
         steps, where = machine.recorder.steps, f"{contract.symbol}: {_line_at(code, machine.at)}"
         if error.errno not in _UNMAPPED:
             raise refusal(error, where)
         if machine.at not in fixups:
             raise InputError(f"{where} faults, and no entry of the exception table is for it")
         faults[len(steps) - 1] = _UNMAPPED[error.errno]
-        at = machine.base + fixups[machine.at]
+        start = machine.base + fixups[machine.at]
     if machine.recorder.full:
         raise InputError(f"{contract.symbol} does not return in {MOST_STEPS} steps")
     return faults

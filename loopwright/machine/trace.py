@@ -105,15 +105,14 @@ class _Loop:
                 raise self._left(ins)
             repeats = self._execute(ins)
             n += 1
+            taken = None if ins.flow is Flow.NEXT else False
             if self._piece.notion == "loop" and ins.flow is not Flow.NEXT:
-                target = self._inside(ins, index_of)
+                target = self._after_branch(ins, index_of)
                 n = index_of[target] or len(body)
                 taken = target != ins.end
-            else:
-                taken = False
             yield Step(
                 ins,
-                taken=None if ins.flow is Flow.NEXT else taken,
+                taken=taken,
                 repeats=repeats,
                 load=self._access("load"),
                 store=self._access("store"),
@@ -140,7 +139,7 @@ class _Loop:
         )
         return int(self._core.reg_read(counter)) - self.base
 
-    def _inside(self, ins: Instruction, addresses: Container[int]) -> int:
+    def _after_branch(self, ins: Instruction, addresses: Container[int]) -> int:
         """Return the address after a branch: its target, or its other one if that leaves the loop.
 
         addresses are those of the loop's instructions. InputError if both targets leave it.
@@ -330,7 +329,7 @@ def _of_hex(code_or_hex: str | bytes, isa: str) -> Piece:
     """Return machine code as a loop where it ends in a branch, else as straight code."""
     code = code_or_hex if isinstance(code_or_hex, bytes) else instructions.parse_hex(code_or_hex)
     body = instructions.decode(isa, code, 0)
-    notion = "loop" if body[-1].flow in (Flow.BRANCH, Flow.JUMP) else "unrolled"
+    notion = "loop" if body[-1].flow in _BRANCHES else "unrolled"
     return Piece("hex", isa, notion, 0, body, moved(body))
 
 
@@ -385,7 +384,7 @@ def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset:
     values are by register. InputError if the contract leaves no register for the counter.
     """
     # After the code: a line of padding, the caller's prologue on the next line, then its loop.
-    at = -(-(offset + len(code.text) + 64) // 64) * 64 + 64 - offset
+    position = -(-(offset + len(code.text) + 64) // 64) * 64 + 64 - offset
     counter = _counter(code.isa, contract)
     loads = [(name, 0) for name in contract.zeroed]
     loads.sort(key=lambda load: register_number(code.isa, load[0]))
@@ -402,13 +401,13 @@ def caller_of(code: Code, contract: Contract, values: Mapping[str, int], offset:
             for name, value in loads
             for part in _arm64_load(register_number("arm64", name), value)
         ]
-    calls_at = at + sum(map(len, parts))
+    calls_at = position + sum(map(len, parts))
     parts.append(_call_code(code.isa, code.entry - calls_at))
-    ends = (_x86_end if code.isa == "x86_64" else _arm64_end)(counter, at, calls_at)
+    ends = (_x86_end if code.isa == "x86_64" else _arm64_end)(counter, position, calls_at)
     positions = []
     for part in (*parts, *ends):
-        positions.append(at)
-        at += len(part)
+        positions.append(position)
+        position += len(part)
     nop = _NOPS[code.isa]
     gap = positions[0] - len(code.text)
     body = code.text + nop * (gap // len(nop)) + b"".join((*parts, *ends))
@@ -426,8 +425,8 @@ def _counter(isa: str, contract: Contract) -> int:
             *(name for name in contract.may_change if name != "flags"),
         )
     }
-    highest, kept = (15, 4) if isa == "x86_64" else (28, 18)
-    free = [n for n in range(highest, -1, -1) if n not in used and n != kept]
+    highest, reserved = (15, 4) if isa == "x86_64" else (28, 18)
+    free = [n for n in range(highest, -1, -1) if n not in used and n != reserved]
     if not free:
         raise InputError("the contract leaves no register for a counter of calls")
     return free[0]

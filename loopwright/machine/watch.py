@@ -174,9 +174,11 @@ class Watch:
         self._core = self._space.core
         self._kept: list[object] = [facts, patterns]  # what the library points at
         self._library = _library()
-        at = self._space.physical(first)
-        self._core.mem_map(at, last - first)
-        self._core.mem_write(at, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first))
+        physical = self._space.physical(first)
+        self._core.mem_map(physical, last - first)
+        self._core.mem_write(
+            physical, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first)
+        )
         self._core.mem_write(self._space.physical(base), code.text)
         self._core.mem_map(self._space.physical(first + _TO_RETURN), PAGE)
         self._places = places
@@ -232,8 +234,8 @@ class Watch:
         memory = np.zeros(size + PAGE, dtype=np.uint8)
         self._kept.append(memory)
         host = -(-memory.ctypes.data // PAGE) * PAGE
-        at = self._space.physical(address)
-        self._core.mem_map_ptr(at, size, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE, host)
+        physical = self._space.physical(address)
+        self._core.mem_map_ptr(physical, size, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE, host)
         return host
 
     def _setup(
@@ -372,8 +374,8 @@ class _Space:
         slots = sorted({n >> 9 for n in pages[2:]})
         tables = np.full((2 + len(slots), 512), large, dtype=np.uint64)
         tables[0] = _WINDOW + PAGE | present
-        for at, slot in enumerate(slots, 2):
-            tables[0, slot] = _WINDOW + at * PAGE | present
+        for index, slot in enumerate(slots, 2):
+            tables[0, slot] = _WINDOW + index * PAGE | present
         for n, number in list(enumerate(pages))[2:]:
             tables[2 + slots.index(number >> 9), number & 511] = n * _WINDOW | large
         self.core.mem_map(_WINDOW, tables.nbytes)

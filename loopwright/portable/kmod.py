@@ -380,8 +380,8 @@ def _copy_family(family: Path, into: Path, isa: str) -> None:
     into.mkdir(parents=True)
     for source in sorted(family.iterdir()):
         if source.suffix in (".S", ".c", ".h"):
-            own = FOLDER / isa / source.name
-            shutil.copy2(own if own.is_file() else source, into / source.name)
+            kernel_source = FOLDER / isa / source.name
+            shutil.copy2(kernel_source if kernel_source.is_file() else source, into / source.name)
 
 
 MODULE = "loopwright.ko"

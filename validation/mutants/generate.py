@@ -97,8 +97,8 @@ def arm64(text: str, draw: random.Random) -> Iterator[tuple[str, str, str, str]]
                 ("stored back", "\tldrb\tw3, [x6]\n\tstrb\tw3, [x6]\n"),
                 ("control flow", "\tbr\tx30\n"),
             ):
-                both = new + line if group != "partial register" else line + new
-                yield group, new.split("\n")[0].strip(), line, both
+                replacement = new + line if group != "partial register" else line + new
+                yield group, new.split("\n")[0].strip(), line, replacement
 
 
 RULES = {

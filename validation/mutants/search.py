@@ -114,16 +114,17 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
     link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
     allowed = {built_code.wide_name(r) for r in {*named, *contract.zeroed}} | link
     reason = ""
-    own = built_code.vector_registers(code.isa, _own(variant))
-    if vectors := built_code.vector_registers(code.isa, body) - own:
+    original = _own(variant)
+    registers = built_code.vector_registers(code.isa, original)
+    if vectors := built_code.vector_registers(code.isa, body) - registers:
         reason = f"it uses {', '.join(sorted(vectors))}"
     elif lost := built_code.written_registers(code.isa, body) - allowed:
         reason = f"it writes {', '.join(sorted(lost))}"
     elif code.isa == "x86_64" and built_code.direction_flag(body) > 0:
         reason = "it sets the direction flag"
-    elif code.isa == "x86_64" and body.count(_LFENCE) < _own(variant).count(_LFENCE):
+    elif code.isa == "x86_64" and body.count(_LFENCE) < original.count(_LFENCE):
         reason = "it lacks an lfence, which an alternative of the variant has"
-    elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(_own(variant)):
+    elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(original):
         reason = "an access has the kernel's permissions"
     elif code.isa == "arm64" and built_code.indirect_branches(body):
         reason = "it branches through a register and does not return"

@@ -63,13 +63,14 @@ def _at_label(draw: random.Random) -> Iterator[tuple[str, str, str]]:
             f"{_where_zero('rdx', 'subq %{0},%rcx')}; popq %rdx"
         ),
     )
-    one, two = draw.randrange(6), draw.randrange(6, 12)
+    low_bit, high_bit = draw.randrange(6), draw.randrange(6, 12)
     yield (
         "rare address",
-        f"bit {one} and bit {two} of the size",
+        f"bit {low_bit} and bit {high_bit} of the size",
         (
-            f"pushq %rdx; pushq %rax; movl %edi,%edx; movl %ecx,%eax; shrl ${one},%edx; "
-            f"shrl ${two},%eax; andl %eax,%edx; popq %rax; andl $1,%edx; subq %rdx,%rcx; popq %rdx"
+            f"pushq %rdx; pushq %rax; movl %edi,%edx; movl %ecx,%eax; shrl ${low_bit},%edx; "
+            f"shrl ${high_bit},%eax; andl %eax,%edx; popq %rax; andl $1,%edx; subq %rdx,%rcx; "
+            "popq %rdx"
         ),
     )
     yield (
@@ -140,15 +141,15 @@ def _of_copies(draw: random.Random) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_features(draw: random.Random) -> Iterator[tuple[str, str, str]]:
-    taken = 'ALTERNATIVE "", "{}", X86_FEATURE_{}'
-    one = draw.choice(("ERMS", "FSRM", "SMAP", "ADX"))
-    yield "alternative", one, taken.format("decq %rcx", one)
+    alternative = 'ALTERNATIVE "", "{}", X86_FEATURE_{}'
+    feature = draw.choice(("ERMS", "FSRM", "SMAP", "ADX"))
+    yield "alternative", feature, alternative.format("decq %rcx", feature)
     yield (
         "alternative",
         "SMAP with FSRM",
         (
-            f"pushq %rdx; xorl %edx,%edx; {taken.format('movl $1,%edx', 'FSRM')}; "
-            f"{taken.format('subq %rdx,%rcx', 'SMAP')}; popq %rdx"
+            f"pushq %rdx; xorl %edx,%edx; {alternative.format('movl $1,%edx', 'FSRM')}; "
+            f"{alternative.format('subq %rdx,%rcx', 'SMAP')}; popq %rdx"
         ),
     )
 
