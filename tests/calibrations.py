@@ -9,13 +9,7 @@ import pytest
 from once import once
 
 import loopwright as lw
-from loopwright.calibrating import (
-    calls,
-    decoding,
-    front_end_search,
-    passes,
-    port_choice,
-)
+from loopwright.calibrating import calls, decoding, front_end_search, passes, port_choice
 from loopwright.microbench import front_end, x86_forms
 from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.oracle import Simulated

@@ -13,14 +13,9 @@ from loopwright.judging.study import Study
 
 CORES = ("sandybridge", "zen2")
 BYTES = {
-    "movsq_aligned": 8,
-    "movsq": 8,
-    "movsb": 1,
-    "overlapped": 8,
-    "unrolled64": 64,
-    "loop32": 32,
+    "movsq_aligned": 8, "movsq": 8, "movsb": 1, "overlapped": 8, "unrolled64": 64, "loop32": 32,
     "negative_index": 16,
-}
+}  # fmt: skip
 
 
 RECORDS = {  # of (model, core): error in percent, and the number of loops, all held out

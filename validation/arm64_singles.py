@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import derive_path  # noqa: F401
 import insn_bench
 from arm64_code import encodings
 from arm64_measured import asmbench_readings
 from inputs import measured
-from singles import Figure
+from singles import Figure, with_code
 
 COPIES = 8  # of a throughput block, each with registers of its own
 BASE = 20
@@ -24,13 +23,6 @@ def blocks(texts: Sequence[Sequence[str]]) -> list[bytes]:
     lines = [line for text in texts for line in text]
     code = iter(encodings(lines))
     return [bytes.fromhex("".join(next(code) for _ in text)) for text in texts]
-
-
-def _built(rows: Iterable[tuple[Figure, list[str]]]) -> list[Figure]:
-    """Return the figures with the code of their texts; an empty text leaves it unknown."""
-    pairs = list(rows)
-    codes = iter(blocks([text for _, text in pairs if text]))
-    return [replace(figure, code=next(codes), why="") if text else figure for figure, text in pairs]
 
 
 def _sample(name: str, section: str, latency: bool) -> tuple[list[str], int, str]:
@@ -66,7 +58,7 @@ def insn_bench_figures(machine: str) -> list[Figure]:
         kind = row["note"].split(" (")[0]
         figure = Figure(row["asm"], notion, float(row["cycles"]), copies=copies, kind=kind, why=why)
         out.append((figure, text))
-    return _built(out)
+    return with_code(out, blocks)
 
 
 def jiegec_figures() -> list[Figure]:
@@ -83,7 +75,7 @@ def jiegec_figures() -> list[Figure]:
         why = "a set of values over several patterns"
         cycles = float(row["cycles"])
         out.append((Figure(row["asm"], notion, cycles, kind=row["note"], why=why), text))
-    return _built(out)
+    return with_code(out, blocks)
 
 
 def asmbench_figures() -> list[Figure]:
@@ -102,7 +94,7 @@ def asmbench_figures() -> list[Figure]:
         why = "the result is no source: what closes the chain is not given"
         figure = Figure(reading.text, notion, reading.cycles, copies=copies, kind=op, why=why)
         out.append((figure, text))
-    return _built(out)
+    return with_code(out, blocks)
 
 
 def _chains(op: str, operands: str) -> bool:

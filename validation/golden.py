@@ -100,9 +100,8 @@ def _digests(
     code_blocks = [
         Block("x86_64", _repeated(code, notion), notion, offset) for code, offset in blocks
     ]
-    answers = [
-        (a.cycles, a.startup, a.error) for a in Pipeline().predict(code_blocks, core, brief=True)
-    ]
+    predicted = Pipeline().predict(code_blocks, core, brief=True)
+    answers = [(answer.cycles, answer.startup, answer.error) for answer in predicted]
     for first in range(0, len(answers), CHUNK):
         chunk = repr(answers[first : first + CHUNK])
         yield first, hashlib.sha256(chunk.encode()).hexdigest()[:16]

@@ -11,7 +11,7 @@ import re
 
 import derive_path  # noqa: F401
 from inputs import measured
-from singles import Figure
+from singles import Figure, with_code
 from x86_assembly import blocks
 from x86_operands import HIGH_BYTES, MASKS, SIZES, operand
 
@@ -120,8 +120,8 @@ def _row(name: str, latency: bool) -> tuple[list[str], str]:
         return [], "no register that a chain could go through"
     sources = ops[1:] or ops[:1]
     same_file = any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources)
-    breakable = any(o[0] in "im01c" for o in sources) and not (ops[0] == "mm" and "m64" in ops)
-    if latency and not same_file and not breakable:
+    reads_first = any(o[0] in "im01c" for o in sources) and not (ops[0] == "mm" and "m64" in ops)
+    if latency and not same_file and not reads_first:
         return [], "a chain needs another instruction"
     if not latency and plain.startswith(FLAGS):
         return [], "copies that read each other's flags"
@@ -137,29 +137,19 @@ def _alike(one: str, other: str) -> bool:
 
 def figures(core: str) -> list[Figure]:
     """Return the rows of a core's dumps."""
-    rows = measured(f"instlatx64_{core}_consensus")
-    parsed = []
-    for row in rows:
+    rows = []
+    for row in measured(f"instlatx64_{core}_consensus"):
         latency = row["notion"] == "latency"
         lines, why = _row(row["asm"], latency)
         if not latency and float(row["cycles"]) < LEAST_CYCLES:
             lines, why = [], "faster than any core can retire: an artefact of the dump"
-        parsed.append((row, latency, lines, why))
-    code = iter(blocks([lines for *_, lines, _ in parsed if lines]))
-    out = []
-    for row, latency, lines, why in parsed:
-        code_of_row = next(code) if lines else b""
-        copies = 1 if latency else max(len(lines), 1)
-        kind = row["note"].split(";")[0]
-        out.append(
-            Figure(
-                row["asm"],
-                row["notion"],
-                float(row["cycles"]),
-                code_of_row,
-                copies,
-                kind,
-                why or "no instruction of that name and operands",
-            )
+        figure = Figure(
+            row["asm"],
+            row["notion"],
+            float(row["cycles"]),
+            copies=1 if latency else max(len(lines), 1),
+            kind=row["note"].split(";")[0],
+            why=why or "no instruction of that name and operands",
         )
-    return out
+        rows.append((figure, lines))
+    return with_code(rows, blocks)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ class Figure:
     """A measured figure and its code.
 
     cycles are those of a pass through code, which is repeated, divided by copies. why is the reason
-    for empty code. kind is a class of instructions.
+    for empty code, if it is empty. kind is a class of instructions.
     """
 
     name: str
@@ -31,13 +31,26 @@ class Figure:
     why: str = ""
 
 
+def with_code(
+    figures: Iterable[tuple[Figure, Sequence[str]]],
+    assemble: Callable[[Sequence[Sequence[str]]], list[bytes]],
+) -> list[Figure]:
+    """Return figures with the code of their instructions; without any, a figure stays as it is.
+
+    assemble returns the code of each list of instructions, b"" where one is no instruction.
+    """
+    pairs = list(figures)
+    codes = iter(assemble([lines for _, lines in pairs if lines]))
+    return [replace(figure, code=next(codes)) if lines else figure for figure, lines in pairs]
+
+
 def answers(figures: Sequence[Figure], core: str, isa: str, model: Model) -> pd.DataFrame:
     """Return a row for each figure with known code: measured, predicted, whether it holds."""
-    with_code = [f for f in figures if f.code]
-    blocks = [Block(isa, f.code, "unrolled", 0) for f in with_code]
+    known = [f for f in figures if f.code]
+    blocks = [Block(isa, f.code, "unrolled", 0) for f in known]
     predictions = model.predict(blocks, microarchs.load(core))
     rows = []
-    for figure, answer in zip(with_code, predictions, strict=True):
+    for figure, answer in zip(known, predictions, strict=True):
         cycles = None if answer.cycles is None else answer.cycles / figure.copies
         rows.append(
             {

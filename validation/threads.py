@@ -268,10 +268,7 @@ def _module() -> Iterator[str]:
             [
                 r.figure.variant,
                 str(r.figure.size_bytes),
-                f"{r.figure.percent:+.1f}",
-                f"{r.predicted:+.1f}",
-                f"{r.miss:+.1f}",
-                f"{r.alone:+.1f}",
+                *(f"{percent:+.1f}" for percent in (r.published, r.predicted, r.miss, r.alone)),
             ]
             for r in rows
         ),
@@ -302,16 +299,8 @@ def _system_calls() -> Iterator[str]:
         "sizes, and the published time of the faster variant.\n"
     )
     yield from _table(
-        [
-            "variant",
-            "benchmark",
-            "saved, us",
-            "cycles",
-            "clock, GHz",
-            "published",
-            "predicted",
-            "miss",
-        ],
+        ["variant", "benchmark", "saved, us", "cycles", "clock, GHz", "published", "predicted",
+         "miss"],
         (
             [
                 r.figure.variant,
@@ -325,7 +314,7 @@ def _system_calls() -> Iterator[str]:
             ]
             for r in rows
         ),
-    )
+    )  # fmt: skip
     misses = [abs(r.predicted - _percent(r.figure)) for r in rows]
     clocks = [r.clock_ghz for r in rows]
     yield (

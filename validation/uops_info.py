@@ -7,7 +7,7 @@ import re
 import derive_path  # noqa: F401
 from inputs import summaries
 from instlatx64 import FLAGS, IMPLICIT, text
-from singles import Figure
+from singles import Figure, with_code
 from x86_assembly import blocks
 from x86_forms import name_of
 
@@ -44,16 +44,11 @@ def figures(core: str) -> list[Figure]:
     """Return the measured throughputs of a core."""
     rows = []
     for string, summary in summaries(core).items():
-        cycles = summary.cycles()
-        if cycles is not None:
-            rows.append((string, cycles, *_row(string)))
-    code = iter(blocks([lines for *_, lines, _ in rows if lines]))
-    out = []
-    for string, cycles, lines, why in rows:
-        code_of_row = next(code) if lines else b""
-        kind = string.split(" ")[0].split("_")[0]
-        reason = why or "no instruction of that name and operands"
-        out.append(
-            Figure(string, "throughput", cycles, code_of_row, max(len(lines), 1), kind, reason)
-        )
-    return out
+        if (cycles := summary.cycles()) is not None:
+            lines, why = _row(string)
+            kind = string.split(" ")[0].split("_")[0]
+            why = why or "no instruction of that name and operands"
+            copies = max(len(lines), 1)
+            figure = Figure(string, "throughput", cycles, copies=copies, kind=kind, why=why)
+            rows.append((figure, lines))
+    return with_code(rows, blocks)

@@ -6,46 +6,13 @@ import re
 import subprocess
 from collections.abc import Sequence
 
-FEATURES = ",".join(
-    f"+{name}"
-    for name in [
-        "avx2",
-        "fma",
-        "bmi",
-        "bmi2",
-        "lzcnt",
-        "popcnt",
-        "adx",
-        "aes",
-        "pclmul",
-        "sha",
-        "movbe",
-        "f16c",
-        "sse4a",
-        "gfni",
-        "vaes",
-        "vpclmulqdq",
-        "avx512f",
-        "avx512bw",
-        "avx512dq",
-        "avx512vl",
-        "avx512cd",
-        "avx512vbmi",
-        "avx512vbmi2",
-        "avx512vnni",
-        "avx512ifma",
-        "avx512bitalg",
-        "avx512vpopcntdq",
-        "avx512bf16",
-        "rdrnd",
-        "rdseed",
-        "prfchw",
-        "clflushopt",
-        "clwb",
-        "clzero",
-        "rdpid",
-    ]
-)
+_FEATURES = (
+    "avx2", "fma", "bmi", "bmi2", "lzcnt", "popcnt", "adx", "aes", "pclmul", "sha", "movbe", "f16c",
+    "sse4a", "gfni", "vaes", "vpclmulqdq", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+    "avx512cd", "avx512vbmi", "avx512vbmi2", "avx512vnni", "avx512ifma", "avx512bitalg",
+    "avx512vpopcntdq", "avx512bf16", "rdrnd", "rdseed", "prfchw", "clflushopt", "clwb", "clzero",
+    "rdpid",
+)  # fmt: skip
 
 
 def blocks(texts: Sequence[Sequence[str]]) -> list[bytes]:
@@ -54,7 +21,8 @@ def blocks(texts: Sequence[Sequence[str]]) -> list[bytes]:
     for n, text in enumerate(texts):
         lines.append(f"block_{n}:")
         lines += text
-    command = ["llvm-mc-19", "-triple=x86_64", f"-mattr={FEATURES}", "--show-encoding"]
+    features = ",".join(f"+{name}" for name in _FEATURES)
+    command = ["llvm-mc-19", "-triple=x86_64", f"-mattr={features}", "--show-encoding"]
     done = subprocess.run(
         command, input="\n".join(lines) + "\n", text=True, capture_output=True, check=False
     )

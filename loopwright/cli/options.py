@@ -18,11 +18,11 @@ _MOST_TEXT = 50_000_000  # characters of a text
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def path(name: str, metavar: str, text: str, **attributes: Any) -> Callable[[F], F]:
+def path(name: str, metavar: str, text: str, **attrs: Any) -> Callable[[F], F]:
     """Return an option that names a file or a folder; name is the option, "--out" also -o."""
     names = ("-o", name) if name == "--out" else (name,)
     return click.option(
-        *names, type=click.Path(path_type=Path), metavar=metavar, help=text, **attributes
+        *names, type=click.Path(path_type=Path), metavar=metavar, help=text, **attrs
     )
 
 
@@ -107,9 +107,9 @@ def _whole(file: TextIO, name: str) -> str:
     return text
 
 
-def spec(metavar: str, *, name: str = "spec", **attributes: Any) -> Callable[[F], F]:
+def spec(metavar: str, *, name: str = "spec", **attrs: Any) -> Callable[[F], F]:
     """Return the argument for a kernel, a variant or several of them; metavar shows its form."""
-    return click.argument(name, metavar=metavar, shell_complete=complete_specs, **attributes)
+    return click.argument(name, metavar=metavar, shell_complete=complete_specs, **attrs)
 
 
 def microarch(
@@ -223,9 +223,7 @@ def alignments(text: str) -> list[tuple[int, int]]:
 def completer(names: Callable[[str], Iterable[str]]) -> Completer:
     """Return a shell completer for names, given the beginning of a word."""
 
-    def complete(
-        _context: click.Context, _parameter: click.Parameter, incomplete: str
-    ) -> list[str]:
+    def complete(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
         try:
             return [name for name in names(incomplete) if name.startswith(incomplete)]
         except InputError:  # a shell cannot show an error here
@@ -247,13 +245,9 @@ def complete_specs(incomplete: str) -> Iterable[str]:
     """Return the kernels, or the variants of the kernel that is named."""
     from loopwright import kernels
 
-    kernel_ids = kernels.ids()
+    ids = kernels.ids()
     kernel = incomplete.rpartition("/")[0]
-    return (
-        [v.id for v in kernels.load(kernel).variants.values()]
-        if kernel in kernel_ids
-        else kernel_ids
-    )
+    return [v.id for v in kernels.load(kernel).variants.values()] if kernel in ids else ids
 
 
 @completer

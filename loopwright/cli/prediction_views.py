@@ -177,11 +177,8 @@ def _brief(row: Row) -> str:
     """Return the bottleneck of a row; of balanced limits only their names."""
     if not row["bottleneck"].startswith(BALANCED):
         return str(row["bottleneck"])
-    names = [
-        name
-        for name, cycles in _limit_cycles(row["limits"]).items()
-        if cycles * ALIKE >= row["cycles"]
-    ]
+    limits = _limit_cycles(row["limits"]).items()
+    names = (name for name, cycles in limits if cycles * ALIKE >= row["cycles"])
     return f"{BALANCED} {', '.join(names)}"
 
 

@@ -44,15 +44,8 @@ def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDL
     target = paths.build_dir() / "tracing" / f"{sources[0].stem}-{digest.hexdigest()[:16]}.so"
 
     def compile_to(path: Path) -> None:
-        command: list[str | Path] = [
-            gcc,
-            *_FLAGS,
-            f"-I{include}",
-            *sources,
-            unicorn_path,
-            "-o",
-            path,
-        ]
+        inputs = map(str, (*sources, unicorn_path))
+        command = [gcc, *_FLAGS, f"-I{include}", *inputs, "-o", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line]
@@ -449,13 +442,11 @@ class _Reader:
     def _step(self, row: tuple[int, ...], next_address: int | None, fault: str) -> Step:
         address, load, store, load_bytes, store_bytes, loads, stores, size = row
         ins = self._decoded.at(address - self._base, size)
-        accesses = stores if ins.written_bytes else loads
+        completed = (stores if ins.written_bytes else loads) - bool(fault)
         return Step(
             ins,
             taken=_taken(ins, next_address),
-            repeats=accesses - bool(fault)
-            if ins.string
-            else 1,  # the faulting one was not completed
+            repeats=completed if ins.string else 1,
             load=self._access(load, load_bytes) if loads else None,
             store=self._access(store, store_bytes) if stores else None,
             fault=fault,

@@ -144,14 +144,10 @@ class _Loop:
 
         addresses are those of the loop's instructions. InputError if both targets leave it.
         """
-        targets = [
-            target
-            for target in (self._at, ins.target, ins.end)
-            if target is not None and target in addresses
-        ]
-        if not targets:
-            raise self._left(ins)
-        return targets[0]
+        for target in (self._at, ins.target, ins.end):
+            if target is not None and target in addresses:
+                return target
+        raise self._left(ins)
 
     def _left(self, ins: Instruction) -> InputError:
         return InputError(f"{self._piece.id}: {ins.line} leaves the loop, and its trace ends there")
@@ -255,21 +251,14 @@ def answer_trace(question: TraceQuestion) -> Rows:
     access faulted. InputError for a call outside the contract and for code that cannot be run (see
     loopwright.machine.emulator).
     """
-    if (
-        sum(
-            source is not None
-            for source in (question.spec, question.hex, question.asm, question.obj)
-        )
-        != 1
-    ):
+    subjects = (question.spec, question.hex, question.asm, question.obj)
+    if sum(subject is not None for subject in subjects) != 1:
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
     if question.offset is not None and question.offset not in range(64):
         raise InputError(f"offset {question.offset} is not in 0..63; give a number of bytes mod 64")
-    return (
-        _call_rows(question.spec, question) if question.spec is not None else _loop_rows(question)
-    )
+    return _loop_rows(question) if question.spec is None else _call_rows(question.spec, question)
 
 
 def _call_rows(spec: str, question: TraceQuestion) -> Rows:

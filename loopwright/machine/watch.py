@@ -167,7 +167,7 @@ class Watch:
         """
         self._isa = code.isa
         base, places = _CODE[code.isa], _places(code.isa, contract)
-        first, last = base // PAGE * PAGE, -(-(base + len(code.text) + 1) // PAGE) * PAGE
+        first, size = emulator.pages(base, base + len(code.text) + 1)
         ends = [a + n * AREA for side in places.values() for a in side for n in (0, 1)]
         beside = [a + d for a in ends for d in (-1, 0)]
         self._space = _Space(code.isa, [first, base + _TO_RETURN, _STACK[code.isa], *beside])
@@ -175,10 +175,8 @@ class Watch:
         self._kept: list[object] = [facts, patterns]  # what the library points at
         self._library = _library()
         physical = self._space.physical(first)
-        self._core.mem_map(physical, last - first)
-        self._core.mem_write(
-            physical, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first)
-        )
+        self._core.mem_map(physical, size)
+        self._core.mem_write(physical, (b"\xcc" if code.isa == "x86_64" else b"\0") * size)
         self._core.mem_write(self._space.physical(base), code.text)
         self._core.mem_map(self._space.physical(first + _TO_RETURN), PAGE)
         self._places = places

@@ -11,17 +11,9 @@ import loopwright as lw
 from loopwright.measuring import block
 
 NAMES = (
-    "checks",
-    "instlatx64",
-    "singles",
-    "whole_loops",
-    "public_loops",
-    "host_blocks",
-    "record",
+    "checks", "instlatx64", "singles", "whole_loops", "public_loops", "host_blocks", "record",
     "accuracy",
-)
-
-
+)  # fmt: skip
 ALTRA = "insn_bench, Ampere Altra"
 
 

@@ -38,12 +38,12 @@ def mutants() -> list[Mutant]:
         entries = tomllib.load(file)["mutant"]
     return [
         Mutant(
-            e["variant"],
-            e["kind"],
-            e["file"],
-            tuple((p["old"], p["new"]) for p in (e, e.get("also")) if p),
+            entry["variant"],
+            entry["kind"],
+            entry["file"],
+            tuple((part["old"], part["new"]) for part in (entry, entry.get("also")) if part),
         )
-        for e in entries
+        for entry in entries
     ]
 
 

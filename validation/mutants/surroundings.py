@@ -55,63 +55,31 @@ def _at_label(draw: random.Random) -> Iterator[tuple[str, str, str]]:
         yield "upper half", what, half.format(load)
     bit, low, high = draw.randrange(20, 35), draw.randrange(1, 40), draw.randrange(40, 1000)
     yield "rare size", f"bit {bit}", f"btrq ${bit},%rcx"
-    yield (
-        "rare size",
-        f"{low} + {high}",
-        (
-            f"pushq %rdx; movq %rcx,%rdx; subq ${low},%rdx; subq ${high},%rdx; "
-            f"{_where_zero('rdx', 'subq %{0},%rcx')}; popq %rdx"
-        ),
-    )
+    yield ("rare size", f"{low} + {high}",
+           f"pushq %rdx; movq %rcx,%rdx; subq ${low},%rdx; subq ${high},%rdx; "
+           f"{_where_zero('rdx', 'subq %{0},%rcx')}; popq %rdx")  # fmt: skip
     low_bit, high_bit = draw.randrange(6), draw.randrange(6, 12)
-    yield (
-        "rare address",
-        f"bit {low_bit} and bit {high_bit} of the size",
-        (
-            f"pushq %rdx; pushq %rax; movl %edi,%edx; movl %ecx,%eax; shrl ${low_bit},%edx; "
-            f"shrl ${high_bit},%eax; andl %eax,%edx; popq %rax; andl $1,%edx; subq %rdx,%rcx; "
-            "popq %rdx"
-        ),
-    )
-    yield (
-        "rare address",
-        "in the first page",
-        (
-            "pushq %rdx; movq %rdi,%rdx; shrq $12,%rdx; "
-            f"{_where_zero('rdx', 'shlq $12,%{0}; subq %{0},%rcx')}; popq %rdx"
-        ),
-    )
-    yield (
-        "control flow",
-        "push and ret",
-        ("pushq %rdx; leaq 77f(%rip),%rdx; xchgq %rdx,(%rsp); ret; 77:"),
-    )
+    yield ("rare address", f"bit {low_bit} and bit {high_bit} of the size",
+           f"pushq %rdx; pushq %rax; movl %edi,%edx; movl %ecx,%eax; shrl ${low_bit},%edx; "
+           f"shrl ${high_bit},%eax; andl %eax,%edx; popq %rax; andl $1,%edx; subq %rdx,%rcx; "
+           "popq %rdx")  # fmt: skip
+    yield ("rare address", "in the first page",
+           "pushq %rdx; movq %rdi,%rdx; shrq $12,%rdx; "
+           f"{_where_zero('rdx', 'shlq $12,%{0}; subq %{0},%rcx')}; popq %rdx")  # fmt: skip
+    yield ("control flow", "push and ret",
+           "pushq %rdx; leaq 77f(%rip),%rdx; xchgq %rdx,(%rsp); ret; 77:")  # fmt: skip
     yield "control flow", "a call that is left", "call 77f; 77: addq $8,%rsp"
-    yield (
-        "control flow",
-        "a return address is read",
-        ("call 77f; 77: pushq %rdx; movq 8(%rsp),%rdx; popq %rdx; addq $8,%rsp"),
-    )
+    yield ("control flow", "a return address is read",
+           "call 77f; 77: pushq %rdx; movq 8(%rsp),%rdx; popq %rdx; addq $8,%rsp")  # fmt: skip
     size, pushes = 8 * draw.randrange(200, 900), draw.randrange(130, 250)
     yield "stack", f"{size} bytes", f"subq ${size},%rsp; pushq %rbx; popq %rbx; addq ${size},%rsp"
-    yield (
-        "stack",
-        f"{pushes} pushes",
-        (f".rept {pushes}; pushq %rbx; .endr; .rept {pushes}; popq %rbx; .endr"),
-    )
-    yield (
-        "stack",
-        "pointer elsewhere",
-        ("pushq %rdx; movq %rsp,%rdx; movq %rdi,%rsp; movq %rdx,%rsp; popq %rdx"),
-    )
-    yield (
-        "state",
-        "interrupt flag",
-        (
-            "pushq %rdx; pushfq; popq %rdx; shrl $9,%edx; andl $1,%edx; xorl $1,%edx; "
-            "subq %rdx,%rcx; popq %rdx"
-        ),
-    )
+    yield ("stack", f"{pushes} pushes",
+           f".rept {pushes}; pushq %rbx; .endr; .rept {pushes}; popq %rbx; .endr")  # fmt: skip
+    yield ("stack", "pointer elsewhere",
+           "pushq %rdx; movq %rsp,%rdx; movq %rdi,%rsp; movq %rdx,%rsp; popq %rdx")  # fmt: skip
+    yield ("state", "interrupt flag",
+           "pushq %rdx; pushfq; popq %rdx; shrl $9,%edx; andl $1,%edx; xorl $1,%edx; "
+           "subq %rdx,%rcx; popq %rdx")  # fmt: skip
     yield "state", "a system table", "subq $16,%rsp; sidt (%rsp); addq $16,%rsp"
     yield (
         "state",
@@ -125,33 +93,20 @@ def _at_label(draw: random.Random) -> Iterator[tuple[str, str, str]]:
 
 def _of_copies(draw: random.Random) -> Iterator[tuple[str, str, str]]:
     by = draw.randrange(64)
-    yield (
-        "upper half",
-        "of the source",
-        ("pushq %rdx; movq %rsi,%rdx; shrq $63,%rdx; subq %rdx,%rcx; popq %rdx"),
-    )
-    yield (
-        "distance",
-        f"{by} mod 64",
-        (
-            f"pushq %rdx; movl %edi,%edx; subl %esi,%edx; andl $63,%edx; xorl ${by},%edx; "
-            f"{_where_zero('rdx', 'subq %{0},%rcx')}; popq %rdx"
-        ),
-    )
+    yield ("upper half", "of the source",
+           "pushq %rdx; movq %rsi,%rdx; shrq $63,%rdx; subq %rdx,%rcx; popq %rdx")  # fmt: skip
+    yield ("distance", f"{by} mod 64",
+           f"pushq %rdx; movl %edi,%edx; subl %esi,%edx; andl $63,%edx; xorl ${by},%edx; "
+           f"{_where_zero('rdx', 'subq %{0},%rcx')}; popq %rdx")  # fmt: skip
 
 
 def _of_features(draw: random.Random) -> Iterator[tuple[str, str, str]]:
     alternative = 'ALTERNATIVE "", "{}", X86_FEATURE_{}'
     feature = draw.choice(("ERMS", "FSRM", "SMAP", "ADX"))
     yield "alternative", feature, alternative.format("decq %rcx", feature)
-    yield (
-        "alternative",
-        "SMAP with FSRM",
-        (
-            f"pushq %rdx; xorl %edx,%edx; {alternative.format('movl $1,%edx', 'FSRM')}; "
-            f"{alternative.format('subq %rdx,%rcx', 'SMAP')}; popq %rdx"
-        ),
-    )
+    yield ("alternative", "SMAP with FSRM",
+           f"pushq %rdx; xorl %edx,%edx; {alternative.format('movl $1,%edx', 'FSRM')}; "
+           f"{alternative.format('subq %rdx,%rcx', 'SMAP')}; popq %rdx")  # fmt: skip
 
 
 def _of_contents(draw: random.Random) -> Iterator[tuple[str, str]]:
@@ -249,11 +204,8 @@ def _of_sums(draw: random.Random, value: int, mask: int) -> Iterator[tuple[str, 
     where = "\tu64 x = {}; temp64 += ((x - 1) & ~x) >> 63;\n"
     word = f"(len >= 8 ? *(const u64 *)buff : {draw.randrange(1 << 40)}ul)"
     yield "upper half", "of the source", "\ttemp64 += (unsigned long)buff >> 63;\n"
-    yield (
-        "upper half",
-        "of the stack",
-        ("\ttemp64 += (unsigned long)__builtin_frame_address(0) >> 63;\n"),
-    )
+    yield ("upper half", "of the stack",
+           "\ttemp64 += (unsigned long)__builtin_frame_address(0) >> 63;\n")  # fmt: skip
     yield "rare size", f"{low} + {high}", where.format(f"(u64)len - {low}{apart}; x -= {high}")
     yield "rare sum", f"{mask >> 30:#x}", where.format(f"temp64 ^ {mask >> 30:#x}")
     yield "by contents", f"{value:#x}", where.format(f"{word} ^ {value:#x}ul")
