@@ -118,14 +118,10 @@ def line(source: Source, figures: Sequence[Figure]) -> tuple[dict[str, object], 
         "made from it": source.made,
         "figures": len(figures),
         "code known": len(with_code),
-        **{notion: share(rows) for notion, rows in _by_notion(simulated)},
+        **{n: share(simulated[simulated["notion"] == n]) for n in ("latency", "throughput")},
         "llvm-mca": share(mca),
         "osaca": osaca + (f" (of {len(sample)})" if len(sample) < len(with_code) else ""),
     }, simulated
-
-
-def _by_notion(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(notion, rows[rows["notion"] == notion]) for notion in ("latency", "throughput")]
 
 
 @cache

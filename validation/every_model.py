@@ -62,15 +62,11 @@ def _kept(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame
         try:
             rows = _predict(path, core, notion, model)
         except InputError as error:  # it is not set up here
-            ids = pd.RangeIndex(_count(path), name="id")
+            ids = pd.RangeIndex(len(path.read_text().splitlines()) - 1, name="id")
             rows = pd.DataFrame({"cycles": float("nan"), "error": str(error)}, index=ids)
         with files.replaced(kept) as part:
             rows.to_csv(part)
     return pd.read_csv(kept, index_col="id", dtype={"error": "str"})
-
-
-def _count(path: Path) -> int:
-    return len(path.read_text().splitlines()) - 1
 
 
 def _predict(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:

@@ -245,6 +245,7 @@ def recognition_table(facts: Facts) -> dict[str, Any]:
 
 
 def _with_doubt(facts: Facts, core: str, model: str) -> Recognition:
+    """Return the recognition of a machine by its model, after a comparison of features."""
     core_features = microarchs.load(core).features & _DISTINGUISHING
     visible = facts.features & _DISTINGUISHING
     if visible - core_features:
@@ -301,7 +302,7 @@ def features() -> frozenset[str]:
 
 
 def lacks(isa: str, needs: Iterable[str]) -> list[str]:
-    """Return the needed features that this host lacks; none where it emulates."""
+    """Return the needed features that this host lacks; none for an ISA that is emulated here."""
     if toolchain.host_isa() != isa:
         return []
     return [name for name in needs if name not in features()]
@@ -400,7 +401,7 @@ def describe_facts(facts: Facts) -> dict[str, Any]:
         "stepping": facts.stepping,
         "microcode": facts.cpuinfo.get("microcode"),
         "features": sorted(facts.features),
-        "caches": _caches(facts),
+        "caches": {name: f"{size}, {ways} ways" for name, size, ways in _cache_sizes(facts)},
         "kernel": f"Linux {release}" if release else None,
         "smt": facts.of_cpus("smt/active"),
         "siblings": facts.of_cpu("topology/thread_siblings_list"),
@@ -411,13 +412,8 @@ def describe_facts(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _caches(facts: Facts) -> dict[str, str]:
-    """Return the CPU's caches, e.g. {"L1d": "32K, 8 ways"}."""
-    return {name: f"{size}, {ways} ways" for name, size, ways in _cache_sizes(facts)}
-
-
 def _cache_sizes(facts: Facts) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield the name, the size and the ways of each cache."""
+    """Yield the name, the size and the ways of each cache, such as "L1d", "32K", "8"."""
     for index in _CACHES:
         level, kind, size, ways = (
             facts.of_cpu(f"cache/index{index}/{name}")
