@@ -28,14 +28,12 @@ _FLAGS = [
 ]
 _LIBRARIES = ["-lm"]
 _MOST_PENDING = 1 << 14  # characters of jobs written ahead: less than a pipe's buffer
-_SOURCE_PATTERNS = ("*.c", "*.h", "*.S")
+_PATTERNS = ("*.c", "*.h", "*.S")  # of the harness's sources
 
 
 def _sources(isa: str) -> list[Path]:
     folders = (paths.HARNESS, *(paths.HARNESS / name for name in ("common", isa, "kit")))
-    return sorted(
-        p for folder in folders for pattern in _SOURCE_PATTERNS for p in folder.glob(pattern)
-    )
+    return sorted(p for folder in folders for pattern in _PATTERNS for p in folder.glob(pattern))
 
 
 @cache

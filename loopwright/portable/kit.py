@@ -443,7 +443,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     timings = {key: timing for key, timing in timings.items() if not timing.transient}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
-    earlier = oracle.read_answers(answers).known if answers.exists() else {}
+    earlier = oracle.read_answers(answers).timings if answers.exists() else {}
     _write_answers(answers, machine, earlier | timings)
     row = {
         "file": str(path),

@@ -127,12 +127,10 @@ def _wrapper(v: ModuleVariant) -> str:
     unexported = "#undef EXPORT_SYMBOL\n#define EXPORT_SYMBOL(symbol)\n"
     if v.variant.source.suffix == ".S":
         features = "#include <asm/cpufeatures.h>\n" if v.isa == "x86_64" else ""
-        turned_off = "".join(
-            f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in v.untaken
-        )
+        off = "".join(f"#undef {x}\n#define {x} ALT_NOT(X86_FEATURE_ALWAYS)\n" for x in v.untaken)
         body = (
             "#include <linux/export.h>\n#include <linux/linkage.h>\n#include <asm/alternative.h>\n"
-            f"{features}{turned_off}{unexported}{renamed}\n" + _place(v, "\t@")
+            f"{features}{off}{unexported}{renamed}\n" + _place(v, "\t@")
         )
         return _HEAD + v.guarded(body + f'#include "{include}"\n')
     if v.isa != "x86_64":
@@ -182,10 +180,8 @@ def _condition(v: ModuleVariant) -> str:
         raise InputError(
             f"{v.variant.id}: the module does not know how to look for {unsupported[0]}"
         )
-    return (
-        " && ".join([*(expressions[x] for x in v.needs), *(f"!{expressions[x]}" for x in v.lacks)])
-        or "true"
-    )
+    conditions = [*(expressions[x] for x in v.needs), *(f"!{expressions[x]}" for x in v.lacks)]
+    return " && ".join(conditions) or "true"
 
 
 def _definition(v: ModuleVariant) -> str:
