@@ -11,7 +11,7 @@ from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallQuestion
-from loopwright.predicting.explain import named
+from loopwright.predicting.explain import citation
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 
@@ -133,7 +133,7 @@ def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
         known["percent"] = 100 * (ratio - 1)
     bounds = _bounds(*(known[name] for name in ("scope", "percent", "share_before", "share_after")))
     known |= zip(("low_percent", "high_percent", "assumption"), bounds, strict=True)
-    return PublishedFigure(**known, source=named(row["source"]))
+    return PublishedFigure(**known, source=citation(row["source"]))
 
 
 def _bounds(

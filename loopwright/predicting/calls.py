@@ -32,7 +32,7 @@ from loopwright.predicting.question import Calls, CountPoint, Progress
 from loopwright.rows import Rows
 
 
-class Found(NamedTuple):
+class CallAnswer(NamedTuple):
     """The simulator's answer for a call: cycles as in CallCost, or an error."""
 
     cycles: float = 0.0
@@ -43,29 +43,31 @@ class Found(NamedTuple):
 
 
 class Cache:
-    """The known calls of a routine on a core."""
+    """The answers of a routine's calls on a core, by point, kept on disk."""
 
     def __init__(self, routine: str, figures: tuple[str, ...]) -> None:
-        """Read the stored calls of a routine, by its key, on a core with these figures."""
-        of = (_made_by(), routine, *map(_digest, figures))
-        key = hashlib.sha256(repr(of).encode()).hexdigest()
+        """Read the stored answers of a routine, by its key, on a core with these figures."""
+        parts = (_hash_of_tools(), routine, *map(_digest, figures))
+        key = hashlib.sha256(repr(parts).encode()).hexdigest()
         self._path = paths.build_dir() / "calls" / f"{key}.json"
-        self.known: dict[CountPoint, Found] = {}
+        self.answers: dict[CountPoint, CallAnswer] = {}
         self._new = False
         if self._path.is_file():
             rows = json.loads(self._path.read_text())
-            self.known = {(size, dst, src): Found(*rest) for size, dst, src, *rest in rows}
+            self.answers = {
+                (size, dst, src): CallAnswer(*fields) for size, dst, src, *fields in rows
+            }
 
-    def add(self, point: CountPoint, found: Found) -> None:
+    def add(self, point: CountPoint, answer: CallAnswer) -> None:
         """Add the answer for a call."""
-        self.known[point] = found
+        self.answers[point] = answer
         self._new = True
 
-    def keep(self) -> None:
+    def write(self) -> None:
         """Write new answers to disk, in one file that is replaced as a whole."""
         if not self._new:
             return
-        rows = json.dumps([[*point, *found] for point, found in self.known.items()])
+        rows = json.dumps([[*point, *answer] for point, answer in self.answers.items()])
         with suppress(InputError):  # an unwritable cache costs only time
             files.written(self._path, rows)
         self._new = False
@@ -78,17 +80,17 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _made_by() -> str:
+def _hash_of_tools() -> str:
     """Return a hash of the code that traces and simulates; a checkout changes within a version."""
-    tracing = [Path(str(module.__file__)) for module in (emulator, trace)]
-    made = [binding.file(), paths.HARNESS / "tracing" / "recorder.c", *tracing]
+    modules = [Path(str(module.__file__)) for module in (emulator, trace)]
     digest = hashlib.sha256()
-    for path in made:
+    for path in (binding.file(), paths.HARNESS / "tracing" / "recorder.c", *modules):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 Tick = Callable[[int], None]
+"""A callback with the number of calls done since the last one."""
 
 _BATCH = 64  # calls that are traced and simulated between updates of the progress bar
 
@@ -154,69 +156,67 @@ def _size(call: Packed | InputError) -> int:
 _traces = _Traces(128 << 20)
 
 
-@dataclass(frozen=True)
-class Work:
-    """The calls wanted on a core, and the figures that decide their cost."""
-
-    core: Microarch
-    model: Pipeline
-    figures: tuple[str, ...]
-    points: Sequence[CountPoint]
-
-
-def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[list[Found]]:
-    """Return the cycles at each point of each work; tick gets the number of points done.
+def _run_batches(routine: Routine, jobs: Sequence["_Job"], tick: Tick) -> list[list[CallAnswer]]:
+    """Return the answer at each point of each job; tick gets the number of points done.
 
     Answers are written to disk also where this is interrupted.
     """
-    jobs = [_Job(routine, work) for work in works]
-    asked = Counter(point for job in jobs for point in job.points)
-    new = [point for point in asked if any(job.lacks(point) for job in jobs)]
-    tick(asked.total() - sum(asked[point] for point in new))
+    demand = Counter(point for job in jobs for point in job.points)
+    new = [point for point in demand if any(job.lacks(point) for job in jobs)]
+    tick(demand.total() - sum(demand[point] for point in new))
     try:
         for start in range(0, len(new), _BATCH):
             batch = new[start : start + _BATCH]
             traced = _traces.of(routine, batch)
             for job in jobs:
                 job.simulate({p: call for p, call in traced.items() if job.lacks(p)})
-            tick(sum(asked[point] for point in batch))
+            tick(sum(demand[point] for point in batch))
     finally:
         for job in jobs:
-            job.cache.keep()
-    return [[job.cache.known[point] for point in job.points] for job in jobs]
+            job.cache.write()
+    return [[job.cache.answers[point] for point in job.points] for job in jobs]
 
 
 class _Job:
-    """The calls wanted on a core, and the known ones."""
+    """The calls wanted of a routine on a core, and the cache of their answers.
 
-    def __init__(self, routine: Routine, work: Work) -> None:
-        self._work = work
-        self.points = [routine.effective(point) for point in work.points]
+    figures decide the calls' cost.
+    """
+
+    def __init__(
+        self,
+        routine: Routine,
+        core: Microarch,
+        model: Pipeline,
+        figures: tuple[str, ...],
+        points: Sequence[CountPoint],
+    ) -> None:
+        self._core, self._model, self._figures = core, model, figures
+        self.points = [routine.effective(point) for point in points]
         self._wanted = frozenset(self.points)
-        self.cache = Cache(routine.key, work.figures)
+        self.cache = Cache(routine.key, figures)
 
     def lacks(self, point: CountPoint) -> bool:
         """True if a call is wanted and not known."""
-        return point in self._wanted and point not in self.cache.known
+        return point in self._wanted and point not in self.cache.answers
 
     def simulate(self, traced: Mapping[CountPoint, Packed | InputError]) -> None:
         """Simulate traced calls."""
         for point, call in traced.items():
             if isinstance(call, InputError):
-                self.cache.add(point, Found(error=str(call)))
+                self.cache.add(point, CallAnswer(error=str(call)))
         calls = {point: c for point, c in traced.items() if not isinstance(c, InputError)}
-        work = self._work
-        rows = work.model.calls(list(calls.values()), work.core, work.figures)
+        rows = self._model.calls(list(calls.values()), self._core, self._figures)
         for point, row in zip(calls, rows, strict=True):
-            self.cache.add(point, _found(row))
+            self.cache.add(point, _answer(row))
 
 
-def _found(row: Mapping[str, Any]) -> Found:
+def _answer(row: Mapping[str, Any]) -> CallAnswer:
     if row.get("error"):
-        return Found(error=row["error"])
+        return CallAnswer(error=row["error"])
     notes = [*row["caveats"], *([] if row["steady"] else ["calls do not settle: a mean of many"])]
     cycles, mispredicted, alone = (round(row[n], 3) for n in ("cycles", "mispredicted", "alone"))
-    return Found(cycles, mispredicted, alone, "; ".join(notes))
+    return CallAnswer(cycles, mispredicted, alone, "; ".join(notes))
 
 
 @dataclass(frozen=True)
@@ -273,9 +273,9 @@ def of_variants(
     """
     total, done = sum(len(q.points) for q in questions), 0
 
-    def tick(more: int) -> None:
+    def tick(count: int) -> None:
         nonlocal done
-        done += more
+        done += count
         if progress:
             progress(done, total)
 
@@ -296,21 +296,21 @@ def of_variants(
         else:
             by_routine.setdefault(routine.key, (routine, []))[1].append(n)
     for routine, numbers in by_routine.values():
-        works = []
+        jobs = []
         for _, core, points, overrides, _, _ in (questions[n] for n in numbers):
             model, core_key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
             if core_key not in figures:
                 figures[core_key] = model.figures(core)
-            works.append(Work(core, model, figures[core_key], points))
-        for n, found in zip(numbers, _run_batches(routine, works, tick), strict=True):
-            out[n] = [_cost(*both) for both in zip(questions[n].points, found, strict=True)]
+            jobs.append(_Job(routine, core, model, figures[core_key], points))
+        for n, answers in zip(numbers, _run_batches(routine, jobs, tick), strict=True):
+            out[n] = list(map(_cost, questions[n].points, answers))
     return out
 
 
-def _cost(point: CountPoint, found: Found) -> CallCost | InputError:
-    if found.error:
-        return InputError(found.error)
-    return CallCost(*point, found.cycles, found.mispredicted, found.alone, found.note)
+def _cost(point: CountPoint, answer: CallAnswer) -> CallCost | InputError:
+    if answer.error:
+        return InputError(answer.error)
+    return CallCost(*point, answer.cycles, answer.mispredicted, answer.alone, answer.note)
 
 
 def _routine(question: CallQuestion) -> Routine | str:
@@ -345,7 +345,7 @@ Answers = Sequence[CallCost | InputError]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """Calls of a variant on a core at an offset; error is the reason for no prediction."""
 
     variant: Variant
@@ -354,39 +354,44 @@ class _Asked:
     points: tuple[CountPoint, ...]
     error: str = ""
 
+    @property
+    def code(self) -> Code:
+        """The variant's code as the core would run it."""
+        alternatives = microarchs.alternatives_left(self.variant, self.core)
+        return assemble.variant_code(self.variant, alternatives)
+
     def question(self, overrides: Mapping[str, str]) -> CallQuestion:
         return CallQuestion(self.variant, self.core, self.points, overrides, self.offset)
 
 
 def answer_calls(
     spec: str,
-    wanted: Calls,
+    calls: Calls,
     microarch: str | None,
-    chosen: Sequence[Model],
+    models: Sequence[Model],
     offsets: Sequence[int | None],
     overrides: Mapping[str, str],
     progress: Progress | None = None,
 ) -> Rows:
     """Return a row for each variant, core, model, offset, size and pair of alignments."""
-    asked = [
-        question
+    requests = [
+        _request(variant, core, offset, calls)
         for variant, core in _select(spec, microarch)
         for offset in offsets
-        for question in [_asked(variant, core, offset, wanted)]
     ]
-    if asked and all(question.error for question in asked):
-        raise InputError(asked[0].error)
-    contracts = [kernels.contract_of(question.variant) for question in asked]
-    if contracts and not any(map(wanted.fits, contracts)):
+    if requests and all(request.error for request in requests):
+        raise InputError(requests[0].error)
+    contracts = [kernels.contract_of(request.variant) for request in requests]
+    if contracts and not any(map(calls.fits, contracts)):
         first = contracts[0]
         raise InputError(
             f"{first.symbol} takes no count: a call is {first.count_bytes} bytes; give --sizes 1"
         )
-    costs = _simulated([a for a in asked if not a.error], overrides, progress)
+    costs = _simulated([r for r in requests if not r.error], overrides, progress)
     values: list[tuple[Any, ...]] = []
-    for question in asked:
-        for model in chosen:
-            values += _rows(question, model, wanted, costs.get(id(question)))
+    for request in requests:
+        for model in models:
+            values += _rows(request, model, calls, costs.get(id(request)))
     return Rows(COLUMNS, values, _TYPES)
 
 
@@ -404,85 +409,79 @@ def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microar
                 yield variant, core
 
 
-def _asked(variant: Variant, core: Microarch, offset: int | None, wanted: Calls) -> _Asked:
+def _request(variant: Variant, core: Microarch, offset: int | None, calls: Calls) -> _Request:
     try:
-        points = tuple(wanted.points(kernels.contract_of(variant)))
-        assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+        points = tuple(calls.points(kernels.contract_of(variant)))
+        request = _Request(variant, core, offset, points)
+        _ = request.code  # raises where it does not assemble
     except InputError as error:
-        return _Asked(variant, core, offset, (), str(error))
-    return _Asked(variant, core, offset, points)
+        return _Request(variant, core, offset, (), str(error))
+    return request
 
 
 def _simulated(
-    asked: Sequence[_Asked], overrides: Mapping[str, str], progress: Progress | None
+    requests: Sequence[_Request], overrides: Mapping[str, str], progress: Progress | None
 ) -> dict[int, tuple[Answers, Answers, Answers]]:
-    """Return the costs of each question's calls: by core.toml, and at both ends of its ranges."""
-    questions = [question.question(overrides) for question in asked]
-    with_ranges = [n for n, question in enumerate(asked) if _depends_on(question, overrides)]
-    for end in (0, 1):
-        for n in with_ranges:
-            questions.append(
-                asked[n].question(core_figures.at_range_ends(asked[n].core, overrides)[end])
-            )
-    costs = of_variants(questions, progress)
-    cheap = dict(zip(with_ranges, costs[len(asked) :], strict=False))
-    dear = dict(zip(with_ranges, costs[len(asked) + len(with_ranges) :], strict=True))
-    return {
-        id(question): (costs[n], cheap.get(n, costs[n]), dear.get(n, costs[n]))
-        for n, question in enumerate(asked)
-    }
-
-
-def _depends_on(question: _Asked, overrides: Mapping[str, str]) -> bool:
-    """True if calls can depend on an unmeasured parameter."""
-    code = assemble.variant_code(
-        question.variant, microarchs.alternatives_left(question.variant, question.core)
+    """Return the costs of each request by id: by core.toml, and at both ends of its ranges."""
+    with_ranges = [request for request in requests if _depends_on_range(request, overrides)]
+    ends = [core_figures.at_range_ends(request.core, overrides) for request in with_ranges]
+    questions = [request.question(overrides) for request in requests]
+    for values_at_end in zip(*ends, strict=True):
+        questions += map(_Request.question, with_ranges, values_at_end)
+    costs = iter(of_variants(questions, progress))
+    base, cheap, dear = (
+        {id(request): next(costs) for request in part}
+        for part in (requests, with_ranges, with_ranges)
     )
+    return {key: (of, cheap.get(key, of), dear.get(key, of)) for key, of in base.items()}
+
+
+def _depends_on_range(request: _Request, overrides: Mapping[str, str]) -> bool:
+    """True if calls can depend on an unmeasured parameter."""
+    code = request.code
     block = Block(code.isa, code.text[: code.entry + code.size], "unrolled", 0)
     straight = not any(i.string for i in code.instructions)
     return any(
-        core_figures.depends_on(question.core, block, name, straight=straight)
-        for name in core_figures.cost_ranges(question.core, overrides)
+        core_figures.depends_on(request.core, block, name, straight=straight)
+        for name in core_figures.cost_ranges(request.core, overrides)
     )
 
 
 def _rows(
-    question: _Asked, model: Model, wanted: Calls, costs: tuple[Answers, Answers, Answers] | None
+    request: _Request, model: Model, calls: Calls, costs: tuple[Answers, Answers, Answers] | None
 ) -> Iterator[tuple[Any, ...]]:
-    contract = kernels.contract_of(question.variant)
+    contract = kernels.contract_of(request.variant)
     key = (
-        question.variant.kernel,
-        question.variant.routine,
-        question.variant.name,
-        question.core.id,
+        request.variant.kernel,
+        request.variant.routine,
+        request.variant.name,
+        request.core.id,
         model.id,
     )
     if costs is None:
-        yield (*key, "call", question.offset, *(None,) * 11, question.error, "")
+        yield (*key, "call", request.offset, *(None,) * 11, request.error, "")
         return
-    code = assemble.variant_code(
-        question.variant, microarchs.alternatives_left(question.variant, question.core)
-    )
-    offset = Placement.of(code, contract, question.offset).offset
-    for point, answer, *ends in zip(question.points, *costs, strict=True):
+    code = request.code
+    offset = Placement.of(code, contract, request.offset).offset
+    for point, cost, *ends in zip(request.points, *costs, strict=True):
         size, dst, src = point
         columns = (*key, "call", offset, size * contract.count_bytes, dst, src)
-        weight, remark = wanted.weight(point), wanted.note(point)
+        weight, size_note = calls.weight(point), calls.note(point)
         if model.id != Pipeline.id:
-            yield (*columns, *(None,) * 7, weight, _SEES_LOOPS, remark)
-        elif isinstance(answer, InputError):
+            yield (*columns, *(None,) * 7, weight, _SEES_LOOPS, size_note)
+        elif isinstance(cost, InputError):
             yield (
                 *columns,
                 *(None,) * 3,
-                *_ranges(question.core, None, ends),
+                *_ranges(request.core, None, ends),
                 weight,
-                str(answer),
-                remark,
+                str(cost),
+                size_note,
             )
         else:
-            cycles = (answer.cycles, answer.mispredicted, answer.alone)
-            note = "; ".join(filter(None, (remark, answer.note)))
-            ranges = _ranges(question.core, answer.cycles, ends)
+            cycles = (cost.cycles, cost.mispredicted, cost.alone)
+            note = "; ".join(filter(None, (size_note, cost.note)))
+            ranges = _ranges(request.core, cost.cycles, ends)
             yield (*columns, *cycles, *ranges, weight, "", note)
 
 
@@ -493,12 +492,12 @@ def _ranges(
 
     None for ends that are not known.
     """
-    known = sorted(cost.cycles for cost in ends if isinstance(cost, CallCost))
-    differ = len(known) == 2 and known[0] < known[1]
-    unmeasured = (known[0], known[1]) if differ else (None, None)
+    cycles_at_ends = sorted(cost.cycles for cost in ends if isinstance(cost, CallCost))
+    differ = len(cycles_at_ends) == 2 and cycles_at_ends[0] < cycles_at_ends[1]
+    unmeasured = (cycles_at_ends[0], cycles_at_ends[1]) if differ else (None, None)
     span = core_figures.span_of_calls(core.id)
     if span is None:
         return (*unmeasured, *unmeasured)
     if differ:
-        return (*unmeasured, *span.around(*known))
+        return (*unmeasured, *span.around(*cycles_at_ends))
     return (*unmeasured, *((None, None) if cycles is None else span.around(cycles, cycles)))

@@ -61,8 +61,8 @@ def memory_of(block: Block) -> str:
     longer code such a load hardly waits: it is "both".
     """
     loaded, stored = (
-        [instruction for instruction in block.instructions if getattr(instruction, moved)]
-        for moved in ("read_bytes", "written_bytes")
+        [instruction for instruction in block.instructions if getattr(instruction, attribute)]
+        for attribute in ("read_bytes", "written_bytes")
     )
     if not loaded or not stored:
         return "loads" if loaded else "stores" if stored else "none"
@@ -76,11 +76,11 @@ def memory_of(block: Block) -> str:
 
 def spans_of_blocks(core: str, blocks: Sequence[Block]) -> list[Span | None]:
     """Return the span of each block's prediction; None without recorded errors of the core."""
-    known = _spans_of_core(core)
-    if not any(span.core == core for span in known):
+    spans = _spans_of_core(core)
+    if not any(span_class.core == core for span_class in spans):
         return [None] * len(blocks)
     memory = {code: memory_of(block) for code, block in {b.code: b for b in blocks}.items()}
-    return [known.get(SpanClass(core, block.notion, memory[block.code])) for block in blocks]
+    return [spans.get(SpanClass(core, block.notion, memory[block.code])) for block in blocks]
 
 
 def span_of_calls(core: str) -> Span | None:
@@ -92,15 +92,15 @@ def _spans_of_core(core: str) -> Mapping[SpanClass, Span]:
     own, all_cores = paths.models_root() / core / RANGES, paths.models_root() / RANGES
     for path in (own, all_cores):
         if path.is_file():
-            known = _read_spans(path, path.stat().st_mtime_ns)
+            spans = _read_spans(path, path.stat().st_mtime_ns)
             # The folder of a learned core may have another name than when it was learned.
-            return {c._replace(core=core): s for c, s in known.items()} if path == own else known
+            return {c._replace(core=core): s for c, s in spans.items()} if path == own else spans
     return {}
 
 
 @cache
 def _read_spans(path: Path, changed: int) -> Mapping[SpanClass, Span]:
-    del changed  # when the file was: it may change while this process lives
+    del changed  # part of the cache's key: the file may change while this process lives
     return {
         SpanClass(row["core"], row["kind"], row["memory"]): Span(
             float(row["least"]), float(row["most"])
@@ -123,7 +123,7 @@ def forms(core: str) -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _by_form(path: Path, changed: int) -> Mapping[str, Mapping[str, str]]:
-    del changed  # when the file was: it may change while this process lives
+    del changed  # part of the cache's key: the file may change while this process lives
     return {
         f"{row['mnemonic']} {operands}".strip(): row
         for row in files.csv_rows(path)
@@ -157,20 +157,21 @@ class Use:
 
 
 def port_names(core: Microarch) -> str:
-    """Return the names of a core's ports, a letter each; "" without figures."""
+    """Return the letters that name a core's ports; "" without figures."""
     return str(core.value("ports.names") or "")
 
 
 def port_uses(core: Microarch) -> list[Use]:
     """Return the ports of each kind of uop; a kind without figures is left out."""
-    known = forms(core.id)
+    rows_of_forms = forms(core.id)
     uses = []
     for kind, source in _KINDS.items():
-        figure = core.value(source) if isinstance(source, str) else known.get(source[core.isa])
-        text = (
-            figure["ports"].rpartition("*")[2] if isinstance(figure, Mapping) else str(figure or "")
+        figure = (
+            core.value(source) if isinstance(source, str) else rows_of_forms.get(source[core.isa])
         )
-        ports = "".join(name for name in port_names(core) if name in text)
+        text = figure["ports"] if isinstance(figure, Mapping) else str(figure or "")
+        letters = text.rpartition("*")[2]
+        ports = "".join(name for name in port_names(core) if name in letters)
         if ports:
             uses.append(Use(kind, ports))
     return uses
@@ -208,11 +209,11 @@ def doubtful_forms(core: Microarch) -> frozenset[str]:
 
 def has_doubtful_forms(core: Microarch, code: bytes) -> bool:
     """True if code contains a form whose figures are in doubt on a core."""
-    known = doubtful_forms(core)
-    if not known:
+    doubtful = doubtful_forms(core)
+    if not doubtful:
         return False
-    (named,) = binding.forms(core.isa, [code])
-    return any(name in known for name in named or ())
+    (forms_of_code,) = binding.forms(core.isa, [code])
+    return any(name in doubtful for name in forms_of_code or ())
 
 
 def table_at_end(core: Microarch, table: str, end: str) -> str:
@@ -233,10 +234,10 @@ def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
 
 
 Ends = tuple[str, str]
-_RETURNS = "taken_branch.return_bubble"
+_RETURN_BUBBLE = "taken_branch.return_bubble"
 _TRANSITION = "serial.avx_sse_transition"
 
-# The machine code of the instructions that a cost is of.
+# By the name of a cost: the machine code of its instructions.
 _CODE = {
     "stac_clac": (b"\x0f\x01\xcb", b"\x0f\x01\xca"),
     "lfence": (b"\x0f\xae\xe8",),
@@ -247,14 +248,14 @@ _CODE = {
 def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     """Return the ranges of a core's costs by dotted name: the cheap end and the dear one.
 
-    A given parameter is no range. A rate is cheap where it is high, all else where it is low.
+    A given parameter has no range. A rate is cheap where it is high, all else where it is low.
     """
-    known = parameter_ends(core, given)
+    ranges = parameter_ends(core, given)
     if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in given:
-        known[INSTRUCTIONS_DOUBT] = LEAST, MOST
+        ranges[INSTRUCTIONS_DOUBT] = LEAST, MOST
     if front_end_in_doubt(core) and FRONT_END_DOUBT not in given:
-        known[FRONT_END_DOUBT] = LEAST, MOST
-    return known
+        ranges[FRONT_END_DOUBT] = LEAST, MOST
+    return ranges
 
 
 def parameter_ends(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
@@ -264,7 +265,7 @@ def parameter_ends(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]
 
 
 def _cost(name: str) -> bool:
-    alone = ("memory.stream_line_cycles", _RETURNS)
+    alone = ("memory.stream_line_cycles", _RETURN_BUBBLE)
     return name.partition(".")[0] in ("string", "serial") or name in alone
 
 
@@ -272,8 +273,8 @@ def at_range_ends(
     core: Microarch, given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return values with every range at its cheap end, and with every one at its dear end."""
-    known = cost_ranges(core, given)
-    cheap, dear = ({name: ends[end] for name, ends in known.items()} for end in (0, 1))
+    ranges = cost_ranges(core, given)
+    cheap, dear = ({name: ends[end] for name, ends in ranges.items()} for end in (0, 1))
     return {**cheap, **given}, {**dear, **given}
 
 
@@ -291,7 +292,7 @@ def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> b
         return _mixes_avx_and_sse(block)
     if table == "serial":
         return any(code in block.code for code in _CODE[key])
-    if name == _RETURNS:
+    if name == _RETURN_BUBBLE:
         return any(i.flow is Flow.RETURN for i in block.instructions)
     if table == "memory":
         return any(i.written_bytes for i in block.instructions)

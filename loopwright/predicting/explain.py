@@ -36,7 +36,7 @@ class TimelineQuestion(Question):
     iterations: int = 10
 
 
-def answer_timeline(asked: TimelineQuestion) -> Rows:
+def answer_timeline(question: TimelineQuestion) -> Rows:
     """Return the events of every uop of the first iterations, by the pipeline simulator.
 
     spec, hex, blocks, asm, isa, microarch, notion, offset and parameters are those of predict.
@@ -57,23 +57,23 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
     >>> rows.groupby("iteration")["retired_cycle"].max().tolist()
     [6, 7]
     """
-    if not 1 <= asked.iterations <= MOST_ITERATIONS:
+    if not 1 <= question.iterations <= MOST_ITERATIONS:
         raise InputError(
-            f"a timeline of {asked.iterations} iterations; "
+            f"a timeline of {question.iterations} iterations; "
             f"give a number from 1 to {MOST_ITERATIONS}"
         )
-    simulator = _simulator_of(asked, "a timeline")
+    simulator = _simulator_of(question, "a timeline")
 
-    def rows(block: Block, found: Row) -> Iterator[Row]:
+    def rows(block: Block, events: Row) -> Iterator[Row]:
         texts = [i.text for i in block.instructions]
-        for row in found["timeline"]:
+        for row in events["timeline"]:
             shown = {**row, "text": texts[row["instruction"]]}
             yield shown | {key: row[key] or "" for key in _NEVER_NONE}
 
     return _rows_of(
-        asked,
+        question,
         (*_WHERE, *_TIMELINE, *_CYCLES, "waited_for", "error"),
-        lambda block, core: simulator.inside([block], core, iterations=asked.iterations)[0],
+        lambda block, core: simulator.inside([block], core, iterations=question.iterations)[0],
         rows,
         dict.fromkeys(("iteration", "instruction", "uop", *_CYCLES), "Int64")
         | dict.fromkeys(_NEVER_NONE, "object"),
@@ -83,7 +83,7 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
 timeline = as_frame("timeline", TimelineQuestion, answer_timeline)
 
 
-def answer_ports(asked: Question) -> Rows:
+def answer_ports(question: Question) -> Rows:
     """Return the uops an iteration of each instruction on each port, by the simulator.
 
     The arguments are those of predict. One row for each instruction and port of the core:
@@ -92,21 +92,21 @@ def answer_ports(asked: Question) -> Rows:
     and chain: whether it is on the longest chain of dependencies from one iteration to the next. A
     block without an answer has one row with the error. InputError as timeline.
     """
-    simulator = _simulator_of(asked, "the use of ports")
+    simulator = _simulator_of(question, "the use of ports")
 
-    def rows(block: Block, found: Row) -> Iterator[Row]:
+    def rows(block: Block, events: Row) -> Iterator[Row]:
         chain = {
             n
-            for limit in found["limits"]
+            for limit in events["limits"]
             if limit["limit"] == "dependencies"
             for n in limit["instructions"]
         }
-        for n, (ins, uses) in enumerate(zip(block.instructions, found["ports"], strict=True)):
-            for port, count in zip(found["port_names"], uses, strict=True):
+        for n, (ins, uses) in enumerate(zip(block.instructions, events["ports"], strict=True)):
+            for port, count in zip(events["port_names"], uses, strict=True):
                 yield {
                     "instruction": n,
                     "text": ins.text,
-                    "form": found["forms"][n],
+                    "form": events["forms"][n],
                     "port": port,
                     "uops_per_iteration": round(count, 3),
                     "address": block.offset + ins.address,
@@ -115,7 +115,7 @@ def answer_ports(asked: Question) -> Rows:
                 }
 
     return _rows_of(
-        asked,
+        question,
         (*_WHERE, *_PORTS, "error"),
         lambda block, core: simulator.inside([block], core)[0],
         rows,
@@ -130,48 +130,48 @@ def answer_ports(asked: Question) -> Rows:
 ports = as_frame("ports", Question, answer_ports)
 
 
-def _simulator_of(asked: Question, what: str) -> Pipeline:
-    if asked.models not in (None, Pipeline.id):
+def _simulator_of(question: Question, what: str) -> Pipeline:
+    if question.models not in (None, Pipeline.id):
         raise InputError(
-            f"{what} is more than model {asked.models!r} can tell; "
+            f"{what} is more than model {question.models!r} can tell; "
             f"leave the model out or give {Pipeline.id}"
         )
-    return Pipeline(asked.parameters)
+    return Pipeline(question.parameters)
 
 
 def _rows_of(
-    asked: Question,
+    question: Question,
     columns: tuple[str, ...],
     answer: Callable[[Block, Microarch], Row],
     rows: Callable[[Block, Row], Iterator[Row]],
     types: dict[str, str],
 ) -> Rows:
     """Return the rows of every block, each with its key, or its error."""
-    shown = (*asked.key, *columns)
+    names = (*question.key, *columns)
     out: list[Row] = []
-    for core, chosen in asked.select():
-        for subject in chosen:
-            for offset in asked.offsets:
+    for core, subjects in question.select():
+        for subject in subjects:
+            for offset in question.offsets:
                 block = subject.block(offset)
                 key: Row = {**subject.key, "microarch": core.id, "model": Pipeline.id}
                 key |= {"notion": block.notion, "offset": block.offset}
-                outcome = {"error": subject.error} if subject.error else answer(block, core)
-                if outcome["error"]:
+                events = {"error": subject.error} if subject.error else answer(block, core)
+                if events["error"]:
                     blanks = {column: "" for column, kind in types.items() if kind == "object"}
-                    out.append(key | blanks | {"error": outcome["error"]})
+                    out.append(key | blanks | {"error": events["error"]})
                     continue
-                out += [{**key, **row, "error": ""} for row in rows(block, outcome)]
-    return Rows(shown, [tuple(row.get(c) for c in shown) for row in out], types)
+                out += [{**key, **row, "error": ""} for row in rows(block, events)]
+    return Rows(names, [tuple(row.get(c) for c in names) for row in out], types)
 
 
-_COLUMNS = (
+_SOURCE_COLUMNS = (
     "microarch", "notion", "offset", "of", "figure", "confidence", "source", "least_cycles",
     "most_cycles", "error",
 )  # fmt: skip
 _CITED = re.compile(r"\[([a-z0-9-]+)\]")
 
 
-def answer_sources(asked: Question) -> Rows:
+def answer_sources(question: Question) -> Rows:
     """Return the sources of the pipeline simulator's prediction; the arguments are predict's.
 
     One row for each instruction (of: its text; figure: its form in instructions.csv; source: the
@@ -181,64 +181,65 @@ def answer_sources(asked: Question) -> Rows:
     start-up over its range. A block without an answer has one row with the error. InputError as
     predict, and where another model is asked for.
     """
-    if asked.models not in (None, Pipeline.id):
+    if question.models not in (None, Pipeline.id):
         raise InputError(
-            f"{asked.models!r} names no sources of its figures; leave the model out or give "
+            f"{question.models!r} names no sources of its figures; leave the model out or give "
             f"{Pipeline.id}"
         )
-    shown = (*asked.key, *_COLUMNS)
-    model = Pipeline(asked.parameters)
-    out: list[dict[str, Any]] = []
-    for core, chosen in asked.select():
-        pairs = [(s, s.block(offset)) for s in chosen for offset in asked.offsets]
-        sound = [block for subject, block in pairs if not subject.error]
-        answers = iter(model.predict(sound, core, brief=True))
-        assumptions = iter(_assumed(model, sound, core))
+    names = (*question.key, *_SOURCE_COLUMNS)
+    model = Pipeline(question.parameters)
+    out: list[Row] = []
+    for core, subjects in question.select():
+        pairs = [(s, s.block(offset)) for s in subjects for offset in question.offsets]
+        blocks = [block for subject, block in pairs if not subject.error]
+        answers = iter(model.predict(blocks, core, brief=True))
+        parameters = iter(_ranges_of_parameters(model, blocks, core))
         for subject, block in pairs:
-            key: dict[str, Any] = {**subject.key, "microarch": core.id}
+            key: Row = {**subject.key, "microarch": core.id}
             key |= {"notion": block.notion, "offset": block.offset}
             if subject.error:
                 out.append({**key, "error": subject.error})
                 continue
-            answer, of_block = next(answers), next(assumptions)
+            answer, of_parameters = next(answers), next(parameters)
             if answer.error:
                 out.append({**key, "error": answer.error})
                 continue
-            for row in (*_forms(model, block, core), *of_block):
+            for row in (*_forms(model, block, core), *of_parameters):
                 out.append({**key, "error": "", **row})
     types = {"least_cycles": "float64", "most_cycles": "float64"}
-    return Rows(shown, [tuple(row.get(c, _BLANK.get(c, "")) for c in shown) for row in out], types)
+    blanks: Row = {name: None if name in types else "" for name in names}
+    return Rows(names, [tuple((blanks | row).values()) for row in out], types)
 
-
-_BLANK = {"least_cycles": None, "most_cycles": None}
 
 sources = as_frame("sources", Question, answer_sources)
 
 
-def _forms(model: Pipeline, block: Block, core: Microarch) -> Iterator[dict[str, Any]]:
+def _forms(model: Pipeline, block: Block, core: Microarch) -> Iterator[Row]:
     """Yield a row for each instruction; the source may be core.toml itself."""
-    (found,) = model.inside([block], core)
+    (events,) = model.inside([block], core)
     table = forms(core.id)
-    of_each = found.get("forms") or [""] * len(block.instructions)
-    for ins, form in zip(block.instructions, of_each, strict=True):
+    forms_of_instructions = events.get("forms") or [""] * len(block.instructions)
+    for ins, form in zip(block.instructions, forms_of_instructions, strict=True):
         row = table.get(form) or table.get(form.replace(",0", ",i8")) or {"source": ""}
-        source = "; ".join(named(key) for key in row["source"].split("+") if key)
+        source = "; ".join(citation(key) for key in row["source"].split("+") if key)
         yield {"of": ins.text, "figure": form, "source": source or "parameters of core.toml"}
 
 
 @cache
-def _known() -> dict[str, dict[str, str]]:
-    known = tomllib.loads((paths.models_root() / "sources.toml").read_text())
-    return {key: {k: str(v) for k, v in entry.items()} for key, entry in known.items()}
+def _references() -> dict[str, dict[str, str]]:
+    tables = tomllib.loads((paths.models_root() / "sources.toml").read_text())
+    return {key: {k: str(v) for k, v in entry.items()} for key, entry in tables.items()}
 
 
-def named(key: str) -> str:
+def citation(key: str) -> str:
     """Return the key, title and address of a source of models/sources.toml, or the key alone."""
-    entry = _known().get(key)
+    entry = _references().get(key)
     return f"{key}: {entry['title']}, {entry['address']}" if entry else key
 
 
-def _assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Row]]:
+def _ranges_of_parameters(
+    model: Pipeline, blocks: Sequence[Block], core: Microarch
+) -> list[list[Row]]:
     """Return for each block a row for each parameter with a range that its cycles depend on."""
     base = _cycles(model.overrides, blocks, core)
     out: list[list[Row]] = [[] for _ in blocks]
@@ -247,14 +248,14 @@ def _assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[
             continue
         values = [value for value in parameter.values if value != parameter.value]
         others = [_cycles({**model.overrides, parameter.name: v}, blocks, core) for v in values]
-        tried = others if parameter.likely is None else [base, *others]
+        alternatives = others if parameter.likely is None else [base, *others]
         entry = core.entry(parameter.name)
-        for of_block, at_each in zip(out, zip(*tried, strict=True), strict=True):
+        for of_block, at_each in zip(out, zip(*alternatives, strict=True), strict=True):
             cycles = [c for c in at_each if c is not None]
             if len(set(cycles)) > 1:
                 row = {"of": parameter.name, "figure": parameter.value}
                 row["confidence"] = str(entry["confidence"])
-                row["source"] = _CITED.sub(lambda m: f"[{named(m[1])}]", str(entry["source"]))
+                row["source"] = _CITED.sub(lambda m: f"[{citation(m[1])}]", str(entry["source"]))
                 of_block.append(row | {"least_cycles": min(cycles), "most_cycles": max(cycles)})
     return out
 
@@ -267,10 +268,12 @@ def _cycles(
         answers = Pipeline(given).predict(blocks, core, brief=True)
     except InputError:
         return [None for _ in blocks]  # an impossible value
-    return [_whole(given, *pair, core) for pair in zip(blocks, answers, strict=True)]
+    return [_total_cycles(given, *pair, core) for pair in zip(blocks, answers, strict=True)]
 
 
-def _whole(given: Mapping[str, str], block: Block, answer: Answer, core: Microarch) -> float | None:
+def _total_cycles(
+    given: Mapping[str, str], block: Block, answer: Answer, core: Microarch
+) -> float | None:
     if answer.cycles is None:
         return None
     startup = answer.startup

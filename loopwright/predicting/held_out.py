@@ -1,4 +1,4 @@
-"""Loops that no pass of a learned core learned from, and how right the core is on them.
+"""Held-out loops, from which no pass of a learned core learned, and the core's errors on them.
 
 A learned core's folder holds them in held-out.csv: measurements, and the core's predictions with
 their ranges.
@@ -42,12 +42,12 @@ class HeldOut:
 
     @property
     def off(self) -> float:
-        """Return the relative error of the prediction."""
+        """The relative error of the prediction."""
         return abs((self.predicted or 0.0) / self.cycles - 1)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the measurement as multiples of the least and the most predicted cycles."""
+        """The measurement as multiples of the least and of the most predicted cycles."""
         low = self.low if self.low is not None else self.predicted
         high = self.high if self.high is not None else self.predicted
         return self.cycles / (low or self.cycles), self.cycles / (high or self.cycles)
@@ -77,84 +77,83 @@ class Judgement:
 
     @property
     def shares(self) -> str:
-        """Describe the shares of near predictions and of ranges that hold."""
+        """The shares of near predictions and of ranges that hold, in words."""
         return f"{100 * self.near:.0f} % within 5 %, {100 * self.within:.0f} % of the ranges hold"
 
 
-def span(found: Sequence[HeldOut]) -> Span:
+def span(loops: Sequence[HeldOut]) -> Span:
     """Return the range that holds 95 of 100 measurements of such code, relative to predictions.
 
     With few measurements it is the range that holds the next one as often: for some dozens, all of
     them.
     """
-    ends = [one.ends for one in found if one.predicted is not None]
-    below, above = (sorted(one[end] for one in ends) for end in (0, 1))
+    ends = [loop.ends for loop in loops if loop.predicted is not None]
+    below, above = (sorted(pair[end] for pair in ends) for end in (0, 1))
     outside = max(int(_OUTSIDE * (len(ends) + 1)), 1)
     least, most = (below[outside - 1], above[-outside]) if ends else (1.0, 1.0)
     return Span(min(least, 1 - _NOISE), max(most, 1 + _NOISE))
 
 
-def widest(found: Sequence[HeldOut]) -> Span:
+def widest(loops: Sequence[HeldOut]) -> Span:
     """Return the widest of the ranges of each kind, relative to predictions.
 
     A common range of all kinds would be that of the kinds with many and accurate predictions.
     """
-    kinds = dict.fromkeys(one.kind for one in found)
-    spans = [span([one for one in found if one.kind == kind]) for kind in kinds] or [span(found)]
-    return Span(min(one.least for one in spans), max(one.most for one in spans))
+    kinds = dict.fromkeys(loop.kind for loop in loops)
+    spans = [span([loop for loop in loops if loop.kind == kind]) for kind in kinds] or [span(loops)]
+    return Span(min(s.least for s in spans), max(s.most for s in spans))
 
 
-def judged(found: Sequence[HeldOut]) -> list[Judgement]:
+def judged(loops: Sequence[HeldOut]) -> list[Judgement]:
     """Return the judgement of each kind of held-out loops."""
-    # The range of each half is set by the other one, which has every other loop of each kind.
-    halves = found[::2], found[1::2]
+    # The range of each half is set by the other half. Each has every other loop of each kind.
+    halves = loops[::2], loops[1::2]
     of_halves = [widest(half) for half in halves]
-    spans = {id(one): of_halves[1 - n] for n, half in enumerate(halves) for one in half}
+    spans = {id(loop): of_halves[1 - n] for n, half in enumerate(halves) for loop in half}
     out = []
-    for kind in dict.fromkeys(one.kind for one in found):
-        mine = [one for one in found if one.kind == kind]
-        known = [one for one in mine if one.predicted is not None]
-        if known:
-            error = fmean(one.off for one in known)
-            near = fmean(one.off <= _NEAR for one in known)
-            within = fmean(one.within(spans[id(one)]) for one in known)
-            out.append(Judgement(kind, len(mine), len(known), error, near, within))
+    for kind in dict.fromkeys(loop.kind for loop in loops):
+        of_kind = [loop for loop in loops if loop.kind == kind]
+        predicted = [loop for loop in of_kind if loop.predicted is not None]
+        if predicted:
+            error = fmean(loop.off for loop in predicted)
+            near = fmean(loop.off <= _NEAR for loop in predicted)
+            within = fmean(loop.within(spans[id(loop)]) for loop in predicted)
+            out.append(Judgement(kind, len(of_kind), len(predicted), error, near, within))
     return out
 
 
-def sentence(judged_kinds: Sequence[Judgement]) -> str:
+def sentence(judgements: Sequence[Judgement]) -> str:
     """Return a sentence on all kinds: mean errors, shares within 5 %, ranges that hold."""
     parts = [
-        f"{100 * one.error:.1f} % on {one.answered} of {one.asked} {one.kind} ({one.shares})"
-        for one in judged_kinds
+        f"{100 * j.error:.1f} % on {j.answered} of {j.asked} {j.kind} ({j.shares})"
+        for j in judgements
     ]
     return f"mean error on what no pass learned from: {', '.join(parts)}" if parts else ""
 
 
-def texts(found: Sequence[HeldOut], core: str) -> dict[str, str]:
+def texts(loops: Sequence[HeldOut], core: str) -> dict[str, str]:
     """Return the files of a core that follow from held-out loops, by name."""
-    if not any(one.predicted is not None for one in found):
-        return {FILE: text(found)}
+    if not any(loop.predicted is not None for loop in loops):
+        return {FILE: text(loops)}
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(core_figures.RANGE_COLUMNS)
     kinds = [(kind, memory) for kind in ("loop", "unrolled") for memory in core_figures.MEMORY]
-    least, most = widest(found)
-    for kind in (*kinds, (core_figures.CALL, core_figures.WHOLE_CALLS)):
-        shown = f"{least:.3f}", f"{most:.3f}"
-        rows.writerow((core, *kind, *shown, len(found), FILE))
-    return {FILE: text(found), core_figures.RANGES: file.getvalue()}
+    ends = [f"{end:.3f}" for end in widest(loops)]
+    for kind, memory in (*kinds, (core_figures.CALL, core_figures.WHOLE_CALLS)):
+        rows.writerow((core, kind, memory, *ends, len(loops), FILE))
+    return {FILE: text(loops), core_figures.RANGES: file.getvalue()}
 
 
-def text(found: Sequence[HeldOut]) -> str:
+def text(loops: Sequence[HeldOut]) -> str:
     """Return the text of held-out.csv."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(COLUMNS)
-    for one in found:
-        figures = (one.cycles, one.uncertainty, one.predicted, one.low, one.high)
+    for loop in loops:
+        figures = (loop.cycles, loop.uncertainty, loop.predicted, loop.low, loop.high)
         shown = ("" if figure is None else f"{figure:.4f}" for figure in figures)
-        rows.writerow([one.kind, one.code.hex(), one.offset, *shown, one.error])
+        rows.writerow([loop.kind, loop.code.hex(), loop.offset, *shown, loop.error])
     return file.getvalue()
 
 
@@ -171,15 +170,15 @@ def read(folder: Path) -> list[HeldOut]:
         for number, row in enumerate(csv.DictReader(file), 2):
             try:
                 figures = {name: float(row[name]) for name in COLUMNS[3:8] if row[name]}
-                one = HeldOut(
+                loop = HeldOut(
                     row["kind"], bytes.fromhex(row["hex"]), int(row["offset"]),
                     error=row["error"], **figures,
                 )  # fmt: skip
-                if not 0 < one.cycles < 1e6 or one.kind not in (BLOCKS, OFFSETS, CALLS):
+                if not 0 < loop.cycles < 1e6 or loop.kind not in (BLOCKS, OFFSETS, CALLS):
                     raise ValueError
             except (KeyError, TypeError, ValueError):
                 raise InputError(
                     f"{path}: line {number} is no held-out loop; bring the folder here again"
                 ) from None
-            out.append(one)
+            out.append(loop)
     return out

@@ -62,8 +62,7 @@ class LlvmMca:
         answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := unfit(b))}
         todo = [n for n in range(len(blocks)) if n not in answers]
         while todo:
-            good, bad = _run(command, blocks, todo)
-            answers |= good | bad
+            answers |= _run(command, blocks, todo)
             todo = [n for n in todo if n not in answers]
         return [answers[n] for n in range(len(blocks))]
 
@@ -94,9 +93,9 @@ def _corrected(core: Microarch) -> dict[str, Any]:
 @cache
 def _program() -> str:
     for name in ("llvm-mca-19", "llvm-mca"):
-        found = shutil.which(name)
-        if found and " 19." in _banner(found):
-            return found
+        program = shutil.which(name)
+        if program and " 19." in _banner(program):
+            return program
     raise InputError("llvm-mca 19 is missing: install it with `apt install llvm-19`")
 
 
@@ -108,11 +107,8 @@ def _banner(program: str) -> str:
 
 @cache
 def _version() -> str:
-    found = re.search(r"version (\S+)", _banner(_program()))
-    return f"llvm-mca {found.group(1)}" if found else "llvm-mca"
-
-
-Answers = dict[int, Answer]
+    match = re.search(r"version (\S+)", _banner(_program()))
+    return f"llvm-mca {match.group(1)}" if match else "llvm-mca"
 
 
 def regions(blocks: Sequence[Block], numbers: Iterable[int]) -> tuple[str, dict[int, int]]:
@@ -131,13 +127,13 @@ def regions(blocks: Sequence[Block], numbers: Iterable[int]) -> tuple[str, dict[
     return "\n".join(lines) + "\n", owner
 
 
-def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[Answers, Answers]:
-    """Run the blocks numbered in todo as regions of one file; return answers and errors.
+def _run(command: list[str], blocks: Sequence[Block], numbers: list[int]) -> dict[int, Answer]:
+    """Run the blocks of these numbers as regions of one file; return their answers by number.
 
-    If the run fails, the blocks that stderr names by line get their message; if it names none,
-    each block runs alone.
+    If the run fails, only the blocks that stderr names by line have an answer, its message; if it
+    names none, each block runs alone.
     """
-    text, owner = regions(blocks, todo)
+    text, owner = regions(blocks, numbers)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     stderr = done.stderr.strip()
     if done.returncode == 0 and not stderr:
@@ -148,22 +144,14 @@ def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[
             for name in report["TargetInfo"]["Resources"]
         ]
         by_name = {r["Name"]: r for r in report["CodeRegions"]}
-        return {n: _answer(blocks[n], by_name.get(f"b{n}"), names) for n in todo}, {}
+        return {n: _answer(blocks[n], by_name.get(f"b{n}"), names) for n in numbers}
     refused = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", stderr, re.M)
-    named = {owner[int(line)]: what for line, what in refused if int(line) in owner}
-    if named:
-        return {}, {n: Answer.none(f"llvm-mca: {what}") for n, what in named.items()}
-    if len(todo) == 1:
-        return {}, {
-            todo[0]: Answer.none(f"llvm-mca: {stderr.splitlines()[0] if stderr else 'failed'}")
-        }
-    good: Answers = {}
-    bad: Answers = {}
-    for n in todo:
-        alone = _run(command, blocks, [n])
-        good |= alone[0]
-        bad |= alone[1]
-    return good, bad
+    messages = {owner[int(line)]: message for line, message in refused if int(line) in owner}
+    if not messages and len(numbers) == 1:
+        messages = {numbers[0]: stderr.splitlines()[0] if stderr else "failed"}
+    if messages:
+        return {n: Answer.none(f"llvm-mca: {message}") for n, message in messages.items()}
+    return {n: answer for m in numbers for n, answer in _run(command, blocks, [m]).items()}
 
 
 def _answer(block: Block, region: dict[str, Any] | None, resources: list[str]) -> Answer:

@@ -35,10 +35,10 @@ class Osaca:
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         self.version()
-        return [_one(block, core) for block in blocks]
+        return [_answer(block, core) for block in blocks]
 
 
-def _one(block: Block, core: Microarch) -> Answer:
+def _answer(block: Block, core: Microarch) -> Answer:
     why = unfit(block)
     if why:
         return Answer.none(why)
@@ -67,10 +67,10 @@ def _text(isa: str, ins: Instruction) -> str:
         return ins.text
     decoded = iced.Decoder(64, ins.code, ip=ins.address).decode()
     text = _formatter().format(decoded)
-    base, suffixed = _formatter().format_mnemonic(decoded), ins.mnemonic
-    bare = iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(decoded)
-    if base == suffixed and base[-1:] in "bwlq" and bare == base[:-1]:
-        text = text.replace(base, base[:-1], 1)
+    mnemonic, with_suffix = _formatter().format_mnemonic(decoded), ins.mnemonic
+    intel_mnemonic = iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(decoded)
+    if mnemonic == with_suffix and mnemonic[-1:] in "bwlq" and intel_mnemonic == mnemonic[:-1]:
+        text = text.replace(mnemonic, mnemonic[:-1], 1)
     return text
 
 

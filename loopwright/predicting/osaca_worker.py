@@ -27,35 +27,37 @@ class _Model(MachineModel):
 
 def main() -> None:
     """Answer until stdin ends."""
-    machines: dict[str, Any] = {}
+    models: dict[str, Any] = {}
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            reply = _analyse(request, machines)
+            reply = _analyse(request, models)
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
         print(json.dumps(reply), flush=True)
 
 
-def _analyse(request: dict[str, Any], machines: dict[str, Any]) -> dict[str, Any]:
+def _analyse(request: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
     arch = request["arch"]
-    if arch not in machines:
+    if arch not in models:
         parser = get_asm_parser(arch, request["syntax"])
         model = _Model(arch=arch)  # type: ignore[no-untyped-call]
-        machines[arch] = (parser, model, ArchSemantics(parser, model))
-    parser, model, semantics = machines[arch]
+        models[arch] = (parser, model, ArchSemantics(parser, model))
+    parser, model, semantics = models[arch]
     kernel = parser.parse_file("\n".join(request["lines"]) + "\n")
     semantics.normalize_instruction_forms(kernel)
     semantics.add_semantics(kernel)
-    flagged = (INSTR_FLAGS.TP_UNKWN, INSTR_FLAGS.LT_UNKWN)
-    unknown = [i.line.strip() for i in kernel if i.mnemonic and any(f in i.flags for f in flagged)]
+    unknown_flags = (INSTR_FLAGS.TP_UNKWN, INSTR_FLAGS.LT_UNKWN)
+    unknown = [
+        i.line.strip() for i in kernel if i.mnemonic and any(f in i.flags for f in unknown_flags)
+    ]
     read = sum(1 for i in kernel if i.mnemonic)
     if read != len(request["lines"]):
         return {"error": f"it read {read} of {len(request['lines'])} instructions"}
     if unknown:
         return {"unknown": unknown}
-    semantics.assign_optimal_throughput(kernel)
-    semantics.assign_optimal_throughput(kernel)
+    for _ in range(2):  # as OSACA's own command line does
+        semantics.assign_optimal_throughput(kernel)
     graph = KernelDG(kernel, parser, model, semantics, _LCD_SECONDS, False)
     if graph.timed_out:
         return {"error": f"its search for dependency cycles took over {_LCD_SECONDS} s"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
 
-_OF_INSTRUCTIONS = ("ports", "dispatch", "dependencies")  # limits that no reordering changes
+_INSTRUCTION_LIMITS = ("ports", "dispatch", "dependencies")  # limits that no reordering changes
 _SHOWN = 4  # instructions of a chain that a text names
 
 
@@ -68,24 +68,27 @@ def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: 
     Several limits of the same figure are "balanced"; limits of which each alone allows fewer cycles
     are named together.
     """
-    full = [
+    equal_limits = [
         limit for limit in limits if limit.cycles is not None and cycles <= limit.cycles * ALIKE
     ]
-    if not full:
-        binding = [limit for limit in limits if limit.binds]
-        texts = [f"{_said(limit, cycles, block, core)}{_alone(limit, cycles)}" for limit in binding]
+    if not equal_limits:
+        slowing = [limit for limit in limits if limit.binds]
+        texts = [
+            f"{_limit_in_words(limit, cycles, block, core)}{_alone(limit, cycles)}"
+            for limit in slowing
+        ]
         return f"several limits together, first {'; '.join(texts)}" if texts else "not known"
-    texts = [_said(limit, cycles, block, core) for limit in full]
+    texts = [_limit_in_words(limit, cycles, block, core) for limit in equal_limits]
     return texts[0] if len(texts) == 1 else f"{BALANCED} {'; '.join(texts)}"
 
 
 def _alone(limit: Limit, cycles: float) -> str:
     """Return the cycles of a limit by itself in words, if they are a good part of all."""
-    considerable = limit.cycles is not None and limit.cycles >= _PART * cycles
+    considerable = limit.cycles is not None and limit.cycles >= _CONSIDERABLE * cycles
     return f" ({limit.cycles:.2f} by itself)" if considerable else ""
 
 
-def _said(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
+def _limit_in_words(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
     if limit.name == "ports":
         return _ports(limit, cycles, core)
     if limit.name == "dependencies":
@@ -153,11 +156,11 @@ def _touches_line(block: Block, line: int) -> bool:
     return (block.offset + pair[0].address) // line != end // line
 
 
-_PART = 0.25  # share of all cycles from which the text names a limit's own cycles
+_CONSIDERABLE = 0.25  # share of all cycles from which the text names a limit's own cycles
 SURE = ("high", "medium")  # confidences of parameters that other figures may rely on
 
 # Blocks of one call up to which bottlenecks are determined: each takes some 30 simulations.
-_NAMED = 256
+_MOST_WITH_BOTTLENECKS = 256
 
 # Bytes of two string instructions whose difference is the cost of further bytes.
 _SHORT, _LONG = 4096, 12288
@@ -194,14 +197,16 @@ class Pipeline:
         straight = _straight(blocks, core.isa)
         if brief:
             return self._answers(blocks, core, straight)
-        answers = self._answers(blocks, core, straight, named=len(blocks) <= _NAMED)
-        known = core_figures.cost_ranges(core, self.overrides)
+        answers = self._answers(
+            blocks, core, straight, bottlenecks=len(blocks) <= _MOST_WITH_BOTTLENECKS
+        )
+        ranges = core_figures.cost_ranges(core, self.overrides)
         ranged = [
             n
             for n, b in enumerate(blocks)
             if any(
                 core_figures.depends_on(core, b, name, straight=b.code in straight)
-                for name in known
+                for name in ranges
             )
         ]
         if ranged:
@@ -211,26 +216,31 @@ class Pipeline:
                 for values in core_figures.at_range_ends(core, self.overrides)
             ]
             for n, cheap, dear in zip(ranged, *ends, strict=True):
-                answers[n] = _between(answers[n], cheap, dear)
+                answers[n] = _with_parameter_range(answers[n], cheap, dear)
         spans = core_figures.spans_of_blocks(core.id, blocks)
         return [
-            _measured(answer, span, straight=block.code in straight)
+            _with_measurement_range(answer, span, straight=block.code in straight)
             for answer, block, span in zip(answers, blocks, spans, strict=True)
         ]
 
     def _answers(
-        self, blocks: Sequence[Block], core: Microarch, straight: set[bytes], *, named: bool = False
+        self,
+        blocks: Sequence[Block],
+        core: Microarch,
+        straight: set[bytes],
+        *,
+        bottlenecks: bool = False,
     ) -> list[Answer]:
-        machine = self._core(core)
+        simulated_core = self._core(core)
         unsimulated: dict[bytes, Answer] = {}
         for block in blocks:
             if block.code not in straight and block.code not in unsimulated:
-                unsimulated[block.code] = _apart(machine, block, core)
+                unsimulated[block.code] = _unsimulated_answer(simulated_core, block, core)
         answers = {n: unsimulated[b.code] for n, b in enumerate(blocks) if b.code in unsimulated}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
-            rows = machine.predict(pairs, notion=notion, bottleneck=named)
+            rows = simulated_core.predict(pairs, notion=notion, bottleneck=bottlenecks)
             for n, row in zip(chosen, rows, strict=True):
                 answers[n] = _answer(row, blocks[n], core)
         return [answers[n] for n in range(len(blocks))]
@@ -244,21 +254,21 @@ class Pipeline:
         """
         if lacking := self.lacks(core):
             return [{"error": lacking} for _ in blocks]
-        machine = self._core(core)
+        simulated_core = self._core(core)
         rows: list[dict[str, Any]] = []
         straight = _straight(blocks, core.isa)
         for block in blocks:
             if block.code not in straight:
-                rows.append({"error": _rate_alone(block) or unfit(block)})
+                rows.append({"error": _why_no_uops(block) or unfit(block)})
                 continue
-            (row,) = machine.predict(
+            (row,) = simulated_core.predict(
                 [(block.code, block.offset)],
                 notion=block.notion,
                 bottleneck=not iterations,
                 ports=not iterations,
                 timeline=iterations,
             )
-            rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
+            rows.append({"port_names": simulated_core.ports, **row, "error": row["error"] or ""})
         return rows
 
     def calls(
@@ -322,12 +332,14 @@ class Pipeline:
         values = {
             name: value for name, value in self.overrides.items() if name not in not_parameters
         }
-        return _built(core.id, toml, table, tuple(sorted(values.items())))
+        return _core_of_files(core.id, toml, table, tuple(sorted(values.items())))
 
 
 # Keyed by the content of the files, which may change while this process lives.
 @lru_cache(maxsize=256)  # verdicts vary all parameters of a core that have a range
-def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
+def _core_of_files(
+    core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]
+) -> "Core":
     known = [*binding.parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
         if name not in known:
@@ -341,11 +353,13 @@ def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], .
 def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
     """Return the codes that control does not leave and that have no repeated string instruction."""
     codes = list({block.code for block in blocks})
-    seen = zip(codes, outlines(isa, codes), strict=True)
-    return {code for code, outline in seen if isinstance(outline, Outline) and outline.straight}
+    code_outlines = zip(codes, outlines(isa, codes), strict=True)
+    return {
+        code for code, outline in code_outlines if isinstance(outline, Outline) and outline.straight
+    }
 
 
-def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
+def _with_parameter_range(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
     """Return an answer with the ends of its range; unchanged where they are equal."""
     if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
         return answer
@@ -353,7 +367,9 @@ def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
     return replace(answer, cheap=min(ends), dear=max(ends))
 
 
-def _measured(answer: Answer, span: core_figures.Span | None, *, straight: bool) -> Answer:
+def _with_measurement_range(
+    answer: Answer, span: core_figures.Span | None, *, straight: bool
+) -> Answer:
     """Return an answer with the range of measurements.
 
     Where the errors of such predictions are not recorded it is the range over unmeasured
@@ -368,10 +384,10 @@ def _measured(answer: Answer, span: core_figures.Span | None, *, straight: bool)
     return replace(answer, low=low, high=high)
 
 
-def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
+def _unsimulated_answer(simulated_core: "Core", block: Block, core: Microarch) -> Answer:
     """Return the answer for a block that the simulator does not take as it is, at any offset."""
     if block.string and len(block.instructions) == 1:
-        return _rate(machine, block, core)
+        return _string_answer(simulated_core, block, core)
     return Answer.none(unfit(block))
 
 
@@ -382,15 +398,15 @@ def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if not limits:
         return Answer(cycles, row["bottleneck"] or "", note=note)
     bottleneck = limits_in_words(limits, row["cycles"], block, core)
-    cycles_of = [
-        limit.cycles for limit in limits if limit.name in _OF_INSTRUCTIONS and limit.cycles
+    of_instructions = [
+        limit.cycles for limit in limits if limit.name in _INSTRUCTION_LIMITS and limit.cycles
     ]
-    bound = max(cycles_of, default=None)
+    bound = max(of_instructions, default=None)
     figures = ", ".join(limit.figure for limit in limits)
     return Answer(cycles, bottleneck, note=note, limits=figures, bound=bound)
 
 
-def _rate_alone(block: Block) -> str:
+def _why_no_uops(block: Block) -> str:
     """Return the reason why a repeated string instruction has no uops to show, or ""."""
     if block.string is None:
         return ""
@@ -402,18 +418,20 @@ def startup_parameter(string: Instruction) -> str:
     return "string.movs_startup" if string.read_bytes else "string.stos_startup"
 
 
-def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
+def _string_answer(simulated_core: "Core", block: Block, core: Microarch) -> Answer:
     """Return cycles per 64 bytes of a repeated string instruction: a slope without the start-up."""
     assert block.string is not None
     element = max(block.string.read_bytes, block.string.written_bytes)
-    ends = []
+    cycles = []
     for size in (_SHORT, _LONG):
         blocks = [(block.code, block.offset)]
-        (row,) = machine.predict(blocks, notion="unrolled", bottleneck=False, count=size // element)
+        (row,) = simulated_core.predict(
+            blocks, notion="unrolled", bottleneck=False, count=size // element
+        )
         if row["cycles"] is None:
             return Answer.none(row["error"])
-        ends.append(row["cycles"])
-    slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
-    startup = max(round(ends[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)
+        cycles.append(row["cycles"])
+    slope = (cycles[1] - cycles[0]) * STRING_BYTES / (_LONG - _SHORT)
+    startup = max(round(cycles[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)
     sure = core.entry(startup_parameter(block.string)).get("confidence") in SURE
     return Answer(round(slope, 3), "microcode", startup=startup if sure else None)

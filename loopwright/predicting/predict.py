@@ -20,7 +20,7 @@ _TYPES = dict.fromkeys(
 )
 
 
-def answer(asked: Question) -> Rows:
+def answer(question: Question) -> Rows:
     """Predict KERNEL[/VARIANT] or "all", hex, a CSV of blocks, or loops of assembly or an object.
 
     Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
@@ -60,18 +60,20 @@ def answer(asked: Question) -> Rows:
     >>> rows["cycles"].tolist()
     [1.0, 1.0]
     """
-    chosen = models.select(asked.models or models.SIMULATOR, asked.parameters)
-    offsets = asked.offsets
-    if wanted := asked.calls:
+    chosen = models.select(question.models or models.SIMULATOR, question.parameters)
+    offsets = question.offsets
+    if call_question := question.calls:
         from loopwright.predicting import calls
 
-        spec, given = asked.spec or "", asked.parameters or {}
-        return calls.answer_calls(spec, wanted, asked.cores, chosen, offsets, given, asked.progress)
+        spec, given = question.spec or "", question.parameters or {}
+        return calls.answer_calls(
+            spec, call_question, question.cores, chosen, offsets, given, question.progress
+        )
     rows: list[tuple[Any, ...]] = []
-    for core, subjects in asked.select():
+    for core, subjects in question.select():
         for model in chosen:
-            rows += _ask(model, core, subjects, offsets, required=asked.models != "all")
-    return Rows((*asked.key, *COLUMNS), rows, _TYPES)
+            rows += _ask(model, core, subjects, offsets, required=question.models != "all")
+    return Rows((*question.key, *COLUMNS), rows, _TYPES)
 
 
 predict = as_frame("predict", Question, answer)
@@ -80,7 +82,7 @@ predict = as_frame("predict", Question, answer)
 def _ask(
     model: Model,
     core: Microarch,
-    about: Sequence[Subject],
+    subjects: Sequence[Subject],
     offsets: Sequence[int | None],
     *,
     required: bool,
@@ -89,15 +91,15 @@ def _ask(
 
     A model that is not installed raises where it was asked for by name, else it fills errors.
     """
-    pairs = [(s, offset) for s in about for offset in offsets]
-    asked = [(s, offset) for s, offset in pairs if not s.error]
+    pairs = [(s, offset) for s in subjects for offset in offsets]
+    answerable = [(s, offset) for s, offset in pairs if not s.error]
     try:
-        answered = model.predict([s.block(offset) for s, offset in asked], core)
+        answers_of_model = model.predict([s.block(offset) for s, offset in answerable], core)
     except InputError as error:
         if required:
             raise
-        answered = [Answer.none(str(error)) for _ in asked]
-    answers = iter(answered)
+        answers_of_model = [Answer.none(str(error)) for _ in answerable]
+    answers = iter(answers_of_model)
     for subject, offset in pairs:
         answer = Answer.none(subject.error) if subject.error else next(answers)
         yield (

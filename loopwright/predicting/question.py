@@ -3,12 +3,13 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import files, histogram, kernels, microarchs
 from loopwright.code import instructions, loops
-from loopwright.code.binding import Outline, lacking, outline, outlines
+from loopwright.code.binding import lacking, outline, outlines
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.errors import InputError, unknown
 from loopwright.histogram import Histogram
@@ -70,16 +71,16 @@ def variant_subjects(
     InputError if none of them assembles.
     """
     subjects: list[Subject] = []
-    refused: list[InputError] = []
+    errors: list[InputError] = []
     for variant in variants:
         try:
             subjects.append(variant_subject(variant, core, notion))
         except InputError as error:
-            refused.append(error)
+            errors.append(error)
             key = {"kernel": variant.kernel, "routine": variant.routine, "variant": variant.name}
             subjects.append(Subject(key, core.isa, b"", notion or "loop", 0, error=str(error)))
-    if refused and len(refused) == len(variants):
-        raise refused[0]
+    if errors and len(errors) == len(variants):
+        raise errors[0]
     return subjects
 
 
@@ -95,7 +96,7 @@ def variant_subject(variant: Variant, core: Microarch, notion: str | None = None
     if contract.unit == "call":
         body, start = loops.straight(code.instructions, code.entry), code.entry
         moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
-        error = error or _turns(code, body)
+        error = error or _inner_loop_refusal(code, body)
         if notion == "loop":
             error = "a routine without a loop has calls to predict: the unrolled notion"
     else:
@@ -116,14 +117,15 @@ def variant_subject(variant: Variant, core: Microarch, notion: str | None = None
     )
 
 
-def _turns(code: Code, body: Sequence[Instruction]) -> str:
+def _inner_loop_refusal(code: Code, body: Sequence[Instruction]) -> str:
     """Return the reason why a call is not one pass through its instructions, or ""."""
     passed = {i.address for i in body}
     inside = [loop for loop in code.loops if {i.address for i in loop.instructions} <= passed]
     if not inside:
         return ""
     return (
-        f"a call turns in the loop at {inside[0].start:#x} so often as this model does not know; "
+        f"a call runs the loop at {inside[0].start:#x} a number of times that this model does "
+        "not know; "
         'unit = "iteration" in the contract has the loop predicted'
     )
 
@@ -141,7 +143,7 @@ def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
 
 
 def row_subjects(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> list[Subject]:
-    """Return the code of each row of hex; invalid code has an error.
+    """Return the subject of each row of hex; one of invalid code has an error.
 
     The notion defaults to loop where code ends in a branch, else to unrolled.
     """
@@ -151,26 +153,23 @@ def row_subjects(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> li
             codes.append(instructions.parse_hex(row.hex))
         except InputError as error:
             codes.append(error)
-    descriptions = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
-    out = []
+    code_outlines = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
+    subjects = []
     for row, code in zip(rows, codes, strict=True):
-        described = code if isinstance(code, InputError) else next(descriptions)
-        key = {"id": row.id}
-        if isinstance(code, InputError) or isinstance(described, InputError):
-            empty = Subject(key, isa, b"", notion or "unrolled", row.offset, error=str(described))
-            out.append(empty)
+        outlined = code if isinstance(code, InputError) else next(code_outlines)
+        of_row = partial(Subject, {"id": row.id}, isa, natural=row.offset)
+        if isinstance(code, InputError) or isinstance(outlined, InputError):
+            subject = of_row(code=b"", notion=notion or "unrolled", error=str(outlined))
         else:
-            out.append(_of_code(key, isa, code, described, notion, row.offset))
-    return out
-
-
-def _of_code(
-    key: dict[str, str], isa: str, code: bytes, seen: Outline, notion: str | None, offset: int
-) -> Subject:
-    branch = seen.ends_in_branch
-    error = _NO_BRANCH if notion == "loop" and not branch else ""
-    chosen = notion or ("loop" if branch else "unrolled")
-    return Subject(key, isa, code, chosen, offset, needs=seen.needs, error=error)
+            branch = outlined.ends_in_branch
+            subject = of_row(
+                code=code,
+                notion=notion or ("loop" if branch else "unrolled"),
+                needs=outlined.needs,
+                error=_NO_BRANCH if notion == "loop" and not branch else "",
+            )
+        subjects.append(subject)
+    return subjects
 
 
 def piece_subject(piece: loops.Piece, core: Microarch, notion: str | None) -> Subject:
@@ -206,13 +205,13 @@ def read_blocks(given: "Path | str | pd.DataFrame | None") -> Iterator[BlockRow]
         return
     if given is None or not hasattr(given, "columns"):
         raise InputError(f"blocks {given!r} is neither a file nor a DataFrame with id and hex")
-    found = Rows.of_frame(given)
-    if missing := {"id", "hex"} - set(found.columns):
+    rows = Rows.of_frame(given)
+    if missing := {"id", "hex"} - set(rows.columns):
         raise InputError(
             f"the DataFrame of blocks lacks {' and '.join(sorted(missing))}; "
             "it has the columns id, hex and optionally offset"
         )
-    for n, row in enumerate(found.records()):
+    for n, row in enumerate(rows.records()):
         offset = str(row.get("offset") or 0).removesuffix(".0")
         code = row["hex"].hex() if isinstance(row["hex"], bytes) else str(row["hex"] or "")
         path = str(row.get("path") or "")
@@ -256,19 +255,19 @@ def _block_row(where: str, name: str, code: str, offset: str, path: str) -> Bloc
     return BlockRow(name, code, int(offset), stretches)
 
 
-def code_offsets(asked: int | str | Iterable[int] | None) -> Sequence[int | None]:
+def code_offsets(given: int | str | Iterable[int] | None) -> Sequence[int | None]:
     """Return the code offsets asked for, None for the code's own; InputError outside 0..63."""
-    if asked is None:
+    if given is None:
         return [None]
-    if asked == EVERY:
+    if given == EVERY:
         return list(OFFSETS)
-    several = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else [*asked]
-    for offset in several:
+    offsets = [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    for offset in offsets:
         if not str(offset).isdecimal() or int(offset) not in OFFSETS:
             raise InputError(
                 f"offset {offset!r} is not in 0..63; give a number of bytes mod 64, or all"
             )
-    return [int(offset) for offset in several]
+    return [int(offset) for offset in offsets]
 
 
 CountPoint = tuple[int, int, int]
@@ -300,9 +299,9 @@ class Calls:
         pairs = tuple(dict.fromkeys(_alignments(align)))
         listed = _listed(sizes)
         if listed is None:
-            read = histogram.read(str(sizes))
-            weights = shares(read)
-            return cls(tuple(sorted(weights)), pairs, weights, read.open_from)
+            weighing = histogram.read(str(sizes))
+            weights = shares(weighing)
+            return cls(tuple(sorted(weights)), pairs, weights, weighing.open_from)
         from loopwright.machine.emulator import MOST_BYTES
 
         for size in listed:
@@ -334,12 +333,12 @@ class Calls:
         return None if self.weights is None else self.weights.get(point[0])
 
 
-def shares(found: Histogram) -> dict[int, float]:
-    """Return the share of a histogram's calls by size, for the sizes of its mean."""
+def shares(sizes: Histogram) -> dict[int, float]:
+    """Return the share of a histogram's calls by size; the sizes are those of its mean."""
     out: dict[int, float] = {}
-    for point, count in found.points():
+    for point, count in sizes.points():
         size = int(point)
-        out[size] = out.get(size, 0.0) + count / found.total
+        out[size] = out.get(size, 0.0) + count / sizes.total
     return out
 
 
@@ -389,6 +388,7 @@ CALL = "call"
 EVERY = "all"
 
 Selected = Iterator[tuple[Microarch, list[Subject]]]
+"""Each core, with the subjects to predict for it."""
 
 
 @dataclass(frozen=True)
@@ -482,8 +482,8 @@ class Question:
             raise InputError("--isa is for assembly text: give it with --asm FILE")
         if self.notion is not None and self.notion not in NOTIONS:
             raise unknown("notion", self.notion, (*NOTIONS, CALL))
-        for core, about in self._selected():
-            yield core, [subject.on(core) for subject in about]
+        for core, subjects in self._selected():
+            yield core, [subject.on(core) for subject in subjects]
 
     def _checked(self) -> None:
         """Raise InputError unless there is exactly one subject."""
@@ -542,11 +542,11 @@ def _hex_row(text: str | bytes) -> BlockRow:
 
 
 def _of_hex(text: str | bytes, microarch: str | None, notion: str | None) -> Selected:
-    for core, about in _of_rows([_hex_row(text)], microarch, notion):
-        for subject in about:
+    for core, subjects in _of_rows([_hex_row(text)], microarch, notion):
+        for subject in subjects:
             if not subject.code:
                 raise InputError(subject.error)
-        yield core, about
+        yield core, subjects
 
 
 def _of_blocks(
@@ -569,6 +569,8 @@ def _of_rows(rows: list[BlockRow], microarch: str | None, notion: str | None) ->
         yield core, subjects[core.isa]
 
 
-def _of_pieces(found: Sequence[loops.Piece], microarch: str | None, notion: str | None) -> Selected:
-    for core in hosts.cores(microarch, found[0].isa):
-        yield core, [piece_subject(piece, core, notion) for piece in found]
+def _of_pieces(
+    pieces: Sequence[loops.Piece], microarch: str | None, notion: str | None
+) -> Selected:
+    for core in hosts.cores(microarch, pieces[0].isa):
+        yield core, [piece_subject(piece, core, notion) for piece in pieces]

@@ -47,18 +47,18 @@ class Uica:
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := _unfit(b))}
-        asked = [n for n in range(len(blocks)) if n not in answers]
-        crew = _crew(_home(), len(asked) // _SHARE + 1)
+        unanswered = [n for n in range(len(blocks)) if n not in answers]
+        crew = _crew(_home(), len(unanswered) // _SHARE + 1)
 
         from concurrent.futures import ThreadPoolExecutor
 
         def share(first: int) -> list[tuple[int, Answer]]:
-            mine = asked[first :: len(crew)]
-            return [(n, _one(crew[first], blocks[n], core.called["uica"])) for n in mine]
+            numbers = unanswered[first :: len(crew)]
+            return [(n, _ask(crew[first], blocks[n], core.called["uica"])) for n in numbers]
 
         with ThreadPoolExecutor(len(crew)) as pool:
-            for part in pool.map(share, range(len(crew))):
-                answers.update(part)
+            for answers_of_worker in pool.map(share, range(len(crew))):
+                answers.update(answers_of_worker)
         return [answers[n] for n in range(len(blocks))]
 
 
@@ -118,7 +118,7 @@ def _worker(home: Path, python: str) -> Worker:
     return Worker([python, "-W", "ignore", program, home], _SECONDS)
 
 
-def _one(worker: Worker, block: Block, arch: str) -> Answer:
+def _ask(worker: Worker, block: Block, arch: str) -> Answer:
     reply = worker.ask({"code": block.code.hex(), "arch": arch, "offset": block.offset})
     if "missing" in reply:
         return Answer.none(f"uiCA lacks {reply['missing']}: run its setup.sh")
@@ -127,7 +127,7 @@ def _one(worker: Worker, block: Block, arch: str) -> Answer:
     return _answer(reply, len(block.instructions))
 
 
-def _answer(reply: dict[str, Any], instructions: int) -> Answer:
+def _answer(reply: dict[str, Any], count: int) -> Answer:
     stderr = " ".join(str(reply["stderr"]).split("\n")[-2:]).strip()
     if "-json" in stderr:
         return Answer.none("uiCA is too old to say what it has no data for: update the checkout")
@@ -137,9 +137,9 @@ def _answer(reply: dict[str, Any], instructions: int) -> Answer:
     unknown = [text for text, known in reply["instructions"] if not known]
     if unknown:
         return Answer.none(f"uiCA has no data for `{unknown[0]}`, and would count it as free")
-    if len(reply["instructions"]) != instructions:
+    if len(reply["instructions"]) != count:
         read = len(reply["instructions"])
-        return Answer.none(f"uiCA read {read} of {instructions} instructions")
+        return Answer.none(f"uiCA read {read} of {count} instructions")
     try:
         return Answer(float(printed))
     except ValueError:

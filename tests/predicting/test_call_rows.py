@@ -163,7 +163,7 @@ def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
     _costs(variant, microarchs.load("haswell"), points, {})
     _costs(variant, core, points, {}, offset=5)
     _costs(_variant("x86_64/copy_user/loop32"), core, points, {})
-    monkeypatch.setattr(calls, "_made_by", lambda: "another simulator")
+    monkeypatch.setattr(calls, "_hash_of_tools", lambda: "another simulator")
     _costs(variant, core, points, {})
     assert len(asked) == 6
 
