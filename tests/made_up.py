@@ -8,7 +8,7 @@ import pandas as pd
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging import call_costs, model_accuracy
-from loopwright.judging.call_costs import Calls
+from loopwright.judging.call_costs import CallSimulator
 from loopwright.judging.study import Study
 
 CORES = ("sandybridge", "zen2")
@@ -134,5 +134,5 @@ class Call(NamedTuple):
 def simulated(costs, *arguments, missed=None, given=None, cores=(), **options):
     """Return a study with a fake simulator's whole calls, and no answers of other models."""
     plain = study(*(arguments or (predictions({}),)), **options)
-    fake_calls = Calls(FakeSimulator(costs, missed), given or {})
+    fake_calls = CallSimulator(FakeSimulator(costs, missed), given or {})
     return replace(plain, calls=fake_calls, cores=tuple(microarchs.load(c) for c in cores))

@@ -52,10 +52,12 @@ def curve(calls: pd.DataFrame) -> Callable[[float], float]:
     Past the last point it goes on with the slope of the last two.
     """
     points = calls.groupby("size_bytes")["cycles"].mean().sort_index()
-    return _through(points.index.to_numpy(float), points.to_numpy(float))
+    return _interpolated(points.index.to_numpy(float), points.to_numpy(float))
 
 
-def _through(sizes: NDArray[np.float64], cycles: NDArray[np.float64]) -> Callable[[float], float]:
+def _interpolated(
+    sizes: NDArray[np.float64], cycles: NDArray[np.float64]
+) -> Callable[[float], float]:
     slope = (cycles[-1] - cycles[-2]) / (sizes[-1] - sizes[-2]) if len(sizes) > 1 else 0.0
 
     def cost(size: float) -> float:
@@ -72,7 +74,7 @@ def weights(sizes: Sequence[float], histogram: Histogram) -> list[float]:
     Costs are interpolated linearly between sizes, so that the mean is linear in the costs.
     """
     points = np.array(sizes, float)
-    return [histogram.mean(_through(points, (points == size).astype(float))) for size in sizes]
+    return [histogram.mean(_interpolated(points, (points == size).astype(float))) for size in sizes]
 
 
 def mean(costs: Mapping[CallPoint, Any], alignments: Alignments) -> dict[int, Any]:
@@ -102,15 +104,20 @@ def speedup(
     readings.add_ratios. With a histogram: the ratio of mean costs of a call. Without: the geometric
     mean of the ratios at each size. Both are of means over the alignments of a size.
     """
-    slow, fast = (_figures(pairs, side, alignments) for side in (0, 1))
-    order = sorted(slow)
+    base_figures, other_figures = (_figures(pairs, side, alignments) for side in (0, 1))
+    ordered = sorted(base_figures)
     if sizes:
-        of_each = weights(order, sizes)
-        base, other = (np.dot(of_each, [figures[s] for s in order]) for figures in (slow, fast))
+        shares = weights(ordered, sizes)
+        base, other = (
+            np.dot(shares, [figures[s] for s in ordered])
+            for figures in (base_figures, other_figures)
+        )
         ratios = base / other
     else:
-        chosen = [s for s in order if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or order
-        ratios = np.exp(np.mean([np.log(slow[s] / fast[s]) for s in chosen], axis=0))
+        chosen = [s for s in ordered if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or ordered
+        ratios = np.exp(
+            np.mean([np.log(base_figures[s] / other_figures[s]) for s in chosen], axis=0)
+        )
     ratio, resampled = float(ratios[0]), ratios[1:]
     least, most = readings.interval(resampled)
     return ratio, min(least, ratio) * (1 - FLOOR), max(most, ratio) * (1 + FLOOR)
@@ -135,17 +142,17 @@ def predicted_speedup(base: Row, other: Row, sizes: Histogram | None, fixed: int
     loop. A model of the main loop does not cover calls below 64 bytes, so that the buckets below
     are left out. fixed is the size of a call in bytes where a routine has only one.
     """
-    slow, fast = (_line(row) for row in (base, other))
+    base_cost, other_cost = (_cost_over_size(row) for row in (base, other))
     if fixed:
-        return slow(fixed) / fast(fixed)
-    large = tuple(b for b in sizes.buckets if b.low >= UNWEIGHTED[0]) if sizes else ()
-    if sizes and any(b.count for b in large):
-        kept = Histogram(sizes.name, large)
-        return kept.mean(slow) / kept.mean(fast)
-    return float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in OCTAVES])))
+        return base_cost(fixed) / other_cost(fixed)
+    buckets = tuple(b for b in sizes.buckets if b.low >= UNWEIGHTED[0]) if sizes else ()
+    if sizes and any(bucket.count for bucket in buckets):
+        covered = Histogram(sizes.name, buckets)
+        return covered.mean(base_cost) / covered.mean(other_cost)
+    return float(np.exp(np.mean([np.log(base_cost(s) / other_cost(s)) for s in OCTAVES])))
 
 
-def _line(row: Row) -> Callable[[float], float]:
+def _cost_over_size(row: Row) -> Callable[[float], float]:
     startup, slope = row["startup_cycles"], row["cycles"] / row["bytes_per_iteration"]
     return lambda size: float(startup + slope * size)
 
@@ -156,12 +163,25 @@ LARGE = 8192  # added where a histogram has larger sizes
 _LISTED = 8  # missing points that a message names, at most
 
 
-def sizes_to_measure(contract: Contract, sizes: Histogram | None) -> list[int] | None:
-    """Return the sizes to measure for a judgement; None: the sizes of the contract's records."""
+def sizes_of_calls(
+    contract: Contract, histogram: Histogram | None, sizes: Sequence[int] = SIZES
+) -> list[int] | None:
+    """Return sizes, and LARGE where a histogram has larger ones.
+
+    None, for the sizes of its records, where a contract counts records.
+    """
     if contract.fields:
         return None
-    top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
-    return [*SIZES, *((LARGE,) if top > SIZES[-1] else ())]
+    top = max((b.high or b.low for b in histogram.buckets), default=0) if histogram else 0
+    return [*sizes, *((LARGE,) if top > sizes[-1] else ())]
+
+
+def points_of(
+    contract: Contract, sizes: Iterable[int], alignments: Alignments
+) -> tuple[CallPoint, ...]:
+    """Return the calls of these sizes, each at all alignments that a contract allows."""
+    allowed = Sweep(alignments=[*alignments]).allowed(contract)
+    return tuple(CallPoint(size, dst, src) for size in sizes for dst, src, _ in allowed)
 
 
 def judged_points(
@@ -172,13 +192,12 @@ def judged_points(
     With a histogram they are the sizes with a weight in it, else all sizes but 0. A winner may not
     be slower at any of them.
     """
-    all_sizes = sorted(set(readings.call_bytes(contract, sizes_to_measure(contract, sizes))))
+    all_sizes = sorted(set(readings.call_bytes(contract, sizes_of_calls(contract, sizes))))
     if sizes:
         used = [s for s, weight in zip(all_sizes, weights(all_sizes, sizes), strict=True) if weight]
     else:
         used = [s for s in all_sizes if s] or all_sizes
-    alignments_of_calls = Sweep(alignments=[*alignments]).allowed(contract)
-    return tuple(CallPoint(size, dst, src) for size in used for dst, src, _ in alignments_of_calls)
+    return points_of(contract, used, alignments)
 
 
 def measured_calls(rows: pd.DataFrame, variant: str) -> dict[CallPoint, list[Row]]:
@@ -232,17 +251,17 @@ class Gap:
             why = f" ({self.why})" if self.why else ""
             return f"all {self.asked} points of {self.variant} are missing{why}"
         named = ", ".join(map(str, self.missing[:_LISTED]))
-        more = len(self.missing) - _LISTED
-        named += f" and {more} more" if more > 0 else ""
+        unnamed = len(self.missing) - _LISTED
+        named += f" and {unnamed} more" if unnamed > 0 else ""
         named += f"; {self.why}" if self.why else ""
         return f"{len(self.missing)} of {self.asked} points of {self.variant} are missing ({named})"
 
 
 def gap(
-    rows: pd.DataFrame, variant: str, known: Iterable[CallPoint], asked: Sequence[CallPoint]
+    rows: pd.DataFrame, variant: str, priced: Iterable[CallPoint], asked: Sequence[CallPoint]
 ) -> Gap | None:
     """Return the points without a cost for a variant, or None."""
-    present = set(known)
+    present = set(priced)
     missing = tuple(point for point in asked if point not in present)
     return Gap(variant, missing, len(asked), _why(rows, variant, set(missing))) if missing else None
 
@@ -272,7 +291,7 @@ Setting = tuple[tuple[str, str], ...]
 """Values of parameters that differ from those of core.toml, by name."""
 
 
-class Asked(NamedTuple):
+class CostQuestion(NamedTuple):
     """A question to the simulator: a variant, its code offset, and values of parameters."""
 
     variant: Variant
@@ -288,7 +307,7 @@ Costs = Mapping[CallPoint, tuple[float, float]]
 
 
 @dataclass
-class Calls:
+class CallSimulator:
     """Simulated calls of variants on cores; each answer is kept.
 
     given are values of parameters that the user set, which are therefore no longer unknown.
@@ -296,36 +315,40 @@ class Calls:
 
     simulator: Callable[[Sequence[CallQuestion]], Answers]
     given: Mapping[str, str] = field(default_factory=dict)
-    _known: dict[tuple[str, str, int | None, tuple[CallPoint, ...], Setting], Costs | str] = field(
+    _costs: dict[tuple[str, str, int | None, tuple[CallPoint, ...], Setting], Costs | str] = field(
         default_factory=dict
     )
 
     def ask(
-        self, core: Microarch, points: tuple[CallPoint, ...], record: int, wanted: Sequence[Asked]
+        self,
+        core: Microarch,
+        points: tuple[CallPoint, ...],
+        record_bytes: int,
+        questions: Sequence[CostQuestion],
     ) -> list[Costs | str]:
         """Return the costs of calls for each question, or the reason why there are none.
 
-        record is the bytes of one record where the contract counts records, else 1.
+        record_bytes is the size of a record where the contract counts records, else 1.
         """
-        keys = [(a.variant.id, core.id, a.offset, points, a.setting) for a in wanted]
-        new = {k: a for k, a in zip(keys, wanted, strict=True) if k not in self._known}
-        counted = tuple((p.size // record, p.dst, p.src) for p in points)
-        asked = [
+        keys = [(a.variant.id, core.id, a.offset, points, a.setting) for a in questions]
+        new = {k: a for k, a in zip(keys, questions, strict=True) if k not in self._costs}
+        counted = tuple((p.size // record_bytes, p.dst, p.src) for p in points)
+        call_questions = [
             CallQuestion(a.variant, core, counted, {**self.given, **dict(a.setting)}, a.offset)
             for a in new.values()
         ]
-        for key, answers in zip(new, self._answers(asked), strict=True):
-            self._known[key] = _costs(points, answers)
-        return [self._known[key] for key in keys]
+        for key, answers in zip(new, self._answers(call_questions), strict=True):
+            self._costs[key] = _costs(points, answers)
+        return [self._costs[key] for key in keys]
 
-    def _answers(self, asked: Sequence[CallQuestion]) -> Answers:
-        """Return the answers; a value that the simulator refuses fails only its own question."""
+    def _answers(self, questions: Sequence[CallQuestion]) -> Answers:
+        """Return the answers; a value that the simulator refuses fails its own question alone."""
         try:
-            return self.simulator(asked) if asked else []
+            return self.simulator(questions) if questions else []
         except InputError as error:
-            if len(asked) == 1:
-                return [[error for _ in asked[0].points]]
-        return [self._answers([question])[0] for question in asked]
+            if len(questions) == 1:
+                return [[error for _ in questions[0].points]]
+        return [self._answers([question])[0] for question in questions]
 
 
 def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:

@@ -13,9 +13,9 @@ from loopwright.judging.call_costs import (
     ALIGNMENTS,
     OCTAVES,
     Alignments,
-    Asked,
     CallPoint,
-    Calls,
+    CallSimulator,
+    CostQuestion,
     Costs,
     Setting,
     code_offsets,
@@ -112,7 +112,7 @@ class Course:
         return all(s >= -_RISE for s in steps) or all(s <= _RISE for s in steps)
 
     @property
-    def moves(self) -> float:
+    def effect(self) -> float:
         """The range of the margin over the parameter."""
         return max(self.margins) - min(self.margins)
 
@@ -148,7 +148,7 @@ SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072
 _SHORT = 512  # largest call, in bytes, of the search for the parameters that a cost depends on
 _CORNERS = 32  # combinations of ends that are all simulated, at most
 _OFFSETS = 8  # code offsets at which parameters are varied, at most
-_FIRST = ("string", "serial")  # tables of costs, which are first varied together
+_COST_TABLES = ("string", "serial")  # tables of costs, which are first varied together
 
 
 @dataclass(frozen=True)
@@ -174,19 +174,19 @@ class Margins:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: CallSimulator,
         core: Microarch,
         variants: Sequence[Variant],
         points: tuple[CallPoint, ...],
-        record: int = 1,
+        record_bytes: int = 1,
         alignments: Alignments = ALIGNMENTS,
     ) -> None:
         """Simulate what is needed to find the parameters that each variant's cost depends on.
 
-        record is the bytes of one record (1 where the contract counts bytes); alignments weighs
+        record_bytes is the size of a record (1 where the contract counts bytes); alignments weighs
         the calls of a size.
         """
-        self.calls, self.core, self.points, self.record = calls, core, points, record
+        self.calls, self.core, self.points, self.record_bytes = calls, core, points, record_bytes
         self.alignments = alignments
         self.variants = {v.name: v for v in variants}
         self.unmeasured = Unmeasured.of(core, calls.given)
@@ -197,12 +197,12 @@ class Margins:
         self.offsets = {v.name: code_offsets(v, core) for v in variants}
         self._short = tuple(p for p in points if p.size <= _SHORT) or points
         self._base = {name: r.likely or r.text(0.0) for name, r in self.unknown.items()}
-        self._known: dict[tuple[str, Setting], NDArray[np.float64]] = {}
-        self._searched: dict[tuple[str, str, Histogram | None], list[Values]] = {}
-        self._found: dict[tuple[object, ...], list[Values]] = {}
+        self._costs: dict[tuple[str, Setting], NDArray[np.float64]] = {}
+        self._search_points: dict[tuple[str, str, Histogram | None], list[Values]] = {}
+        self._worst_and_best: dict[tuple[object, ...], list[Values]] = {}
         # For each code offset the first one with the same costs, which alone is simulated.
-        self._first = {name: [*range(len(offsets))] for name, offsets in self.offsets.items()}
-        self._seen: dict[str, list[list[Costs | str]]] = {
+        self._same_cost = {name: [*range(len(offsets))] for name, offsets in self.offsets.items()}
+        self._short_costs: dict[str, list[list[Costs | str]]] = {
             name: [[] for _ in offsets] for name, offsets in self.offsets.items()
         }
         self._find_unanswered()
@@ -222,7 +222,7 @@ class Margins:
             if name not in self.unanswered and len(offsets) > _OFFSETS:
                 rows = [row.tobytes() for row in self.cost(name, {})]
                 step = len(rows) // 4
-                self._first[name] = [
+                self._same_cost[name] = [
                     n if n % step == 0 else rows.index(row) for n, row in enumerate(rows)
                 ]
 
@@ -230,9 +230,9 @@ class Margins:
         """Merge the code offsets that had equal costs under every change of a parameter."""
         for name in self.depends_on:
             rows = [row.tobytes() for row in self.cost(name, {})]
-            costs = [(rows[n], self._seen[name][n]) for n in self._first[name]]
-            self._first[name] = [costs.index(offset_costs) for offset_costs in costs]
-        self._seen.clear()
+            costs = [(rows[n], self._short_costs[name][n]) for n in self._same_cost[name]]
+            self._same_cost[name] = [costs.index(offset_costs) for offset_costs in costs]
+        self._short_costs.clear()
 
     def _find_dependence(self) -> None:
         """Find the parameters that each variant's cost depends on.
@@ -241,13 +241,13 @@ class Margins:
         calls. Those without an effect are then varied together, with those that have one at either
         end: one parameter may hide the effect of another.
         """
-        costs = [n for n in self.unknown if n.partition(".")[0] in _FIRST]
-        dear = {name: self.unknown[name].text(1.0) for name in costs}
+        costs = [n for n in self.unknown if n.partition(".")[0] in _COST_TABLES]
+        dear_costs = {name: self.unknown[name].text(1.0) for name in costs}
         answering = [name for name in self.variants if name not in self.unanswered]
-        moved = self._moved([(name, {}, dear) for name in answering])
+        costs_move = self._moved([(name, {}, dear_costs) for name in answering])
         tried = {
-            name: [n for n in self.unknown if n not in dear or by_costs]
-            for name, by_costs in zip(answering, moved, strict=True)
+            name: [n for n in self.unknown if n not in dear_costs or costs_matter]
+            for name, costs_matter in zip(answering, costs_move, strict=True)
         }
         single_changes: list[_Change] = [
             (name, {}, {parameter: value})
@@ -266,13 +266,12 @@ class Margins:
             for name in answering
             for end in (0.0, 1.0)
         ]
-        hidden = compress(ends, self._moved(ends))
-        singly = [
+        hidden = [
             (name, at, {parameter: value})
-            for name, at, rest in hidden
-            for parameter, value in rest.items()
+            for name, at, change in compress(ends, self._moved(ends))
+            for parameter, value in change.items()
         ]
-        moving |= self._moving(singly)
+        moving |= self._moving(hidden)
         for name in answering:
             self.depends_on[name] = tuple(n for n in self.unknown if (name, n) in moving)
 
@@ -291,7 +290,7 @@ class Margins:
         costs = self._ask(self._short, settings)
         for (name, _), of_offsets in zip(settings, costs, strict=True):
             for n, cost in of_offsets.items():
-                self._seen[name][n].append(cost)
+                self._short_costs[name][n].append(cost)
         # A combination of values that the simulator refuses counts as no change.
         return [
             any(before[n] != cost and not isinstance(cost, str) for n, cost in after.items())
@@ -302,13 +301,13 @@ class Margins:
         self, points: tuple[CallPoint, ...], settings: Sequence[tuple[str, Setting]]
     ) -> list[dict[int, Costs | str]]:
         """Return for each variant and setting the costs by code offset, or the reasons for none."""
-        offsets = [sorted({*self._first[name]}) for name, _ in settings]
+        offsets = [sorted({*self._same_cost[name]}) for name, _ in settings]
         questions = [
-            Asked(self.variants[name], self.offsets[name][n], setting)
+            CostQuestion(self.variants[name], self.offsets[name][n], setting)
             for (name, setting), numbers in zip(settings, offsets, strict=True)
             for n in numbers
         ]
-        answers = iter(self.calls.ask(self.core, points, self.record, questions))
+        answers = iter(self.calls.ask(self.core, points, self.record_bytes, questions))
         return [{n: next(answers) for n in numbers} for numbers in offsets]
 
     def _setting(self, name: str, at: Values) -> Setting:
@@ -322,7 +321,7 @@ class Margins:
     def _fetch(self, wanted: Iterable[tuple[str, Values]]) -> None:
         """Simulate costs, many at a time."""
         new = {(name, self._setting(name, at)): None for name, at in wanted}
-        missing = [key for key in new if key not in self._known and key[0] not in self.unanswered]
+        missing = [key for key in new if key not in self._costs and key[0] not in self.unanswered]
         answers = self._ask(self.points, missing)
         for (name, setting), of_offset in zip(missing, answers, strict=True):
             errors = [answer for answer in of_offset.values() if isinstance(answer, str)]
@@ -330,43 +329,43 @@ class Margins:
                 costs = [cost for cost in of_offset.values() if not isinstance(cost, str)]
                 by_point = {point: [cost[point] for cost in costs] for point in self.points}
                 by_size = np.stack([*mean(by_point, self.alignments).values()], axis=-1)
-                rows = [[*of_offset].index(n) for n in self._first[name]]
-                self._known[name, setting] = by_size[rows]
+                rows = [[*of_offset].index(n) for n in self._same_cost[name]]
+                self._costs[name, setting] = by_size[rows]
             elif setting == self._setting(name, {}):
                 self.unanswered[name] = errors[0]
             else:  # a combination of values that the simulator refuses costs the same as the base
-                self._known[name, setting] = self._known[name, self._setting(name, {})]
+                self._costs[name, setting] = self._costs[name, self._setting(name, {})]
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
         """Return the cycles of a variant's calls, by code offset, exit and size."""
         key = name, self._setting(name, at)
-        if key not in self._known:
+        if key not in self._costs:
             self._fetch([(name, at)])
-        return self._known[key]
+        return self._costs[key]
 
-    def answers(self, *names: str) -> bool:
+    def has_costs(self, *names: str) -> bool:
         """True if the calls of all of these variants have costs."""
         return all(name in self.depends_on for name in names)
 
-    def between(self, name: str, against: str) -> list[str]:
+    def parameters(self, name: str, against: str) -> list[str]:
         """Return the parameters that the speed of one variant against another depends on."""
         both = {*self.depends_on[name], *self.depends_on[against]}
         return [parameter for parameter in self.unknown if parameter in both]
 
-    def moves(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
+    def effects(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
         """Return the change of the speed by each of these parameters alone, as a logarithm.
 
         The largest comes first.
         """
         changes = {}
-        for parameter in self.between(name, against):
+        for parameter in self.parameters(name, against):
             values = self.unknown[parameter].values
             ends = [self._ends(name, against, {parameter: value}, sizes) for value in values]
             sides = [np.log(e.low[-1]) for e in ends], [np.log(e.high[-1]) for e in ends]
             changes[parameter] = max(float(np.ptp(side)) for side in sides)
         return dict(sorted(changes.items(), key=lambda pair: -pair[1]))
 
-    def teller(self, name: str, against: str, parameter: str) -> str:
+    def more_dependent(self, name: str, against: str, parameter: str) -> str:
         """Return the one of two variants whose cost depends more on a parameter."""
 
         def spread(variant: str) -> float:
@@ -406,8 +405,8 @@ class Margins:
         there are more than _CORNERS, only the worst and the best combination for each size.
         """
         key = name, against, sizes
-        if key not in self._searched:
-            ranges = [self.unknown[parameter] for parameter in self.between(name, against)]
+        if key not in self._search_points:
+            ranges = [self.unknown[parameter] for parameter in self.parameters(name, against)]
             points: list[Values] = [{}]
             points += [{r.name: r.text(p)} for r in ranges for p in sample_points(r)]
             if prod(len(r.values) for r in ranges) <= _CORNERS:
@@ -416,16 +415,16 @@ class Margins:
                 self._fetch([(n, at) for n in (name, against) for at in points])
                 points += self._extremes(name, against, sizes, ranges)
             self._fetch([(n, at) for n in (name, against) for at in points])
-            self._searched[key] = points
-        return [self._ends(name, against, at, sizes) for at in self._searched[key]]
+            self._search_points[key] = points
+        return [self._ends(name, against, at, sizes) for at in self._search_points[key]]
 
     def _extremes(
         self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
     ) -> list[Values]:
         """Return the worst values of all parameters over all sizes, the best, and those by size."""
         key = name, against, sizes, tuple(ranges)
-        if key in self._found:
-            return self._found[key]
+        if key in self._worst_and_best:
+            return self._worst_and_best[key]
         worst: list[dict[str, str]] = [{} for _ in (*self.sizes, None)]
         best: list[dict[str, str]] = [{} for _ in worst]
         for parameter in ranges:
@@ -438,8 +437,8 @@ class Margins:
         for at, side in ((worst[-1], "low"), (best[-1], "high")):
             self._refine(at, side, name, against, sizes, ranges)
         unique = {tuple(at.items()): at for at in (*worst, *best)}
-        self._found[key] = [worst[-1], best[-1], *unique.values()]
-        return self._found[key]
+        self._worst_and_best[key] = [worst[-1], best[-1], *unique.values()]
+        return self._worst_and_best[key]
 
     def _refine(
         self, at: dict[str, str], side: str, name: str, against: str, sizes: Histogram | None,
@@ -469,7 +468,9 @@ class Margins:
     def _speed(self, ends: Sequence["_Ends"], name: str, against: str, n: int) -> Speed:
         """Return a speed: its likely ratio is that of core.toml, else the middle of the range."""
         low, high = float(min(e.low[n] for e in ends)), float(max(e.high[n] for e in ends))
-        if any(self.unknown[parameter].likely is None for parameter in self.between(name, against)):
+        if any(
+            self.unknown[parameter].likely is None for parameter in self.parameters(name, against)
+        ):
             return Speed.of([low, high])
         return Speed(low, float(ends[0].likely[n]), high)
 
@@ -482,7 +483,7 @@ class Margins:
         worst takes all else (other parameters, code offsets, exits of loops) at its worst for the
         variant, otherwise at its best.
         """
-        ranges = [self.unknown[n] for n in self.between(name, against) if n != parameter]
+        ranges = [self.unknown[n] for n in self.parameters(name, against) if n != parameter]
         others = self._extremes(name, against, sizes, ranges)[0 if worst else 1]
 
         def margin(share: float) -> float:
@@ -498,9 +499,9 @@ class Margins:
     def by_offset(self, name: str, against: str, sizes: Histogram | None) -> dict[int, float]:
         """Return the least speed at each code offset of a variant, by core.toml's values."""
         mine, theirs = (self._mean(self.cost(n, {}), sizes) for n in (name, against))
-        offsets = (offset for offset in self.offsets[name])
         least = (theirs.min(axis=0) / mine).min(axis=-1)
-        return {o: float(s) for o, s in zip(offsets, least, strict=True) if o is not None}
+        pairs = zip(self.offsets[name], least, strict=True)
+        return {offset: float(speed) for offset, speed in pairs if offset is not None}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ LEAST_ROWS = 30  # fewer rows do not establish the accuracy of a model
 UNVALIDATED_PERCENT = 20.0
 # The least relative difference of speeds that a model's figures can establish.
 LEAST_DIFFERENCE = 0.05
-_ABOUT = {
+_RECORDS_FOR = {
     "call": ("calls", "loops", "unrolled"),
     "loop": ("loops", "unrolled"),
     "unrolled": ("unrolled", "loops"),
@@ -113,40 +113,40 @@ def _recorded() -> pd.DataFrame:
         raise InputError(f"{path}: {error}") from None
 
 
-def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> ModelAccuracy:
+def accuracy_of(model: str, core: str, notion: str, recorded: pd.DataFrame) -> ModelAccuracy:
     """Return the accuracy of a model on a core by the records known, for a prediction kind.
 
     Records of that kind go before those of related kinds. Several are pooled, weighted by their
     rows. The error of a model whose cycles stood for measurements is added. Rows that set
     parameters of the model can show that it is wrong, but never that it is accurate.
     """
-    mine = known[(known["core"] == core) & (known["model"] == model)]
-    for what in _ABOUT[notion]:
+    mine = recorded[(recorded["core"] == core) & (recorded["model"] == model)]
+    for what in _RECORDS_FOR[notion]:
         about = mine[mine["what"] == what]
         for rows in (about[about["held_out"]], about):
-            total, error = _pooled(rows, core, known)
+            total, error = _pooled(rows, core, recorded)
             if total >= LEAST_ROWS and (rows["held_out"].all() or error > GOOD_PERCENT):
                 count = f"{total:,} " if rows["rows"].notna().any() else ""
                 text = f"off by {error:.0f} % over {count}{_plural(what)} there"
                 return ModelAccuracy(model, core, error, text)
-    return ModelAccuracy(model, core, None, _otherwise(mine))
+    return ModelAccuracy(model, core, None, _without_accuracy(mine))
 
 
-def off_by(model: str, core: str, known: pd.DataFrame) -> float | None:
+def off_by(model: str, core: str, recorded: pd.DataFrame) -> float | None:
     """Return the mean error of a model in percent on a core's loops, else on its unrolled blocks.
 
     All records count, also those that set parameters; None if there are fewer than LEAST_ROWS
     rows of either kind.
     """
-    mine = known[(known["core"] == core) & (known["model"] == model)]
-    for what in _ABOUT["loop"]:
-        total, error = _pooled(mine[mine["what"] == what], core, known)
+    mine = recorded[(recorded["core"] == core) & (recorded["model"] == model)]
+    for what in _RECORDS_FOR["loop"]:
+        total, error = _pooled(mine[mine["what"] == what], core, recorded)
         if total >= LEAST_ROWS:
             return error
     return None
 
 
-def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccuracy | None:
+def bounded_accuracy(model: str, core: str, recorded: pd.DataFrame) -> ModelAccuracy | None:
     """Return a bound of the error of a model on a core of which only instructions were measured.
 
     None if fewer than LEAST_ROWS of those were compared, or the model is not accurate on them.
@@ -154,20 +154,22 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
     published speed-ups there, however few; its mean on the loops of the core with the largest one;
     and UNVALIDATED_PERCENT.
     """
-    mine = known[(known["core"] == core) & (known["model"] == model)]
-    count, error = _pooled(mine[mine["what"] == "instructions"], core, known)
+    mine = recorded[(recorded["core"] == core) & (recorded["model"] == model)]
+    count, error = _pooled(mine[mine["what"] == "instructions"], core, recorded)
     if count < LEAST_ROWS or error > GOOD_PERCENT:
         return None
     parts = {f"{error:.0f} % over {count:,} single instructions there": error}
     counts = dict.fromkeys(_WHOLE, 0)
     for what in _WHOLE:
-        rows, off = _pooled(mine[(mine["what"] == what) & mine["held_out"]], core, known)
+        rows, off = _pooled(mine[(mine["what"] == what) & mine["held_out"]], core, recorded)
         counts[what] = rows
         if rows:
             parts[f"{off:.0f} % over {rows:,} {what} there"] = off
-    others = known[(known["model"] == model) & (known["core"] != core) & known["held_out"]]
+    others = recorded[
+        (recorded["model"] == model) & (recorded["core"] != core) & recorded["held_out"]
+    ]
     for other, rows_of in others[others["what"].isin(("calls", "loops"))].groupby("core"):
-        rows, off = _pooled(rows_of, str(other), known)
+        rows, off = _pooled(rows_of, str(other), recorded)
         if rows >= LEAST_ROWS:
             parts[f"{off:.0f} % over {rows:,} loops on {other}"] = off
     most = max(parts, key=lambda part: parts[part])
@@ -181,42 +183,44 @@ def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccurac
 
 
 def simulator_accuracy(
-    core: str, known: pd.DataFrame, *, strings: bool = False
+    core: str, recorded: pd.DataFrame, *, strings: bool = False
 ) -> ModelAccuracy | None:
     """Return the accuracy of the simulator's whole calls on a core; None if it has none.
 
     strings asks about calls that move their data by string instructions; their error is kept apart.
     """
-    accuracy = accuracy_of(SIMULATOR, core, "strings" if strings else "call", known)
+    accuracy = accuracy_of(SIMULATOR, core, "strings" if strings else "call", recorded)
     if accuracy.validated or (strings and accuracy.wrong):
         return accuracy
-    return None if accuracy.wrong else bounded_accuracy(SIMULATOR, core, known)
+    return None if accuracy.wrong else bounded_accuracy(SIMULATOR, core, recorded)
 
 
-def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, float]:
+def _pooled(rows: pd.DataFrame, core: str, recorded: pd.DataFrame) -> tuple[int, float]:
     """Return the number of rows of records, and their mean error in percent.
 
     A record without a count of rows is of a whole suite, and counts as LEAST_ROWS.
     """
     total, weighted = 0, 0.0
     for row in rows.to_dict("records"):
-        if (reference_error := _of_truth(str(row["against"]), core, known)) is not None:
+        if (
+            error_of_reference := _reference_error(str(row["against"]), core, recorded)
+        ) is not None:
             count = LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"])
             total += count
-            weighted += count * (row["mape_percent"] + reference_error)
+            weighted += count * (row["mape_percent"] + error_of_reference)
     return total, weighted / total if total else 0.0
 
 
-def _of_truth(against: str, core: str, known: pd.DataFrame) -> float | None:
+def _reference_error(against: str, core: str, recorded: pd.DataFrame) -> float | None:
     """Return the error of the figures that a model was compared with; None if not known."""
     if against == MEASUREMENT:
         return 0.0
-    rows = known[(known["core"] == core) & (known["model"] == against)]
+    rows = recorded[(recorded["core"] == core) & (recorded["model"] == against)]
     rows = rows[(rows["against"] == MEASUREMENT) & rows["held_out"]]
     return float(rows["mape_percent"].max()) if len(rows) else None
 
 
-def _otherwise(mine: pd.DataFrame) -> str:
+def _without_accuracy(mine: pd.DataFrame) -> str:
     """Return in words what is known of a model without held-out rows of this kind."""
     if mine.empty:
         return "not validated there"
@@ -263,13 +267,13 @@ class Accuracy:
 class Opinion:
     """The verdict of the models that count on a variant against its baseline on one core.
 
-    ratios are speeds relative to the baseline by model; standings has the accuracy of each of them
+    ratios are speeds relative to the baseline by model; accuracies has that of each of them
     there, not_counted the other models with answers and the reasons why they do not count.
     """
 
     core: str
     ratios: Mapping[str, float]
-    standings: Mapping[str, ModelAccuracy]
+    accuracies: Mapping[str, ModelAccuracy]
     not_counted: Mapping[str, str]
 
     @property
@@ -280,7 +284,7 @@ class Opinion:
     @property
     def validated(self) -> bool:
         """True if all models that count were compared with measurements of the core."""
-        return all(s.validated for s in self.standings.values())
+        return all(accuracy.validated for accuracy in self.accuracies.values())
 
     @property
     def contested(self) -> bool:
@@ -295,7 +299,7 @@ class Opinion:
         """
         if not self.validated and len(self.ratios) < 2:
             return False
-        return all(ratio > 1 + self.standings[model].doubt for model, ratio in self.ratios.items())
+        return all(ratio > 1 + self.accuracies[model].doubt for model, ratio in self.ratios.items())
 
     @property
     def loss(self) -> bool:
@@ -309,13 +313,13 @@ class Opinion:
             return ""
         if not self.validated and len(self.ratios) < 2:
             return "one model alone, and not validated there"
-        most = max(s.doubt for s in self.standings.values())
+        most = max(accuracy.doubt for accuracy in self.accuracies.values())
         return f"models may be off by {100 * most:.0f} % there"
 
     @property
     def described(self) -> str:
         """The models that count, those that do not, and the reasons, in words."""
-        counted = [f"{model} ({s.described})" for model, s in self.standings.items()]
+        counted = [f"{model} ({a.described})" for model, a in self.accuracies.items()]
         out = f"{self.core}: counted {', '.join(counted)}"
         left = [f"{model} ({why})" for model, why in self.not_counted.items()]
         return f"{out}; not counted {', '.join(left)}" if left else out
@@ -325,13 +329,13 @@ class Opinion:
 class Panel:
     """The models' figures of one routine, of which opinions are formed.
 
-    rows is the comparison table without measurements, known has the records of accuracy.
+    rows is the comparison table without measurements, recorded has the records of accuracy.
     """
 
     rows: pd.DataFrame
     routine: Routine
     sizes: Histogram | None
-    known: pd.DataFrame
+    recorded: pd.DataFrame
 
     def opinion(self, variant: str, core: str) -> Opinion | None:
         """Return the opinion of the models with figures of both the variant and the baseline.
@@ -358,11 +362,11 @@ class Panel:
         if not answering:
             return None
         notion = str(other.loc[answering[0], "notion"])
-        accuracies = {model: accuracy_of(model, core, notion, self.known) for model in answering}
-        validated = {model: s for model, s in accuracies.items() if s.validated}
-        not_wrong = {model: s for model, s in accuracies.items() if not s.wrong}
+        accuracies = {model: accuracy_of(model, core, notion, self.recorded) for model in answering}
+        validated = {model: a for model, a in accuracies.items() if a.validated}
+        not_wrong = {model: a for model, a in accuracies.items() if not a.wrong}
         counted = validated or not_wrong or accuracies
-        not_counted |= {m: s.described for m, s in accuracies.items() if m not in counted}
+        not_counted |= {m: a.described for m, a in accuracies.items() if m not in counted}
         contract = self.routine.contract
         fixed = 0 if contract.counted else contract.dst_record
         before, after = base.to_dict("index"), other.to_dict("index")

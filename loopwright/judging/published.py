@@ -124,16 +124,18 @@ _FIGURES = ("before", "after", "percent", "share_before", "share_after", "total_
 
 
 def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
-    known: dict[str, Any] = {name: row[name] for name in _TEXTS}
-    known |= {name: int(row[name]) if row[name] else None for name in _COUNTS}
-    known |= {name: float(row[name]) if row[name] else None for name in _FIGURES}
-    before, after = known["before"], known["after"]
-    if known["percent"] is None and row["better"] and None not in (before, after):
+    fields: dict[str, Any] = {name: row[name] for name in _TEXTS}
+    fields |= {name: int(row[name]) if row[name] else None for name in _COUNTS}
+    fields |= {name: float(row[name]) if row[name] else None for name in _FIGURES}
+    before, after = fields["before"], fields["after"]
+    if fields["percent"] is None and row["better"] and None not in (before, after):
         ratio = after / before if row["better"] == "higher" else before / after
-        known["percent"] = 100 * (ratio - 1)
-    bounds = _bounds(*(known[name] for name in ("scope", "percent", "share_before", "share_after")))
-    known |= zip(("low_percent", "high_percent", "assumption"), bounds, strict=True)
-    return PublishedFigure(**known, source=citation(row["source"]))
+        fields["percent"] = 100 * (ratio - 1)
+    bounds = _bounds(
+        *(fields[name] for name in ("scope", "percent", "share_before", "share_after"))
+    )
+    fields |= zip(("low_percent", "high_percent", "assumption"), bounds, strict=True)
+    return PublishedFigure(**fields, source=citation(row["source"]))
 
 
 def _bounds(
@@ -215,22 +217,22 @@ def published(model: str = SIMULATOR) -> pd.DataFrame:
     figure, retracted says why its author took it back: no test either. error says why there is no
     prediction. source and place name the message of the figure.
     """
-    loops = {}
+    loop_predictions = {}
     for kernel, core in {(f.kernel, f.predicted_on) for f in table() if _is_here(f)}:
         if core:
             rows = predict(kernel, microarch=core, model=model)
-            loops[kernel, core] = rows.assign(low=microarchs.below_bounds(rows))
+            loop_predictions[kernel, core] = rows.assign(low=microarchs.below_bounds(rows))
     out = []
     for figure in table():
-        known = {**vars(figure), "model": "", "kind": "", "predicted": None, "error": ""}
-        answers = loops.get((figure.kernel, figure.predicted_on))
+        row = {**vars(figure), "model": "", "kind": "", "predicted": None, "error": ""}
+        answers = loop_predictions.get((figure.kernel, figure.predicted_on))
         if answers is None or not _is_here(figure):
-            out.append({**known, "error": _not_asked(figure)})
+            out.append({**row, "error": _not_asked(figure)})
             continue
-        for name, mine in answers.groupby("model", sort=False):
-            of_variant = {str(a["variant"]): a for a in mine.to_dict("records")}
+        for name, of_model in answers.groupby("model", sort=False):
+            of_variant = {str(a["variant"]): a for a in of_model.to_dict("records")}
             kind, value, why = _predicted(figure, str(name), of_variant)
-            out.append({**known, "model": name, "kind": kind, "predicted": value, "error": why})
+            out.append({**row, "model": name, "kind": kind, "predicted": value, "error": why})
     numbers = ("before", "after", "percent", "low_percent", "high_percent", "predicted")
     types = {"size_bytes": "Int64"} | dict.fromkeys(numbers, "float64")
     return pd.DataFrame(out)[COLUMNS].astype(types)
@@ -271,20 +273,20 @@ def _of_loops(
     figure: PublishedFigure, answers: Mapping[str, Mapping[Hashable, Any]]
 ) -> tuple[float | None, str]:
     """Return the prediction of a figure by a model's loops, and the reason for None."""
-    asked = [answers[side] for side in (figure.variant, figure.baseline) if side]
-    for answer in asked:
+    sides = [answers[side] for side in (figure.variant, figure.baseline) if side]
+    for answer in sides:
         if pd.isna(answer["cycles"]):
             return None, f"{answer['variant']}: {answer['error']}"
         if answer["low"]:
             why = microarchs.why_below_bounds(answer["least_cycles"])
             return None, f"{answer['variant']}: {answer['cycles']:.2f} is {why}"
-    startup = asked[0]["startup_cycles"]
+    startup = sides[0]["startup_cycles"]
     if figure.quantity == "startup_cycles":
         return (None, "start-up not known") if pd.isna(startup) else (float(startup), "")
-    strings = [answer["variant"] for answer in asked if answer["startup_cycles"] != 0]
+    strings = [answer["variant"] for answer in sides if answer["startup_cycles"] != 0]
     if strings and (figure.baseline or figure.dst_align):
         return None, f"{strings[0]}: a string instruction is predicted at aligned addresses alone"
-    rates = [float(answer["bytes_per_iteration"] / answer["cycles"]) for answer in asked]
+    rates = [float(answer["bytes_per_iteration"] / answer["cycles"]) for answer in sides]
     if figure.quantity == "bytes_per_cycle":
         return rates[0], ""
     if len(rates) == 1:

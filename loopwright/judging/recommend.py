@@ -83,14 +83,15 @@ class Answer:
     """The judgement on one routine, with the evidence that every output is made from.
 
     winner is None unless kind is WINNER. candidate is the winner, or else the variant nearest to
-    one. drawn are the bands of sizes, cases the evidence by variant.
+    one. bands are those of sizes, cases the evidence by variant; sizes are those at which a winner
+    may not be slower.
     """
 
     study: Study
     routine: Routine
     kind: Kind
     cases: tuple[Case, ...]
-    drawn: tuple[Band, ...]
+    bands: tuple[Band, ...]
     winner: Case | None = None
     candidate: Case | None = None
     reason: str = ""
@@ -123,7 +124,7 @@ class Answer:
             )
         if self.kind is Kind.SPLIT:
             parts: dict[str, list[str]] = {}
-            for band in verdicts.told_apart(verdicts.won(self.drawn)):
+            for band in verdicts.told_apart(verdicts.won(self.bands)):
                 where = f"{band.core} where {band.condition}" if band.condition else band.core
                 parts.setdefault(where, []).append(wording.band(band))
             for case in self.cases if not parts else ():
@@ -173,28 +174,28 @@ class Judgement:
     answers: Mapping[str, Answer] = field(default_factory=dict)
 
 
-def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judgement:
+def concluded(kernel_id: str, *, sizes: str | None = None, **arguments: Any) -> Judgement:
     """Gather a kernel's evidence and judge it; the arguments are those of recommend."""
     histogram = read(sizes) if sizes else None
-    return conclude(gather(kernel_id, sizes=histogram, **asked), histogram)
+    return conclude(gather(kernel_id, sizes=histogram, **arguments), histogram)
 
 
 def conclude(study: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
-    rows, judged_rows, drawn = comparison(study), [], []
+    rows, judged_rows, band_tables = comparison(study), [], []
     measured = verdicts.measured_on_cores(study)
     answers = {}
     for routine in study.kernel.routines.values():
         calls = simulations(study, routine, sizes)
-        known = cases(study, routine, rows, sizes, measured, calls)
-        of_routine = verdicts.bands_of(study, routine, known)
-        answer = _answer(study, routine, known, of_routine, sizes)
+        candidates = cases(study, routine, rows, sizes, measured, calls)
+        bands = verdicts.bands_of(study, routine, candidates)
+        answer = _answer(study, routine, candidates, bands, sizes)
         answers[routine.name] = answer
         judged_rows.append(_row(answer, calls, sizes))
-        drawn.append(wording.band_rows(study.kernel.id, routine.name, of_routine))
+        band_tables.append(wording.band_rows(study.kernel.id, routine.name, bands))
     return Judgement(
         pd.DataFrame(judged_rows, columns=COLUMNS),
-        pd.concat([d for d in drawn if len(d)] or drawn[:1], ignore_index=True),
+        pd.concat([d for d in band_tables if len(d)] or band_tables[:1], ignore_index=True),
         answers,
     )
 
@@ -202,71 +203,73 @@ def conclude(study: Study, sizes: Histogram | None = None) -> Judgement:
 def _answer(
     study: Study,
     routine: Routine,
-    known: Sequence[Case],
-    drawn: Sequence[Band],
+    candidates: Sequence[Case],
+    bands: Sequence[Band],
     sizes: Histogram | None,
 ) -> Answer:
     """Judge one routine: a winner is faster on some core and slower on none."""
-    weighed = _weighed(known, sizes)
+    judged_sizes = _judged_sizes(candidates, sizes)
 
     def answer(kind: Kind, reason: str = "", candidate: Case | None = None) -> Answer:
         won = candidate if kind is Kind.WINNER else None
-        every = tuple(known), tuple(drawn)
-        return Answer(study, routine, kind, *every, won, candidate, reason, weighed)
+        evidence = tuple(candidates), tuple(bands)
+        return Answer(study, routine, kind, *evidence, won, candidate, reason, judged_sizes)
 
     if not sound(study, routine.baseline):
         failure = str(study.checks.set_index("variant").loc[routine.baseline, "failure"])
         why = f"the baseline {routine.baseline} breaks its contract: {failure}"
         return answer(Kind.SILENT, why)
     asked = [core.id for core in study.targets]
-    every = judged(study.judged_ids, known)
-    general = [c for c in known if not c.lacking]
-    short = [c for c in general if c.unmeasured(every)]
-    if short:
-        return answer(Kind.SHORT, wording.missing_points(short, every, study))
-    order = sorted(
-        (c for c in general if c.gain(asked)),
-        key=lambda c: (c.gain(asked), c.with_status(asked, Status.OPEN) != []),
+    judged_ids = judged(study.judged_ids, candidates)
+    general = [c for c in candidates if not c.lacking]
+    incomplete = [c for c in general if c.unmeasured(judged_ids)]
+    if incomplete:
+        return answer(Kind.SHORT, wording.missing_points(incomplete, judged_ids, study))
+    ordered = sorted(
+        (c for c in general if c.proven_speeds(asked)),
+        key=lambda c: (c.proven_speeds(asked), c.with_status(asked, Status.OPEN) != []),
         reverse=True,
     )
-    shippable = [c for c in order if not c.variant.unpatchable]
+    shippable = [c for c in ordered if not c.variant.unpatchable]
     overruled: list[tuple[Case, str]] = []
     for case in shippable:
         settled = not case.without_verdict(asked) and not case.with_status(asked, Status.CONTESTED)
-        harmless = not any(case.harm(asked, every, weighed))
+        harmless = not any(case.harm(asked, judged_ids, judged_sizes))
         if settled and harmless and case.with_status(asked, Status.FASTER):
             if against := _slower_than_others(case, shippable, study):
                 overruled.append((case, against))
                 continue
             return answer(Kind.WINNER, wording.verdicts(case, study), case)
     nearest = max(
-        shippable or order,
-        key=lambda c: (bool(c.with_status(every, Status.FASTER)), c.gain(asked)),
+        shippable or ordered,
+        key=lambda c: (bool(c.with_status(judged_ids, Status.FASTER)), c.proven_speeds(asked)),
         default=None,
     )
     if overruled:
         return answer(Kind.CONTESTED, "; ".join(why for _, why in overruled), overruled[0][0])
-    if not order:
+    if not ordered:
         pair = f"both {routine.baseline} and another variant on {wording.names(asked)}"
         return answer(Kind.SILENT, f"no model has a figure for {pair}")
-    unknown_cores = [core for core in asked if all(core in c.without_verdict(asked) for c in order)]
+    unknown_cores = [
+        core for core in asked if all(core in c.without_verdict(asked) for c in ordered)
+    ]
     if unknown_cores and nearest:
         elsewhere = f"{nearest.variant.name} leads elsewhere ({wording.verdicts(nearest, study)})"
         why = f"nothing is known of any variant on {wording.names(unknown_cores)}; {elsewhere}"
         return answer(Kind.SILENT, why, nearest)
-    if verdicts.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
+    if verdicts.won(bands) or any(c.with_status(judged_ids, Status.FASTER) for c in candidates):
         led = f"{nearest.variant.name}: {wording.verdicts(nearest, study)}" if nearest else ""
         return answer(Kind.SPLIT, f"the nearest to a winner, {led}" if led else "", nearest)
     for kind, status, what in (
         (Kind.CONTESTED, Status.CONTESTED, "published figures contradict the models on"),
         (Kind.OPEN, Status.OPEN, "it is open"),
     ):
-        unsettled = [c for c in order if c.with_status(asked, status)]
+        unsettled = [c for c in ordered if c.with_status(asked, status)]
         if unsettled:
-            best = max(unsettled, key=lambda case: case.highest(asked))
+            best = max(unsettled, key=lambda case: case.highest_speed(asked))
             pair = f"{best.variant.name} is faster than {routine.baseline}"
             return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, study)})", best)
-    best = order[0]
+    best = ordered[0]
     named = f"the best, {best.variant.name}, is at {wording.verdicts(best, study)}"
     return answer(Kind.BASELINE, f"none is faster than {routine.baseline}: {named}", best)
 
@@ -293,29 +296,31 @@ def _slower_than_others(case: Case, others: Sequence[Case], study: Study) -> str
     return ""
 
 
-def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
+def _judged_sizes(candidates: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
     """Return the sizes at which a winner may not be slower: those with a weight, or all."""
-    every = sorted({s for case in known for v in case.verdicts.values() for s in v.sizes})
-    if sizes is None or not every:
-        return tuple(every)
-    shares = call_costs.weights(every, sizes)
-    return tuple(size for size, share in zip(every, shares, strict=True) if share)
+    all_sizes = sorted({s for case in candidates for v in case.verdicts.values() for s in v.sizes})
+    if sizes is None or not all_sizes:
+        return tuple(all_sizes)
+    shares = call_costs.weights(all_sizes, sizes)
+    return tuple(size for size, share in zip(all_sizes, shares, strict=True) if share)
 
 
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
-    study, routine, known = answer.study, answer.routine, answer.cases
-    numbers = unmeasured.deciding_break_evens(study, known, calls)
+    study, routine, candidates = answer.study, answer.routine, answer.cases
+    break_evens = unmeasured.deciding_break_evens(study, candidates, calls)
     case, asked = answer.candidate, answer.asked
-    decided = filter(None, (unmeasured.in_words(numbers), unmeasured.decided(study, calls)))
+    decisive = filter(
+        None, (unmeasured.in_words(break_evens), unmeasured.independent_speeds(study, calls))
+    )
     missing = [
         (core, next(iter(margins.unanswered.values()), ""))
         for core, margins in calls.of_core.items()
     ]
-    reasons = filter(None, (answer.reason, wording.fastest_measured(known, study)))
+    reasons = filter(None, (answer.reason, wording.fastest_measured(candidates, study)))
     confidence = wording.confidence(case, asked, study) if case else ""
     if answer.kind is Kind.SHORT:
-        short = [c for c in answer.judged if any(case.unmeasured([c]) for case in known)]
-        confidence = f"{wording.NOT_ENOUGH} on {wording.names(short)}"
+        incomplete = [c for c in answer.judged if any(case.unmeasured([c]) for case in candidates)]
+        confidence = f"{wording.NOT_ENOUGH} on {wording.names(incomplete)}"
     return {
         "kernel": study.kernel.id,
         "routine": routine.name,
@@ -329,14 +334,14 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "only_where": "; ".join(_conditional(answer)),
         "without_patch": "; ".join(_without_patch(answer)),
         "basis": wording.basis(study, answer.routine.contract, sizes),
-        "stored": wording.stored(study, known),
+        "stored": wording.stored(study, candidates),
         "models": wording.models(case, asked) if case else "",
         "reason": "; ".join(reasons),
-        "bands": wording.bands(answer.drawn),
-        "evidence": wording.evidence(study, known, missing),
-        "published": wording.published(study, known),
-        "break_even": ". ".join(decided),
-        "measure_first": unmeasured.measure_first(study, known, numbers),
+        "bands": wording.bands(answer.bands),
+        "evidence": wording.evidence(study, candidates, missing),
+        "published": wording.published(study, candidates),
+        "break_even": ". ".join(decisive),
+        "measure_first": unmeasured.measure_first(study, candidates, break_evens),
     }
 
 
@@ -358,7 +363,7 @@ def _conditional(answer: Answer) -> list[str]:
         if not case.lacking or case.variant.unpatchable:
             continue
         won: dict[str, list[str]] = {}
-        for band in verdicts.won(answer.drawn):
+        for band in verdicts.won(answer.bands):
             if band.condition and band.variant == case.variant.name:
                 won.setdefault(band.core, []).append(wording.sizes_and_speed(band))
         for core in case.with_status(answer.asked, Status.FASTER):

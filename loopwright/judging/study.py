@@ -18,7 +18,7 @@ from loopwright.code.loops import Placement
 from loopwright.errors import InputError, unknown
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs
-from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Calls
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, CallSimulator
 from loopwright.kernels import Kernel, Routine, Variant, contract_of
 from loopwright.machine import harness, hosts
 from loopwright.machine.harness import Point
@@ -67,8 +67,8 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
     """
     contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
     best: dict[str, tuple[tuple[int, bool, int, int], Source, pd.DataFrame]] = {}
-    for source, records, tested in _candidates(kernel, store):
-        rows = pd.DataFrame(_rows(kernel, source, records, tested), columns=RESULT_COLUMNS)
+    for source, records, self_tests in _candidates(kernel, store):
+        rows = pd.DataFrame(_rows(kernel, source, records, self_tests), columns=RESULT_COLUMNS)
         if rows.empty:
             continue
         # A PMU goes before other clocks, then what covers more variants, then the newest.
@@ -76,11 +76,11 @@ def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, lis
         rank = (points, source.clock == hosts.PMU, len(records), source.started)
         if source.core not in best or rank > best[source.core][0]:
             best[source.core] = (rank, source, rows)
-    found = sorted(best.values(), key=lambda entry: entry[0], reverse=True)
+    chosen = sorted(best.values(), key=lambda entry: entry[0], reverse=True)
     bases = readings.bases(list(kernel.variants.values()))
     nothing = pd.DataFrame(columns=RESULT_COLUMNS)
-    table = pd.concat([rows for *_, rows in found] or [nothing], ignore_index=True)
-    return readings.add_ratios(table, bases, placed=False), [source for _, source, _ in found]
+    table = pd.concat([rows for *_, rows in chosen] or [nothing], ignore_index=True)
+    return readings.add_ratios(table, bases, placed=False), [source for _, source, _ in chosen]
 
 
 def used_runs(store: Store) -> Iterator[tuple[Run, str, hosts.Facts]]:
@@ -91,11 +91,11 @@ def used_runs(store: Store) -> Iterator[tuple[Run, str, hosts.Facts]]:
     """
     for run in store.runs():
         try:
-            facts, found = hosts.of_banner(run.banner)
+            facts, recognised = hosts.of_banner(run.banner)
         except ValueError:
             continue
-        if found.core and run.protocol == harness.protocol():
-            yield run, found.core, facts
+        if recognised.core and run.protocol == harness.protocol():
+            yield run, recognised.core, facts
 
 
 def _candidates(kernel: Kernel, store: Store) -> Iterator[tuple[Source, _Records, str]]:
@@ -116,40 +116,44 @@ def _candidates(kernel: Kernel, store: Store) -> Iterator[tuple[Source, _Records
 
 
 def _rows(
-    kernel: Kernel, source: Source, records: _Records, tested: str
+    kernel: Kernel, source: Source, records: _Records, self_tests: str
 ) -> Iterator[dict[str, object]]:
     for variant in kernel.variants.values():
         if variant.name not in records:
             continue
         code = assemble.user_code(variant)
         placed = Placement.of(code, contract_of(variant), None)
-        readings: dict[Point, list[Reading]] = defaultdict(list)
+        by_point: dict[Point, list[Reading]] = defaultdict(list)
         for record in records[variant.name]:
             if record.answer["offset"] == placed.shift:
-                readings[Point.of(record.answer)].append(Reading.of(record.answer))
-        if not readings:  # a run at other offsets alone
+                by_point[Point.of(record.answer)].append(Reading.of(record.answer))
+        if not by_point:  # a run at other offsets alone
             continue
-        for result in _results(variant, code, readings):
-            yield result_row(variant, placed.offset, result, source.core, source.machine, tested)
+        for result in _results(variant, code, by_point):
+            yield result_row(
+                variant, placed.offset, result, source.core, source.machine, self_tests
+            )
 
 
-def _results(variant: Variant, code: Code, read: dict[Point, list[Reading]]) -> Iterator[Result]:
+def _results(
+    variant: Variant, code: Code, by_point: dict[Point, list[Reading]]
+) -> Iterator[Result]:
     """Yield the results of the goals whose points were measured often enough."""
-    counts = sorted({p.count for p in read})
+    counts = sorted({p.count for p in by_point})
     align = contract_of(variant).align
-    pairs = sorted({(p.dst_align, p.src_align) for p in read})
+    pairs = sorted({(p.dst_align, p.src_align) for p in by_point})
     pairs = [pair for pair in pairs if not any(a % align for a in pair)]
     if not pairs:  # of a contract that asked for less
         return
     for goal in readings.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
-        of_points: Sequence[list[Reading]] = [read.get(p, []) for p in goal.points]
+        of_points: Sequence[list[Reading]] = [by_point.get(p, []) for p in goal.points]
         if all(len(of_point) >= PROCESSES for of_point in of_points):
             yield Result.of(goal, of_points, PROCESSES)
 
 
 HERE = "this host"  # a core that no core.toml describes
-INSTEAD = "the run in the store has more of the points than the one made now"
-_TURNS = 3  # rounds of measuring, the repetitions of refused points included
+STORED_INSTEAD = "the run in the store has more of the points than the one made now"
+_ROUNDS = 3  # rounds of measuring, the repetitions of refused points included
 REFUSED = "refused: "  # begins the reason where every measurement was refused
 
 
@@ -173,7 +177,7 @@ class Study:
     unmeasured: str
     sources: tuple[Source, ...] = ()
     stored_read: bool = True
-    calls: Calls | None = None
+    calls: CallSimulator | None = None
     cores: tuple[Microarch, ...] = ()
     beside: tuple[Microarch, ...] = ()
     alignments: Alignments = field(default_factory=lambda: ALIGNMENTS)
@@ -193,13 +197,13 @@ class Study:
         return [core.id for core in self.judged]
 
     @property
-    def tried(self) -> bool:
+    def attempted(self) -> bool:
         """True if measuring on this machine was attempted, whatever the result."""
-        return self.unmeasured in ("", INSTEAD) or self.unmeasured.startswith(REFUSED)
+        return self.unmeasured in ("", STORED_INSTEAD) or self.unmeasured.startswith(REFUSED)
 
     def measured_now(self, core: str) -> bool:
         """True if a core is this machine's and measuring was attempted."""
-        return self.tried and core == (self.host or HERE)
+        return self.attempted and core == (self.host or HERE)
 
 
 def gather(
@@ -234,10 +238,10 @@ def gather(
         if quick and not stored:
             rows, sources = rows.iloc[:0], []
         sound = set(checks.loc[checks["passed"], "variant"])
-        wanted = (sizes, alignments)
-        now, unmeasured = _measure_now(kernel, sound, wanted, store, quick, progress)
-    if _better(rows[rows["microarch"] == host], now, kernel):
-        now, unmeasured = now.iloc[:0], unmeasured or INSTEAD
+        weighing = (sizes, alignments)
+        now, unmeasured = _measure_now(kernel, sound, weighing, store, quick, progress)
+    if _has_more_evidence(rows[rows["microarch"] == host], now, kernel):
+        now, unmeasured = now.iloc[:0], unmeasured or STORED_INSTEAD
     elif len(now):
         rows = rows[rows["microarch"] != host]
         sources = [s for s in sources if s.core != host]
@@ -256,7 +260,7 @@ def gather(
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
-        calls=Calls(of_variants, dict(parameters or {})),
+        calls=CallSimulator(of_variants, dict(parameters or {})),
         cores=tuple(targets),
         beside=tuple(beside),
         stored_read=stored or not quick,
@@ -282,7 +286,7 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
     )
 
 
-def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
+def _has_more_evidence(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
     """True if the stored rows of this core have more evidence than those measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
 
@@ -296,7 +300,7 @@ def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
 def _measure_now(
     kernel: Kernel,
     sound: set[str],
-    wanted: tuple[Histogram | None, Alignments],
+    weighing: tuple[Histogram | None, Alignments],
     store: Store,
     quick: bool,
     progress: Callable[[int, int], None] | None,
@@ -312,7 +316,7 @@ def _measure_now(
     for routine in kernel.routines.values():
         variants = [v for v in kernel.of_routine(routine.name) if v.name in sound]
         if variants:
-            parts.append(_measure(routine, variants, wanted, store, recorder, progress))
+            parts.append(_measure(routine, variants, weighing, store, recorder, progress))
     if not parts:
         return nothing, "no variant honours its contract"
     rows = pd.concat(parts, ignore_index=True)
@@ -323,7 +327,7 @@ def _measure_now(
 def _measure(
     routine: Routine,
     variants: list[Variant],
-    wanted: tuple[Histogram | None, Alignments],
+    weighing: tuple[Histogram | None, Alignments],
     store: Store,
     recorder: Recorder,
     progress: Callable[[int, int], None] | None,
@@ -332,18 +336,18 @@ def _measure(
 
     A judgement needs all points: refused ones are measured again while any other succeeds.
     """
-    sizes, alignments = wanted
-    asked = set(call_costs.judged_points(routine.contract, sizes, alignments))
-    for turn in range(_TURNS):
+    sizes, alignments = weighing
+    points = set(call_costs.judged_points(routine.contract, sizes, alignments))
+    for round_number in range(_ROUNDS):
         rows = run_measurements(
             variants,
-            sizes=call_costs.sizes_to_measure(routine.contract, sizes),
+            sizes=call_costs.sizes_of_calls(routine.contract, sizes),
             alignments=[*alignments],
-            recorder=Recorder(store, resume=True) if turn else recorder,
+            recorder=Recorder(store, resume=True) if round_number else recorder,
             progress=progress,
         )
         measured = [set(call_costs.measured_calls(rows, v.name)) for v in variants]
-        if not any(measured) or all(asked <= calls for calls in measured):
+        if not any(measured) or all(points <= calls for calls in measured):
             break
     return rows
 
@@ -408,10 +412,10 @@ def comparison(study: Study) -> pd.DataFrame:
     whole = ~below & rows["note"].eq("")
     rows["vs_baseline"] = _against_baseline(rows.where(whole), study)
     keys = ["variant", "microarch"]
-    truth = rows[(rows["source"] == MEASURED) & whole].set_index(keys)["cycles"]
-    real = rows.set_index(keys).index.map(truth.to_dict()).astype("float64")
+    measured_cycles = rows[(rows["source"] == MEASURED) & whole].set_index(keys)["cycles"]
+    reference = rows.set_index(keys).index.map(measured_cycles.to_dict()).astype("float64")
     model = rows["source"] != MEASURED
-    rows["error_percent"] = np.where(model, 100 * (rows["cycles"] / real - 1), np.nan)
+    rows["error_percent"] = np.where(model, 100 * (rows["cycles"] / reference - 1), np.nan)
     grouped = rows[model & ~below].groupby(keys)["cycles"]
     spread = 100 * (grouped.transform("max") / grouped.transform("min") - 1)
     rows["spread_percent"] = spread.reindex(rows.index)
@@ -450,10 +454,10 @@ def _measured(study: Study) -> pd.DataFrame:
     rows = study.measurements
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)
-    wanted = [study.kernel.routines[v.routine].contract.unit for v in _variants(study, rows)]
-    unit = pd.Series(wanted, index=rows.index).map({"iteration": "loop", "call": "call"})
+    units = [study.kernel.routines[v.routine].contract.unit for v in _variants(study, rows)]
+    quantity = pd.Series(units, index=rows.index).map({"iteration": "loop", "call": "call"})
     aligned = (rows["dst_align"] == 0) & (rows["src_align"] == 0) & (rows["cache"] == "hot")
-    rows = rows[(rows["quantity"] == unit) & aligned].copy()
+    rows = rows[(rows["quantity"] == quantity) & aligned].copy()
     rows["routine"] = [v.routine for v in _variants(study, rows)]
     rows["source"] = MEASURED
     rows["notion"] = rows["quantity"].map({"loop": "loop", "call": "unrolled"})

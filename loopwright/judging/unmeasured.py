@@ -73,7 +73,7 @@ class MeasuredCall:
         return cls(variant, False, size, *alignments, float(row["cycles"]), offset)
 
     @property
-    def alike(self) -> tuple[str, int]:
+    def group(self) -> tuple[str, int]:
         """The key that calls share which differ only by their alignment."""
         return self.variant.id, self.size
 
@@ -150,27 +150,27 @@ def _row(
     texts = [*dict.fromkeys(parameter_range.text(n / (_SAMPLES - 1)) for n in range(_SAMPLES))]
     if not parameter_range.numeric:
         texts = [*parameter_range.values]
-    rest = {
+    other_values = {
         other.name: other.text(0.0)
         for other in core.ranges
         if other.varied and other.likely is None and other.name != parameter
     }
-    answers = [simulated(core, {**rest, parameter: text}, calls) for text in texts]
+    answers = [simulated(core, {**other_values, parameter: text}, calls) for text in texts]
     costs = np.array(
         [[c.cycles if isinstance(c, CallCost) else np.nan for c in of] for of in answers]
     )
     cycles = np.array([call.cycles for call in calls])
-    known = ~np.isnan(costs).any(axis=0)
-    moves = known & (np.ptp(costs, axis=0) > _MOVES * cycles)
-    if not known.any():
+    answered = ~np.isnan(costs).any(axis=0)
+    dependent = answered & (np.ptp(costs, axis=0) > _MOVES * cycles)
+    if not answered.any():
         raise InputError(next(str(c) for of in answers for c in of if isinstance(c, InputError)))
-    if not moves.any():
+    if not dependent.any():
         raise InputError(
             f"{spec}: no measured call depends on {parameter} of {core_id}; "
             "measure a variant and alignments that do"
         )
-    excess = _excess(calls, costs, cycles, known & ~moves)[:, moves]
-    error = np.abs(excess) / cycles[moves]
+    excess = _excess(calls, costs, cycles, answered & ~dependent)[:, dependent]
+    error = np.abs(excess) / cycles[dependent]
     if parameter_range.numeric and len(texts) == _SAMPLES:
         zeros, outside = _zeros(excess)
         low, value, high = (
@@ -181,14 +181,14 @@ def _row(
         text = f"{value:.4g}"
         shown: tuple[object, ...] = (value, low, high)
         at = float(np.median(zeros)) * (_SAMPLES - 1)
-        off = float(np.interp(at, range(_SAMPLES), error.mean(axis=1)))
+        error_there = float(np.interp(at, range(_SAMPLES), error.mean(axis=1)))
     else:
         best = int(error.mean(axis=1).argmin())
         text = texts[best]
         only: object = float(text) if parameter_range.numeric else text
-        shown, outside, off = (only, only, only), 0, float(error[best].mean())
+        shown, outside, error_there = (only, only, only), 0, float(error[best].mean())
     return [
-        spec, core_id, parameter, *shown, int(moves.sum()), outside, 100 * off, machine,
+        spec, core_id, parameter, *shown, int(dependent.sum()), outside, 100 * error_there, machine,
         f"--set {parameter}={text}",
     ]  # fmt: skip
 
@@ -216,10 +216,10 @@ def simulated(
         of_code.setdefault((call.variant.id, call.in_kernel, call.offset), []).append(n)
     questions = []
     for numbers in of_code.values():
-        one, user = calls[numbers[0]], not calls[numbers[0]].in_kernel
+        first, user = calls[numbers[0]], not calls[numbers[0]].in_kernel
         points = [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers]
         questions.append(
-            CallQuestion(one.variant, core, points, given, one.offset, in_user_space=user)
+            CallQuestion(first.variant, core, points, given, first.offset, in_user_space=user)
         )
     out: dict[int, CallCost | InputError] = {}
     for numbers, answers in zip(of_code.values(), of_variants(questions), strict=True):
@@ -231,17 +231,19 @@ def _excess(
     calls: Sequence[MeasuredCall],
     costs: NDArray[np.float64],
     cycles: NDArray[np.float64],
-    steady: NDArray[np.bool_],
+    independent: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Return simulated less measured cycles, by sample and call.
 
-    The excess of calls of the same size that do not depend on the parameter (steady) is subtracted.
+    The excess of calls of the same size that are independent of the parameter is subtracted.
     """
     excess: NDArray[np.float64] = costs - cycles
     out = excess.copy()
     for n, call in enumerate(calls):
-        references = [m for m, other in enumerate(calls) if steady[m] and other.alike == call.alike]
-        if references and not steady[n]:
+        references = [
+            m for m, other in enumerate(calls) if independent[m] and other.group == call.group
+        ]
+        if references and not independent[n]:
             out[:, n] -= excess[:, references].mean(axis=1)
     return out
 
@@ -289,17 +291,17 @@ class BreakEven:
     courses: tuple[Course, Course]
 
     @cached_property
-    def sure(self) -> tuple[Course, Course]:
+    def beyond_doubt(self) -> tuple[Course, Course]:
         """The courses of the speed less the error of the simulator."""
         return _courses(self.simulated, self.unknown.name, 1 + self.simulated.accuracy.doubt)
 
     @property
-    def moves(self) -> float:
+    def effect(self) -> float:
         """The largest change of the speed over the range: the natural logarithm of a ratio."""
-        return max(course.moves for course in self.courses)
+        return max(course.effect for course in self.courses)
 
     @property
-    def turns(self) -> bool:
+    def decides(self) -> bool:
         """True if the value of the parameter decides which of the two variants is faster."""
         return any(course.zeros for course in self.courses)
 
@@ -327,14 +329,14 @@ def break_evens(pair: Simulated) -> list[BreakEven]:
     out = []
     for name in pair.unknown[:_FOLLOWED]:
         break_even = BreakEven(pair, pair.margins.unknown[name], _courses(pair, name, 1.0))
-        if break_even.moves > _SAME:
+        if break_even.effect > _SAME:
             out.append(break_even)
-    return _by_moves(out)
+    return _by_effect(out)
 
 
-def _by_moves(known: Iterable[BreakEven]) -> list[BreakEven]:
+def _by_effect(break_evens: Iterable[BreakEven]) -> list[BreakEven]:
     """Return break-evens in order: those that decide the faster variant, then by their effect."""
-    return sorted(known, key=lambda b: (b.turns, b.moves), reverse=True)
+    return sorted(break_evens, key=lambda b: (b.decides, b.effect), reverse=True)
 
 
 def _courses(pair: Simulated, name: str, least: float) -> tuple[Course, Course]:
@@ -346,7 +348,7 @@ def _courses(pair: Simulated, name: str, least: float) -> tuple[Course, Course]:
     return worst, best
 
 
-def described(break_even: BreakEven) -> str:
+def in_a_sentence(break_even: BreakEven) -> str:
     """Return a sentence on where the variant is faster.
 
     "movsq_aligned beats movsq on zen2 where a misaligned rep movs costs more than 4.1 cycles for 64
@@ -355,18 +357,18 @@ def described(break_even: BreakEven) -> str:
     if not break_even.unknown.numeric or break_even.unknown.name not in _WORDS:
         return _by_value(break_even)
     pair = break_even.simulated
-    sentence = f"{pair.variant} beats {pair.against} on {pair.margins.core.id}"
+    claim = f"{pair.variant} beats {pair.against} on {pair.margins.core.id}"
     what, unit = _WORDS[break_even.unknown.name]
     ends = _values(break_even, [*break_even.unknown.ends])
     name = f"--set {break_even.unknown.name}"
     if break_even.settled is not None:
         if not break_even.settled:
-            sentence = f"{pair.against} beats {pair.variant} on {pair.margins.core.id}"
+            claim = f"{pair.against} beats {pair.variant} on {pair.margins.core.id}"
         sure = "" if break_even.settled is False else _surely(break_even)
-        return f"{sentence} for every cost of {what} from {_span(ends, unit)}{sure} ({name}=...)"
-    if not break_even.turns:
+        return f"{claim} for every cost of {what} from {_span(ends, unit)}{sure} ({name}=...)"
+    if not break_even.decides:
         return (
-            f"{sentence} for every cost of {what} from {_span(ends, unit)}, or not for any: by "
+            f"{claim} for every cost of {what} from {_span(ends, unit)}, or not for any: by "
             f"what else is not measured ({name}=...)"
         )
     dear = max(break_even.courses, key=lambda c: len(c.zeros)).margins[-1] > 0
@@ -375,7 +377,7 @@ def described(break_even: BreakEven) -> str:
     odd = "" if break_even.monotone else ", though the speed does not run one way along it"
     raw = " to ".join(f"{v:.4g}" for v in break_even.values(break_even.courses))
     return (
-        f"{sentence} where {what} costs {turn} than {_span(at, unit)}{_surely(break_even)}, of "
+        f"{claim} where {what} costs {turn} than {_span(at, unit)}{_surely(break_even)}, of "
         f"{_span(ends, unit)} that it may{odd} ({name}={raw})"
     )
 
@@ -396,11 +398,11 @@ def _by_value(break_even: BreakEven) -> str:
 def _surely(break_even: BreakEven) -> str:
     """Return in words the value from which the gain exceeds the simulator's error."""
     doubt = 100 * break_even.simulated.accuracy.doubt
-    known = _values(break_even, break_even.values(break_even.sure))
+    costs = _values(break_even, break_even.values(break_even.beyond_doubt))
     unit = _WORDS.get(break_even.unknown.name, ("", ""))[1]
-    if known:
-        return f" (by more than the {doubt:.0f} % it may be off, from {_span(known[-1:], unit)})"
-    if all(m > 0 for course in break_even.sure for m in course.margins):
+    if costs:
+        return f" (by more than the {doubt:.0f} % it may be off, from {_span(costs[-1:], unit)})"
+    if all(m > 0 for course in break_even.beyond_doubt for m in course.margins):
         return f", by more than the {doubt:.0f} % it may be off"
     return f", never by more than the {doubt:.0f} % it may be off"
 
@@ -426,21 +428,21 @@ def deciding_break_evens(
     out: list[BreakEven] = []
     asked = {core.id: calls.of_core[core.id] for core in study.targets if core.id in calls.of_core}
     for core, margins in asked.items():
-        pairs = [p for p in _published(study, core) if margins.answers(*p)]
+        pairs = [p for p in _published_pairs(study, core) if margins.has_costs(*p)]
         general = [c for c in cases if core in c.simulated and not c.lacking.get(core)]
-        open_ = [c.simulated[core] for c in general if _worth(c, core)]
+        open_ = [c.simulated[core] for c in general if _may_gain(c, core)]
         open_.sort(key=lambda pair: pair.speed.high, reverse=True)
         pairs += [(pair.variant, pair.against) for pair in open_[:_OPEN]]
         seen: set[frozenset[str]] = set()
         for variant, against in pairs:
-            if frozenset((variant, against)) not in seen and margins.between(variant, against):
+            if frozenset((variant, against)) not in seen and margins.parameters(variant, against):
                 seen.add(frozenset((variant, against)))
                 if of_pair := calls.pair(core, variant, against):
                     out += break_evens(of_pair)[:1]
     return out
 
 
-def _worth(case: Case, core: str) -> bool:
+def _may_gain(case: Case, core: str) -> bool:
     """True if a variant may gain on a core, and unmeasured parameters decide it."""
     pair, verdict = case.simulated[core], case.verdicts.get(core)
     settled = (Status.FASTER, Status.SLOWER)
@@ -448,7 +450,7 @@ def _worth(case: Case, core: str) -> bool:
     return not decided and bool(pair.unknown) and pair.speed.high > 1 + LEAST_DIFFERENCE
 
 
-def _published(study: Study, core: str) -> list[tuple[str, str]]:
+def _published_pairs(study: Study, core: str) -> list[tuple[str, str]]:
     """Return the pairs of variants with a published speed-up on a core."""
     return list(dict.fromkeys((f.variant, f.baseline) for f in pair_figures(study, core)))
 
@@ -474,19 +476,21 @@ def published_speedups(study: Study, core: str, variant: str, against: str) -> s
     return f"{variant} against {against}: {', '.join(texts)}" if texts else ""
 
 
-def in_words(known: Sequence[BreakEven]) -> str:
+def in_words(break_evens: Sequence[BreakEven]) -> str:
     """Return break-evens in words, separated by semicolons."""
-    parts = ((described(one), one.simulated.alignment) for one in known)
+    parts = (
+        (in_a_sentence(break_even), break_even.simulated.alignment) for break_even in break_evens
+    )
     return "; ".join(filter(None, chain.from_iterable(parts)))
 
 
-def decided(study: Study, calls: Simulations) -> str:
+def independent_speeds(study: Study, calls: Simulations) -> str:
     """Return the simulated speeds of published pairs that no unmeasured parameter moves."""
     out = []
     for core, margins in calls.of_core.items():
-        for variant, against in _published(study, core):
+        for variant, against in _published_pairs(study, core):
             of_pair = calls.pair(core, variant, against)
-            if of_pair and not margins.between(variant, against):
+            if of_pair and not margins.parameters(variant, against):
                 ends = (percent(of_pair.speed.low), percent(of_pair.speed.high))
                 out.append(
                     f"{variant} is {' to '.join(dict.fromkeys(ends))} against {against} on {core}, "
@@ -495,15 +499,15 @@ def decided(study: Study, calls: Simulations) -> str:
     return "; ".join(out)
 
 
-def measure_first(study: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:
+def measure_first(study: Study, cases: Sequence[Case], break_evens: Sequence[BreakEven]) -> str:
     """Return the parameters to measure first, with the commands that measure them, in words."""
     texts: dict[tuple[str, str], str] = {}
-    for break_even in _by_moves(known):
+    for break_even in _by_effect(break_evens):
         pair, name = break_even.simulated, break_even.unknown.name
         core = pair.margins.core.id
         if (core, name) in texts:
             continue
-        variant = pair.margins.teller(pair.variant, pair.against, name)
+        variant = pair.margins.more_dependent(pair.variant, pair.against, name)
         option = f"--estimate {name}"
         pairs = ",".join(f"{dst}:{src}" for dst, src in alignments(name))
         command = f"loopwright measure {study.kernel.id}/{variant} --align {pairs} {option}"
@@ -512,6 +516,8 @@ def measure_first(study: Study, cases: Sequence[Case], known: Sequence[BreakEven
                 f"loopwright kmod source {study.kernel.id} -o kmod, then with what its run wrote "
                 f"loopwright import FILE and loopwright measure {study.kernel.id} {option} --stored"
             )
-        moves = 100 * (np.exp(break_even.moves) - 1)
-        texts[core, name] = f"{name} on {core} (moves the speed by up to {moves:.0f} %): {command}"
+        percents = 100 * (np.exp(break_even.effect) - 1)
+        texts[core, name] = (
+            f"{name} on {core} (moves the speed by up to {percents:.0f} %): {command}"
+        )
     return "; ".join(texts.values())

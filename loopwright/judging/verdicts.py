@@ -27,12 +27,11 @@ from loopwright.judging.study import HERE, MEASURED, Study
 from loopwright.kernels import Routine, Variant
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import readings
-from loopwright.measuring.readings import Sweep
 from loopwright.microarchs import Microarch, conditions
 from loopwright.predicting import core_figures
 
-_COMPILERS = ("llvm-19",)  # sources of figures that are models, not measurements
-_HARDLY = 0.005  # the least change of a speed, as a logarithm, that counts
+_COMPILER_SOURCES = ("llvm-19",)  # sources of figures that are models, not measurements
+_LEAST_CHANGE = 0.005  # the least change of a speed, as a logarithm, that counts
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Simulated:
 
         Those that hardly change it are left out, unless there are no others.
         """
-        moves = self.margins.moves(self.variant, self.against, self.sizes)
-        return [name for name, moved in moves.items() if moved > _HARDLY] or [*moves]
+        moves = self.margins.effects(self.variant, self.against, self.sizes)
+        return [name for name, moved in moves.items() if moved > _LEAST_CHANGE] or [*moves]
 
     @property
     def assumptions(self) -> str:
@@ -93,10 +92,10 @@ class Simulated:
         for name in (self.variant, self.against):
             variant = self.margins.variants[name]
             code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
-            [named] = binding.forms(code.isa, [b"".join(i.code for i in code.instructions)])
-            for form in named or ():
+            [forms] = binding.forms(code.isa, [b"".join(i.code for i in code.instructions)])
+            for form in forms or ():
                 source = table.get(form, {}).get("source", "")
-                if source and all(key in _COMPILERS for key in source.split("+")):
+                if source and all(key in _COMPILER_SOURCES for key in source.split("+")):
                     compiler_forms[form] = None
         return ", ".join(compiler_forms)
 
@@ -152,9 +151,9 @@ class Verdict:
     """The speed of a variant against the baseline on one core, by evidence of one rank.
 
     speed is over all sizes, sizes has that of each size in bytes (empty if only models of the
-    main loop answer). doubt is the relative error of the evidence, sources name it. against holds
-    the published figures of the same pair that have the other sign, against_at those of a size.
-    opinion is that of models of the main loop; simulated has the whole calls.
+    main loop answer). doubt is the relative error of the evidence, sources name it. contradicting
+    are the published figures of the same pair that have the other sign, contradicting_at those of
+    a size. opinion is that of models of the main loop; simulated has the whole calls.
     """
 
     core: str
@@ -163,8 +162,8 @@ class Verdict:
     doubt: float
     sources: tuple[str, ...]
     sizes: Mapping[int, Speed] = field(default_factory=dict)
-    against: tuple[PublishedFigure, ...] = ()
-    against_at: Mapping[int, tuple[PublishedFigure, ...]] = field(default_factory=dict)
+    contradicting: tuple[PublishedFigure, ...] = ()
+    contradicting_at: Mapping[int, tuple[PublishedFigure, ...]] = field(default_factory=dict)
     opinion: Opinion | None = None
     simulated: Simulated | None = None
 
@@ -190,17 +189,22 @@ class Verdict:
         """The status: contested where a published figure of the pair has the other sign."""
         settled = self.uncontested in (Status.FASTER, Status.SLOWER)
         return (
-            Status.CONTESTED if self.against or (settled and self.against_at) else self.uncontested
+            Status.CONTESTED
+            if self.contradicting or (settled and self.contradicting_at)
+            else self.uncontested
         )
 
     def at(self, size: int) -> Status:
         own_status = status(self.sizes[size], self.rank, self.doubt)
-        contested = self.against or self.against_at.get(size)
+        contested = self.contradicting or self.contradicting_at.get(size)
         return Status.CONTESTED if contested and own_status is Status.FASTER else own_status
 
     @property
     def contradictions(self) -> tuple[PublishedFigure, ...]:
-        return (*self.against, *(figure for of in self.against_at.values() for figure in of))
+        return (
+            *self.contradicting,
+            *(figure for of in self.contradicting_at.values() for figure in of),
+        )
 
     def is_slower(self, size: int | None = None) -> bool:
         """True if it is slower, over all sizes or at one, whatever was published."""
@@ -224,8 +228,8 @@ class Verdict:
 class Case:
     """A sound variant other than the baseline, with the evidence on it by core.
 
-    verdicts are those that stand. short has the cores where measuring was attempted and points are
-    missing; stale those of which a stored run lacks points and is not used. lacking names the
+    verdicts are those that stand. gaps has the cores where measuring was attempted and points are
+    missing; stored_gaps those of which a stored run lacks points and is not used. lacking names the
     feature that the variant needs and a core lacks. partial is "", or names the part of the variant
     or its baseline that cannot run in user space: partial_verdicts has its measurements, which are
     no verdict on the routine. simulated has the whole calls on each simulated core.
@@ -233,8 +237,8 @@ class Case:
 
     variant: Variant
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    short: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
-    stale: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
+    gaps: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
+    stored_gaps: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
     partial: str = ""
     partial_verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -255,7 +259,7 @@ class Case:
 
     def unmeasured(self, cores: Sequence[str]) -> list[str]:
         """Return the cores where measuring was attempted and lacks points for a verdict."""
-        return [core for core in cores if core in self.short and not self.partial]
+        return [core for core in cores if core in self.gaps and not self.partial]
 
     def harm(
         self, asked: Sequence[str], judged: Sequence[str], sizes: Sequence[int]
@@ -274,11 +278,11 @@ class Case:
                 if verdict.is_slower(size) or (careful and verdict.may_lose(size)):
                     yield verdict, size
 
-    def highest(self, cores: Sequence[str]) -> float:
+    def highest_speed(self, cores: Sequence[str]) -> float:
         """Return the largest speed that is possible on one of the cores."""
         return max(self.verdicts[core].speed.high for core in cores if core in self.verdicts)
 
-    def gain(self, cores: Sequence[str]) -> tuple[float, ...]:
+    def proven_speeds(self, cores: Sequence[str]) -> tuple[float, ...]:
         """Return the proven speeds on the cores, the least first; winners are ordered by them."""
         return tuple(sorted(self.verdicts[c].proven for c in cores if c in self.verdicts))
 
@@ -288,7 +292,7 @@ def judged(cores: Sequence[str], cases: Sequence[Case]) -> list[str]:
     measured = [
         core
         for case in cases
-        for core in (*(c for c, v in case.verdicts.items() if v.measured), *case.short)
+        for core in (*(c for c, v in case.verdicts.items() if v.measured), *case.gaps)
     ]
     return list(dict.fromkeys([*cores, *measured]))
 
@@ -344,7 +348,7 @@ def measured_on_cores(study: Study) -> list[Measured]:
     cores = [
         str(core) or HERE for core in study.measurements.get("microarch", pd.Series()).unique()
     ]
-    cores += [study.host or HERE] if study.tried else []
+    cores += [study.host or HERE] if study.attempted else []
     all_cores = dict.fromkeys([*cores, *(source.core for source in study.sources)])
     return [
         Measured(core, _of_core(study.measurements, core), study.alignments) for core in all_cores
@@ -369,14 +373,14 @@ class Simulations:
 
     def pair(self, core: str, variant: str, against: str) -> Simulated | None:
         """Return the calls of a variant against another; None if the simulator has no answer."""
-        margins = self.of_core.get(core)
-        if margins is None or not margins.answers(variant, against):
+        core_margins = self.of_core.get(core)
+        if core_margins is None or not core_margins.has_costs(variant, against):
             return None
         both = self.study.kernel.variants[variant], self.study.kernel.variants[against]
         accuracy = model_accuracy.simulator_accuracy(
-            margins.core.id, model_accuracy.records(), strings=_strings(both)
+            core_margins.core.id, model_accuracy.records(), strings=_moves_by_string(both)
         )
-        return Simulated(margins, accuracy, variant, against, self.sizes) if accuracy else None
+        return Simulated(core_margins, accuracy, variant, against, self.sizes) if accuracy else None
 
 
 def sound(study: Study, variant: str) -> bool:
@@ -402,36 +406,36 @@ def cases(
     by_models = rows[rows["source"] != MEASURED]
     panel = model_accuracy.Panel(by_models, routine, sizes, model_accuracy.records())
     asked = call_costs.judged_points(routine.contract, sizes, study.alignments)
+    baseline = study.kernel.variants[routine.baseline]
     out = []
     for variant in study.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(study, variant.name):
             continue
-        both = (study.kernel.variants[routine.baseline], variant)
-        notes = (user_space_note(rows_of_core) for rows_of_core in both)
-        case = Case(variant, partial=next(filter(None, notes), ""))
+        partial = user_space_note(baseline) or user_space_note(variant)
+        case = Case(variant, partial=partial)
         for core in study.targets:
             if unmet := conditions(variant, core):
                 case.lacking[core.id] = " and ".join(unmet)
-        for rows_of_core in measured:
-            speed = rows_of_core.speed(routine.baseline, variant.name, asked, sizes)
+        for calls_of_core in measured:
+            core_id = calls_of_core.core
+            speed = calls_of_core.speed(routine.baseline, variant.name, asked, sizes)
             if isinstance(speed, Speed):
-                of_size = rows_of_core.at_sizes(routine.baseline, variant.name, asked)
-                verdict = Verdict(
-                    rows_of_core.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size
-                )
+                of_size = calls_of_core.at_sizes(routine.baseline, variant.name, asked)
                 # Where user space leaves something out it says nothing of the routine.
                 of_core = case.partial_verdicts if case.partial else case.verdicts
-                of_core[rows_of_core.core] = verdict
+                of_core[core_id] = Verdict(
+                    core_id, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size
+                )
             else:
-                gaps = case.short if study.measured_now(rows_of_core.core) else case.stale
-                gaps[rows_of_core.core] = speed
+                gaps = case.gaps if study.measured_now(core_id) else case.stored_gaps
+                gaps[core_id] = speed
         for core in study.judged:
             if pair := calls.pair(core.id, variant.name, routine.baseline):
                 case.simulated[core.id] = pair
             if core.id in case.verdicts or core.id in case.unmeasured([core.id]):
                 continue
-            if verdict_by_models := _predicted(case, core, panel.opinion(variant.name, core.id)):
-                case.verdicts[core.id] = _held_to(study, routine, variant, verdict_by_models)
+            if predicted := _verdict_by_models(case, core, panel.opinion(variant.name, core.id)):
+                case.verdicts[core.id] = _with_contradictions(study, routine, variant, predicted)
         out.append(case)
     return out
 
@@ -459,18 +463,11 @@ def simulated_points(
 
     A histogram with larger sizes adds LARGE; the cost grows linearly from there on.
     """
-    asked = None if contract.fields else [*SIZES]
-    top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
-    if asked and top > asked[-1]:
-        asked.append(call_costs.LARGE)
-    all_sizes = [size for size in readings.call_bytes(contract, asked) if size]
-    alignments_of_calls = Sweep(alignments=[*alignments]).allowed(contract)
-    return tuple(
-        CallPoint(size, dst, src) for size in all_sizes for dst, src, _ in alignments_of_calls
-    )
+    all_sizes = readings.call_bytes(contract, call_costs.sizes_of_calls(contract, sizes, SIZES))
+    return call_costs.points_of(contract, filter(None, all_sizes), alignments)
 
 
-def _strings(pair: Sequence[Variant]) -> bool:
+def _moves_by_string(pair: Sequence[Variant]) -> bool:
     """True if one of the variants moves its data by a string instruction."""
     for variant in pair:
         with suppress(InputError):  # its verdict says why it does not assemble
@@ -479,7 +476,7 @@ def _strings(pair: Sequence[Variant]) -> bool:
     return False
 
 
-def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict | None:
+def _verdict_by_models(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict | None:
     """Return the verdict of the best rank of models that settles it, else of the best rank."""
     calls = case.simulated.get(core.id)
     by_calls = _of_calls(core.id, calls) if calls else None
@@ -506,7 +503,7 @@ def _of_calls(core: str, calls: Simulated) -> Verdict:
 
 def _of_models(opinion: Opinion) -> Verdict:
     ends = opinion.ratios.values()
-    doubts = [standing.doubt for standing in opinion.standings.values()]
+    doubts = [standing.doubt for standing in opinion.accuracies.values()]
     return Verdict(
         core=opinion.core,
         rank=Rank.MODELS,
@@ -517,15 +514,17 @@ def _of_models(opinion: Opinion) -> Verdict:
     )
 
 
-def _held_to(study: Study, routine: Routine, variant: Variant, verdict: Verdict) -> Verdict:
+def _with_contradictions(
+    study: Study, routine: Routine, variant: Variant, verdict: Verdict
+) -> Verdict:
     """Return a verdict of models together with the published figures that contradict it.
 
     A figure with a size in the verdict's range is compared at the nearest size, others over all
     sizes.
     """
     pair = (variant.name, routine.baseline)
-    against: list[PublishedFigure] = []
-    against_at: dict[int, tuple[PublishedFigure, ...]] = {}
+    contradicting: list[PublishedFigure] = []
+    contradicting_at: dict[int, tuple[PublishedFigure, ...]] = {}
     for figure in published.figures(study.kernel.id, verdict.core):
         of_pair = {figure.variant, figure.baseline} == {*pair}
         if figure.retracted or figure.percent is None or not of_pair:
@@ -535,17 +534,17 @@ def _held_to(study: Study, routine: Routine, variant: Variant, verdict: Verdict)
         size = _nearest(verdict, figure.chunk_bytes or figure.size_bytes)
         if _contradicts(percent, verdict, size):
             if size is None:
-                against.append(figure)
+                contradicting.append(figure)
             else:
-                against_at[size] = (*against_at.get(size, ()), figure)
-    return replace(verdict, against=tuple(against), against_at=against_at)
+                contradicting_at[size] = (*contradicting_at.get(size, ()), figure)
+    return replace(verdict, contradicting=tuple(contradicting), contradicting_at=contradicting_at)
 
 
 def _nearest(verdict: Verdict, size: int | None) -> int | None:
     """Return the verdict's size nearest to a size; None outside the range of its sizes."""
     if size is None or not verdict.sizes or not min(verdict.sizes) <= size <= max(verdict.sizes):
         return None
-    return min(verdict.sizes, key=lambda known: abs(known - size))
+    return min(verdict.sizes, key=lambda candidate: abs(candidate - size))
 
 
 def _contradicts(percent: float, verdict: Verdict, size: int | None) -> bool:
@@ -556,12 +555,12 @@ def _contradicts(percent: float, verdict: Verdict, size: int | None) -> bool:
     size.
     """
     speed = verdict.speed if size is None else verdict.sizes[size]
-    status = verdict.uncontested if size is None else verdict.at(size)
+    verdict_status = verdict.uncontested if size is None else verdict.at(size)
     at_each_size = [verdict.at(s) for s in verdict.sizes] if size is None else []
-    faster = Status.FASTER in (status, *at_each_size)
+    faster = Status.FASTER in (verdict_status, *at_each_size)
     if abs(percent) < _NO_CHANGE_PERCENT:
         return faster or speed.high < 1 - verdict.doubt
-    return faster if percent < 0 else status is Status.SLOWER
+    return faster if percent < 0 else verdict_status is Status.SLOWER
 
 
 EVERY = "every core"
@@ -601,24 +600,24 @@ def bands_of(study: Study, routine: Routine, cases: Sequence[Case]) -> list[Band
     out: list[Band] = []
     asked = [core.id for core in study.targets]
     cores = judged(study.judged_ids, cases)
-    conditions = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
-    for condition in conditions:
+    features = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
+    for condition in features:
         mine = [c for c in cases if not c.lacking or condition in c.lacking.values()]
-        known = {core: speeds for core in cores if (speeds := _on(core, mine))}
+        by_core = {core: speeds for core in cores if (speeds := _speeds_on(core, mine))}
         if condition and not any(
-            c.variant.name in speeds for c in mine if c.lacking for speeds in known.values()
+            c.variant.name in speeds for c in mine if c.lacking for speeds in by_core.values()
         ):
             continue
-        for core, speeds in known.items():
+        for core, speeds in by_core.items():
             rank = min(c.verdicts[core].rank for c in mine if core in c.verdicts)
             out += _stretches(speeds, routine.baseline, core, condition, rank)
-        if len(known) > 1 and all(core in known for core in asked):
-            every = _every(known, asked)
+        if len(by_core) > 1 and all(core in by_core for core in asked):
+            every = _over_cores(by_core, asked)
             out += _stretches(every, routine.baseline, EVERY, condition, None)
     return told_apart(out)
 
 
-def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
+def _speeds_on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
     """Return the status and speed of the variants on a core, by size."""
     if any(case.unmeasured([core]) for case in cases):
         return {}
@@ -630,15 +629,17 @@ def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
     }
 
 
-def _every(known: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]) -> dict[str, _Sizes]:
+def _over_cores(
+    by_core: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]
+) -> dict[str, _Sizes]:
     """Return the worst status by size over cores: faster where it is so on one and slower on none.
 
     The speed spans those of all cores; it is no mean. A variant that is unknown on a core asked for
     is left out.
     """
-    of_asked = [known[core] for core in known if core in asked] or [*known.values()]
-    names = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
-    speeds_of = {n: [speeds[n] for speeds in known.values() if n in speeds] for n in names}
+    of_asked = [by_core[core] for core in by_core if core in asked] or [*by_core.values()]
+    variants = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
+    speeds_of = {n: [speeds[n] for speeds in by_core.values() if n in speeds] for n in variants}
     every = [set(of) for speeds in speeds_of.values() for of in speeds]
     sizes = sorted(set.intersection(*every)) if every else []
     return {
@@ -648,27 +649,29 @@ def _every(known: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]) -> d
 
 
 def _worst(of_cores: Sequence[tuple[Status, Speed]]) -> tuple[Status, Speed]:
-    known = {status for status, _ in of_cores}
+    statuses = {status for status, _ in of_cores}
     speed = Speed.of([end for _, s in of_cores for end in (s.low, s.high)])
     for status in (Status.SLOWER, Status.CONTESTED):
-        if status in known:
+        if status in statuses:
             return status, speed
-    if Status.FASTER in known and all(
+    if Status.FASTER in statuses and all(
         status is not Status.OPEN or s.low >= 1 - LEAST_DIFFERENCE for status, s in of_cores
     ):
         return Status.FASTER, speed
-    return (Status.OPEN if known - {Status.ALIKE} else Status.ALIKE), speed
+    return (Status.OPEN if statuses - {Status.ALIKE} else Status.ALIKE), speed
 
 
 def _best(speeds: Mapping[str, _Sizes], size: int, baseline: str, last: str) -> tuple[str, str]:
     """Return the best variant at a size and its status; last is the best at the size below."""
-    here = {name: of[size] for name, of in speeds.items() if size in of}
+    at_size = {name: of[size] for name, of in speeds.items() if size in of}
     for wanted, status in (
         (Status.FASTER, WINS),
         (Status.CONTESTED, CONTESTED),
         (Status.OPEN, OPEN),
     ):
-        ratios = {name: s.ratio for name, (found, s) in here.items() if found is wanted}
+        ratios = {
+            name: s.ratio for name, (own_status, s) in at_size.items() if own_status is wanted
+        }
         if ratios:
             first = max(ratios, key=lambda name: ratios[name])
             if last in ratios and ratios[last] > ratios[first] * (1 - THRESHOLD):

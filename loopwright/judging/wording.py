@@ -39,9 +39,9 @@ def names(items: Iterable[str]) -> str:
     return " and ".join(filter(None, (", ".join(every[:-1]), *every[-1:])))
 
 
-def speed(ratio: Speed) -> str:
+def speed(shown: Speed) -> str:
     """Return a speed relative to the baseline in percent, as a range where it is one."""
-    ends = [ratio.low, ratio.high] if ratio.high - ratio.low > THRESHOLD else [ratio.ratio]
+    ends = [shown.low, shown.high] if shown.high - shown.low > THRESHOLD else [shown.ratio]
     return " to ".join(dict.fromkeys(percent(end) for end in ends))
 
 
@@ -82,9 +82,9 @@ def figure(claim: PublishedFigure) -> str:
 
 def verdicts(case: Case, study: Study) -> str:
     """Return the evidence on a variant, core by core."""
-    known = [verdict(v, study) for v in case.verdicts.values()]
-    short = [f"{core(name, study)}: {NOT_ENOUGH}" for name in case.short if not case.partial]
-    return "; ".join([*known, *short])
+    texts = [verdict(v, study) for v in case.verdicts.values()]
+    incomplete = [f"{core(name, study)}: {NOT_ENOUGH}" for name in case.gaps if not case.partial]
+    return "; ".join([*texts, *incomplete])
 
 
 def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
@@ -94,9 +94,9 @@ def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
         what = names(dict.fromkeys(filter(None, parameters)))
         return f"contested on {names(contested)}: measure {f'{what} ' if what else ''}there"
     doubtful = case.with_status(cores, Status.OPEN)
-    asked = [numbers for c in doubtful if (numbers := _parameters(case.verdicts[c]))]
-    if doubtful and len(asked) == len(doubtful):
-        return f"open on {names(doubtful)}: measure {names(dict.fromkeys(asked))} there"
+    deciding = [text for c in doubtful if (text := _parameters(case.verdicts[c]))]
+    if doubtful and len(deciding) == len(doubtful):
+        return f"open on {names(doubtful)}: measure {names(dict.fromkeys(deciding))} there"
     disagree = [c for c in doubtful if (o := case.verdicts[c].opinion) and o.contested]
     if disagree:
         return f"models disagree: measure on {names(disagree)}"
@@ -128,7 +128,7 @@ def missing_points(cases: Sequence[Case], cores: Sequence[str], study: Study) ->
     """Return the missing points on cores where measuring was attempted, in words."""
     parts = []
     for name in cores:
-        gaps = [g for c in cases if name in c.unmeasured(cores) for g in c.short[name]]
+        gaps = [g for c in cases if name in c.unmeasured(cores) for g in c.gaps[name]]
         if gaps:
             parts.append(f"{NOT_ENOUGH} on {core(name, study)} for a verdict: {_merged(gaps)}")
     return "; ".join(parts)
@@ -142,8 +142,8 @@ def _merged(gaps: Sequence[Gap]) -> str:
         if gap.variant not in variants:
             variants.append(gap.variant)
     return "; ".join(
-        str(Gap(", ".join(who), *key))  # type: ignore[arg-type]
-        for key, who in alike.items()
+        str(Gap(", ".join(variants), *key))  # type: ignore[arg-type]
+        for key, variants in alike.items()
     )
 
 
@@ -157,26 +157,25 @@ def fastest_measured(cases: Sequence[Case], study: Study) -> str:
 
 
 def _fastest_on(name: str, cases: Sequence[Case], study: Study) -> str:
-    gaps = [g for case in cases for g in case.short.get(name, ())]
+    gaps = [g for case in cases for g in case.gaps.get(name, ())]
     if gaps:
         return f"{NOT_ENOUGH} on {core(name, study)} to name the fastest: {_merged(gaps)}"
     complete = [(v, c) for c in cases if (v := c.verdicts.get(name)) and v.measured]
     partial = [(v, c) for c in cases if (v := c.partial_verdicts.get(name))]
     if not complete and not partial:
         return ""
-    one, case = max(complete or partial, key=lambda pair: pair[0].speed.ratio)
+    fastest, case = max(complete or partial, key=lambda pair: pair[0].speed.ratio)
+    what = f"{case.variant.name}: {verdict(fastest, study)}"
     if not complete:
         return (
-            f"on {core(name, study)} the fastest measured is {case.variant.name}: "
-            f"{verdict(one, study)}, but {case.partial}, so that it is not a verdict on the routine"
+            f"on {core(name, study)} the fastest measured is {what}, but {case.partial}, so that "
+            "it is not a verdict on the routine"
         )
     upstream = study.kernel.routines[case.variant.routine].upstream
     spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
     condition = f", though Linux does not call it where there is {spared[0]}" if spared else ""
-    faster = "the fastest measured" if one.speed.ratio > 1 else "the fastest measured alternative"
-    return (
-        f"on {core(name, study)} {faster} is {case.variant.name}: {verdict(one, study)}{condition}"
-    )
+    alternative = "" if fastest.speed.ratio > 1 else " alternative"
+    return f"on {core(name, study)} the fastest measured{alternative} is {what}{condition}"
 
 
 def stored(study: Study, cases: Sequence[Case]) -> str:
@@ -185,11 +184,11 @@ def stored(study: Study, cases: Sequence[Case]) -> str:
         return "no stored run is used"
     measured = {core for c in cases for core, v in c.verdicts.items() if v.measured}
     used = [str(source) for source in study.sources if source.core in measured]
-    stale = sorted({name for case in cases for name in case.stale})
+    incomplete = sorted({name for case in cases for name in case.stored_gaps})
     rule = "of each core the run with most of the points, then by a PMU, then the newest"
     parts = [f"{', '.join(used)} ({rule})" if used else "no stored run is used"]
-    if stale:
-        parts.append(f"a stored run of {names(stale)} lacks points and counts for nothing")
+    if incomplete:
+        parts.append(f"a stored run of {names(incomplete)} lacks points and counts for nothing")
     return "; ".join(parts)
 
 
@@ -232,25 +231,25 @@ def _weighed(sizes: Histogram) -> str:
 
 def models(case: Case, cores: Sequence[str]) -> str:
     """Return the models of the main loop that count on the cores, with their accuracy."""
-    known = [case.verdicts[c].opinion for c in cores if c in case.verdicts]
-    return "; ".join(opinion.described for opinion in known if opinion)
+    opinions = [case.verdicts[c].opinion for c in cores if c in case.verdicts]
+    return "; ".join(opinion.described for opinion in opinions if opinion)
 
 
 def slower(harm: Iterable[tuple[Verdict, int | None]], study: Study) -> list[str]:
     """Return the slowdowns of a variant: for each core the worst, over all sizes or by size."""
     worst: dict[str, tuple[Verdict, int | None]] = {}
     sizes: dict[str, list[int]] = defaultdict(list)
-    for judgement, size in harm:
-        worst.setdefault(judgement.core, (judgement, size))
+    for loss, size in harm:
+        worst.setdefault(loss.core, (loss, size))
         if size is not None:
-            sizes[judgement.core].append(size)
+            sizes[loss.core].append(size)
     out = []
-    for name, (judgement, size) in worst.items():
-        how = RANK_NAMES[judgement.rank]
+    for name, (loss, size) in worst.items():
+        how = RANK_NAMES[loss.rank]
         if size is None:
-            out.append(f"{core(name, study)} ({speed(judgement.speed)}, {how})")
+            out.append(f"{core(name, study)} ({speed(loss.speed)}, {how})")
             continue
-        least = min((judgement.sizes[s] for s in sizes[name]), key=lambda s: s.low)
+        least = min((loss.sizes[s] for s in sizes[name]), key=lambda s: s.low)
         ends = (min(sizes[name]), max(sizes[name]))
         span = f"at {ends[0]} B" if ends[0] == ends[1] else f"within {ends[0]} to {ends[1]} B"
         out.append(f"{core(name, study)} {span} ({percent(least.low)}, {how})")
@@ -290,15 +289,15 @@ def _by_hand(study: Study) -> str:
     return f" with {values}, as set by hand" if values else ""
 
 
-def bands(drawn: Sequence[Band]) -> str:
+def bands(size_bands: Sequence[Band]) -> str:
     """Return bands in words, core by core."""
     of_core: dict[tuple[str, str], list[Band]] = {}
-    for drawn_band in drawn:
-        of_core.setdefault((drawn_band.core, drawn_band.condition), []).append(drawn_band)
+    for size_band in size_bands:
+        of_core.setdefault((size_band.core, size_band.condition), []).append(size_band)
     out = []
-    for (name, condition), mine in of_core.items():
+    for (name, condition), of_place in of_core.items():
         where = f"{name} where {condition}" if condition else name
-        out.append(f"{where}: {', '.join(band(b, alone=len(mine) == 1) for b in mine)}")
+        out.append(f"{where}: {', '.join(band(b, alone=len(of_place) == 1) for b in of_place)}")
     return "; ".join(out)
 
 
@@ -329,23 +328,23 @@ def band(size_band: Band, *, alone: bool = False) -> str:
     return f"{sizes} {word} ({size_band.variant} {ends})"
 
 
-def band_rows(kernel: str, routine: str, drawn: Sequence[Band]) -> pd.DataFrame:
+def band_rows(kernel: str, routine: str, size_bands: Sequence[Band]) -> pd.DataFrame:
     """Return bands as a table; speeds are relative to the baseline."""
     rows = [
         [kernel, routine, b.core, b.condition, b.low, b.high, b.variant, b.status,
          b.speed.low, b.speed.high, RANK_NAMES[b.rank] if b.rank else ""]
-        for b in drawn
+        for b in size_bands
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=BAND_COLUMNS)
 
 
 def published(study: Study, cases: Sequence[Case]) -> str:
     """Return the published figures of the routine's pairs on the judged cores."""
-    mine = {c.variant.name for c in cases}
+    variants = {c.variant.name for c in cases}
     texts = [
         unmeasured.published_speedups(study, name, pair.variant, pair.baseline)
         for name in judged(study.judged_ids, cases)
         for pair in unmeasured.pair_figures(study, name)
-        if {pair.variant, pair.baseline} & mine
+        if {pair.variant, pair.baseline} & variants
     ]
     return "; ".join(dict.fromkeys(texts))

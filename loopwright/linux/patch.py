@@ -170,7 +170,7 @@ def _decides(study: Study, case: Case) -> str:
         simulated, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
         by_calls = verdict and verdict.simulated and core.id not in case.lacking
         if by_calls and simulated and simulated.unknown:
-            sentences += map(unmeasured.described, unmeasured.break_evens(simulated)[:1])
+            sentences += map(unmeasured.in_a_sentence, unmeasured.break_evens(simulated)[:1])
     return ". ".join(sentences)
 
 

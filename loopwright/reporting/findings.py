@@ -195,7 +195,7 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
     known = unmeasured.break_evens(simulated) if simulated else ()
-    turning = next((one.unknown.name for one in known if one.turns), "")
+    turning = next((one.unknown.name for one in known if one.decides), "")
     pair = thread.kernel, thread.variant, thread.against
     figures = (f for f in published.table() if (f.kernel, f.variant, f.baseline) == pair)
     kept = tuple(f for f in figures if f.percent is not None and not f.retracted)

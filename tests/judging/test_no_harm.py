@@ -78,7 +78,7 @@ def test_a_store_changes_no_verdict_but_of_the_cores_that_it_measured_whole(seed
                 measured.add(core)
             else:
                 assert verdict.speed == old[name].verdicts[core].speed
-        assert not case.short
+        assert not case.gaps
     asked = {"zen2", "sandybridge"}
     if not measured & asked:
         names = [a.winner and a.winner.variant.name for a in (before, after)]
@@ -113,7 +113,7 @@ def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
     judgement = conclude(found)
     answer, row = judgement.answers["copy_user"], judgement.rows.iloc[0]
     cases = {case.variant.name: case for case in answer.cases}
-    for band in answer.drawn:
+    for band in answer.bands:
         if band.status == verdicts.WINS and band.core != verdicts.EVERY:
             verdict = cases[band.variant].verdicts[band.core]
             inside = [s for s in verdict.sizes if band.low < s < band.high]
@@ -121,7 +121,7 @@ def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
         assert f"{band.core}: nothing" not in row["evidence"]
     assert bool(row["winner"]) == (row["answer"] == "winner")
     if row["answer"] == "baseline":
-        assert not verdicts.won(answer.drawn)
+        assert not verdicts.won(answer.bands)
     if row["winner"]:
         assert row["slower_on"] == ""
     assert (

@@ -12,7 +12,7 @@ from quick import some
 
 from loopwright import kernels, microarchs
 from loopwright.judging import call_costs, study
-from loopwright.judging.call_costs import Calls
+from loopwright.judging.call_costs import CallSimulator
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study
 from loopwright.predicting.calls import of_variants
@@ -58,7 +58,7 @@ def asked(thread, *settings, every=False):
         pd.DataFrame(),
         "",
         "measuring was left out",
-        calls=Calls(of_variants, dict(settings)),
+        calls=CallSimulator(of_variants, dict(settings)),
         cores=(microarchs.load(core),),
         alignments=alignments,
     )

@@ -5,7 +5,7 @@ import pytest
 from loopwright import kernels, microarchs
 from loopwright.judging import margins as margins_module
 from loopwright.judging import model_accuracy, verdicts
-from loopwright.judging.call_costs import Calls, code_offsets
+from loopwright.judging.call_costs import CallSimulator, code_offsets
 from loopwright.judging.margins import Margins, Unmeasured
 from loopwright.judging.model_accuracy import Rank
 from loopwright.microarchs import Range
@@ -19,7 +19,7 @@ def test_a_margin_that_rises_turns_where_it_is_nought():
     assert found.zeros == pytest.approx((0.37,), abs=1e-3)
     assert found.monotone
     assert found.margins[-1] > 0
-    assert found.moves == pytest.approx(1.0)
+    assert found.effect == pytest.approx(1.0)
 
 
 def test_a_margin_of_one_sign_turns_nowhere():
@@ -71,15 +71,15 @@ def margins(names, kernel="x86_64/clear_user", core="zen2", given=None, sizes=(6
     variants = [read.variants[name] for name in names]
     points = verdicts.simulated_points(kernels.contract_of(variants[0]), None)
     some = tuple(point for point in points if point.size in sizes)
-    return Margins(Calls(of_variants, given or {}), microarchs.load(core), variants, some)
+    return Margins(CallSimulator(of_variants, given or {}), microarchs.load(core), variants, some)
 
 
 def test_a_loop_across_two_lines_depends_on_how_many_entries_zen_2_reads_a_cycle():
     found = margins(("immediates", "aligned16"))
-    assert "uop_cache.reads" in found.between("aligned16", "immediates")
+    assert "uop_cache.reads" in found.parameters("aligned16", "immediates")
     speed = found.over("aligned16", "immediates", None)
     assert speed.low < 1.05 < 1.5 < speed.high
-    assert found.teller("aligned16", "immediates", "uop_cache.reads") == "immediates"
+    assert found.more_dependent("aligned16", "immediates", "uop_cache.reads") == "immediates"
     two = margins(("immediates", "aligned16"), given={"uop_cache.reads": "2"})
     set_by_hand = two.over("aligned16", "immediates", None)
     assert set_by_hand.high < 1.05
