@@ -39,7 +39,7 @@ try:
     pairs = cross_validation.pairs(cross_validation.loops_here())
 except InputError as error:
     print(f"{error}.")
-    pairs = cross_validation.NONE
+    pairs = cross_validation.NO_PAIRS
 plots.scatter(pairs)
 
 # %%
@@ -110,7 +110,7 @@ def curves(kernel):
     """Return costs of calls: measured on this machine, then predicted for it and the targets."""
     targets = [core.id for core in microarchs.targets(ISA)]
     cores = dict.fromkeys([hosts.microarch() or targets[0], *targets])
-    said = cycle_curves.called(kernel, ",".join(cores), cross_validation.sizes_of(kernel))
+    said = cycle_curves.predicted(kernel, ",".join(cores), cross_validation.sizes_of(kernel))
     return pd.concat([cycle_curves.measured(measured[measured["kernel"] == kernel]), said])
 
 

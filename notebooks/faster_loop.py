@@ -114,7 +114,7 @@ pick.show(
 # candidates. A band is the range that unmeasured parameters of a core leave.
 
 # %%
-calls = cycle_curves.called(KERNEL, ",".join(CORES), SIZES)
+calls = cycle_curves.predicted(KERNEL, ",".join(CORES), SIZES)
 core = Choices(microarch=CORES)
 core.show(
     lambda microarch: plots.size_curves(calls[calls["microarch"] == microarch], kernel=KERNEL)

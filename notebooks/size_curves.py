@@ -75,7 +75,7 @@ def costs(kernel, destination):
     cores = [core.id for core in microarchs.targets(isa)]
     if here and hosts.microarch():
         cores = list(dict.fromkeys([hosts.microarch(), *cores]))
-    said = cycle_curves.called(kernel, ",".join(cores), SIZES, dst_align=dst)
+    said = cycle_curves.predicted(kernel, ",".join(cores), SIZES, dst_align=dst)
     return pd.concat(
         [cycle_curves.measured(measured(kernel), dst_align=dst), said] if here else [said]
     )
@@ -131,5 +131,5 @@ pick.show(
 # - `HISTOGRAM`: paste your own; `hist` and `lhist` are both read. `loopwright recommend
 #   x86_64/copy_user --sizes FILE` weighs a recommendation by it.
 # - `SIZES`: the bytes of the calls that are measured and predicted.
-# - `cycle_curves.called(kernel, "zen4,haswell", SIZES)`: other cores.
+# - `cycle_curves.predicted(kernel, "zen4,haswell", SIZES)`: other cores.
 # - Choose the kernel and whether the destination is aligned above.

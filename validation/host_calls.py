@@ -71,7 +71,7 @@ def compare(rows: pd.DataFrame, core: str) -> pd.DataFrame:
 def summary(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the counts and errors of all rows, in sentences."""
     answered = rows[rows["why"] == ""]
-    errors, outside = cross_validation.of_all(answered), answered["outside_percent"].abs()
+    errors, outside = cross_validation.error_figures(answered), answered["outside_percent"].abs()
     between = (outside == 0) & (answered["error_percent"] != 0)
     close = outside <= cross_validation.NEAR_PERCENT
     cycle = outside / 100 * answered["measured_cycles"] <= 1

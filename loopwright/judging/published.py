@@ -177,7 +177,7 @@ def _bounds(
 def routine_cycles(
     figure: PublishedFigure, variant: str, overrides: Mapping[str, str] | None = None
 ) -> float:
-    """Return the simulator's cycles of the calls by which a variant moves size_bytes of a figure.
+    """Return the simulator's cycles of the calls by which a variant moves a figure's size_bytes.
 
     On the core of the machine, or the one that stands for it, with aligned data in the L1 cache and
     without privileged instructions. InputError if it has no answer.

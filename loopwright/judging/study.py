@@ -402,10 +402,7 @@ def comparison(study: Study) -> pd.DataFrame:
     of_unit = pd.Series([c.unit_bytes for c in contracts], index=rows.index, dtype="float64")
     rows["cycles_per_unit"] = of_unit / rows["bytes_per_cycle"]
     below = microarchs.below_bounds(rows)
-    rows["excluded"] = [
-        microarchs.why_below_bounds(least) if is_low else ""
-        for least, is_low in zip(rows["least_cycles"], below, strict=True)
-    ]
+    rows["excluded"] = exclusions(rows)
     rows["main_loop"] = _main_loops(study, rows)
     for column in ("note", "caveat"):
         rows[column] = rows[column].astype("object").fillna("")
@@ -426,6 +423,14 @@ def comparison(study: Study) -> pd.DataFrame:
         kind="stable",
     )
     return rows[COLUMNS].reset_index(drop=True)
+
+
+def exclusions(rows: pd.DataFrame) -> list[str]:
+    """Return for each row the reason why its cycles are in no comparison, or ""."""
+    return [
+        microarchs.why_below_bounds(least) if below else ""
+        for least, below in zip(rows["least_cycles"], microarchs.below_bounds(rows), strict=True)
+    ]
 
 
 def _main_loops(study: Study, rows: pd.DataFrame) -> list[str]:

@@ -349,7 +349,7 @@ def _courses(pair: Simulated, name: str, least: float) -> tuple[Course, Course]:
 
 
 def in_a_sentence(break_even: BreakEven) -> str:
-    """Return a sentence on where the variant is faster.
+    """Return a sentence on the values of the parameter at which the variant is faster.
 
     "movsq_aligned beats movsq on zen2 where a misaligned rep movs costs more than 4.1 cycles for 64
     bytes (of 2 to 42.7; string.movs_rate_unaligned below 15.6)".

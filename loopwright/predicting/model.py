@@ -1,4 +1,4 @@
-"""The protocol of throughput models: blocks in, answers out; workers of models apart from this."""
+"""The protocol of throughput models (blocks in, answers out), and programs that run models."""
 
 import json
 import select

@@ -13,25 +13,27 @@ from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import core_sheet, cycle_curves, findings, plots
 from loopwright.reporting.core_sheet import LATENCY, PARAMETER, PORTS, STRINGS, THROUGHPUT, UOPS
-from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, made, text
+from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, render_template, text
 from loopwright.reporting.kernel_section import OFFSET_COSTS, Drawing, drawing
 
 _HEADS = {LATENCY: "latency, cycles", THROUGHPUT: "cycles each", UOPS: "ports"}
 _SIDES = ("value", "beside")  # keys of rows: the core, and the one beside it
 
 
-def _of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
+def _rows_of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
     return rows[rows["part"] == part]
 
 
-def _both(cores: Sequence[Microarch]) -> list[Column]:
+def _core_columns(cores: Sequence[Microarch]) -> list[Column]:
     return [column(core.id, side) for core, side in zip(cores, _SIDES, strict=False)]
 
 
 def ports(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return the ports of each kind of uop."""
     caption = "Ports that run each kind of uops, by their letters"
-    return grid("ports", caption, _of(rows, PORTS), [column("uops", "figure"), *_both(cores)])
+    return grid(
+        "ports", caption, _rows_of(rows, PORTS), [column("uops", "figure"), *_core_columns(cores)]
+    )
 
 
 def instructions(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
@@ -73,9 +75,9 @@ def parameters(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     return grid(
         "parameters",
         "Every parameter of the core's pipeline; models/pipeline/README.md says what each is",
-        _of(rows, PARAMETER),
+        _rows_of(rows, PARAMETER),
         [
-            column("parameter", "figure"), *_both(cores),
+            column("parameter", "figure"), *_core_columns(cores),
             column(f"how sure, {cores[0].id}", "confidence"),
             column(f"source, {cores[0].id}", "source", wide=True),
         ],
@@ -88,7 +90,7 @@ def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
         "strings",
         "Cycles of repeated string instructions, their operands set up: measured where the core "
         "was calibrated, else simulated by its parameters; offsets are bytes behind a line",
-        _of(rows, STRINGS),
+        _rows_of(rows, STRINGS),
         [
             column("instruction, bytes, offsets of source and destination", "figure"),
             *(
@@ -100,12 +102,12 @@ def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     )
 
 
-def boundaries(words: pd.DataFrame) -> Grid:
-    """Return the cost of code alignment, in words."""
+def boundaries(costs: pd.DataFrame) -> Grid:
+    """Return the cost of code alignment: a row of cycle_curves.boundaries for each loop."""
     return grid(
         "places",
         "Cycles an iteration of main loops over the code offsets 0 to 63, simulated",
-        words,
+        costs,
         [
             column("loop", lambda row: f"{row['kernel']}/{row['variant']}"),
             column("core", "microarch"),
@@ -119,7 +121,7 @@ def left_out_table(forms: Sequence[tuple[str, str]]) -> Grid:
     return grid(
         "left-out",
         "Forms without figures: the simulator refuses them",
-        [dict(zip(("form", "why"), form_and_reason, strict=True)) for form_and_reason in forms],
+        [{"form": form, "why": why} for form, why in forms],
         [column("form"), column("why", wide=True)],
     )
 
@@ -135,8 +137,8 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
     command = f"loopwright core {microarch}" + (f" --beside {beside}" if beside else "")
     left_out = core_sheet.left_out(microarch)
     sweeps = list(_sweeps(cores))
-    words = [cycle_curves.boundaries(sweep) for sweep in sweeps]
-    return made(
+    offset_costs = [cycle_curves.boundaries(sweep) for sweep in sweeps]
+    return render_template(
         "core.html.j2",
         scripts=("sorting.js",),
         version=VERSION,
@@ -146,8 +148,8 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
         ports=list(_ports(cores)),
         ports_table=ports(rows, cores),
         instructions=instructions(rows, cores),
-        places=list(_places(sweeps, words, cores)),
-        boundaries=boundaries(pd.concat(words, ignore_index=True)),
+        places=list(_places(sweeps, offset_costs, cores)),
+        boundaries=boundaries(pd.concat(offset_costs, ignore_index=True)),
         calls=list(_calls(cores)),
         strings=strings(rows, cores),
         parameters=parameters(rows, cores),
@@ -179,11 +181,11 @@ def _sweeps(cores: Sequence[Microarch]) -> Iterator[pd.DataFrame]:
 
 
 def _places(
-    sweeps: Sequence[pd.DataFrame], words: Sequence[pd.DataFrame], cores: Sequence[Microarch]
+    sweeps: Sequence[pd.DataFrame], offset_costs: Sequence[pd.DataFrame], cores: Sequence[Microarch]
 ) -> Iterator[Drawing]:
-    for rows, texts in zip(sweeps, words, strict=True):
+    for rows, costs in zip(sweeps, offset_costs, strict=True):
         for core in cores:
-            slow = texts[(texts["microarch"] == core.id) & texts["slow_offsets"].ne("")]
+            slow = costs[(costs["microarch"] == core.id) & costs["slow_offsets"].ne("")]
             if slow.empty:
                 continue
             kernel = str(slow["kernel"].iloc[0])
@@ -199,7 +201,7 @@ def _places(
 def _calls(cores: Sequence[Microarch]) -> Iterator[Drawing]:
     for name in _CALLS[cores[0].isa]:
         spec = _spec(cores[0], name)
-        costs = cycle_curves.called(spec, ",".join(core.id for core in cores)) if spec else None
+        costs = cycle_curves.predicted(spec, ",".join(core.id for core in cores)) if spec else None
         if spec and costs is not None and len(costs):
             yield drawing(
                 plots.size_curves(costs, kernel=spec),

@@ -78,25 +78,18 @@ def core_rows(microarch: str, beside: str | None = None) -> Rows:
     other = microarchs.load(beside) if beside is not None else None
     if other and other.isa != mine.isa:
         raise InputError(f"{other.id} is {other.isa} and {mine.id} {mine.isa}; give one like it")
-    own_figures, other_figures = dict(_figures(mine)), dict(_figures(other)) if other else {}
-    if any(_measured_curves(own) for own in (mine, other) if own):
-        own_figures |= _strings(mine)
-        other_figures |= _strings(other) if other else {}
+    cores = [mine, other] if other else [mine]
+    figures = [dict(_figures(each)) for each in cores]
+    if any(map(_measured_curves, cores)):
+        for each, figures_of_core in zip(cores, figures, strict=True):
+            figures_of_core.update(_strings(each))
+    own_figures, other_figures = figures[0], figures[1] if other else {}
     rows = []
-    for key in {**own_figures, **other_figures}:
-        own, theirs = own_figures.get(key), other_figures.get(key)
-        shown = own or theirs
-        assert shown
-        rows.append(
-            (
-                *key,
-                shown.unit,
-                own.value if own else None,
-                theirs.value if theirs else None,
-                own.source if own else "",
-                own.confidence if own else "",
-            )
-        )
+    for key, figure in (own_figures | other_figures).items():
+        other_figure = other_figures.get(key)
+        own = own_figures.get(key, _Figure(figure.unit, None))
+        other_value = other_figure.value if other_figure else None
+        rows.append((*key, own.unit, own.value, other_value, own.source, own.confidence))
     return Rows(COLUMNS, rows)
 
 
@@ -108,23 +101,26 @@ def left_out(microarch: str) -> list[tuple[str, str]]:
     return [(row["form"], row["why"]) for row in files.csv_rows(file)]
 
 
-def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
-    if about.unvalidated:
-        yield (CORE, "unvalidated"), _Figure("", about.unvalidated)
-    for name, entry in about.entries():
+def _figures(core: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
+    if core.unvalidated:
+        yield (CORE, "unvalidated"), _Figure("", core.unvalidated)
+    for name, entry in core.entries():
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))
             yield (PARAMETER, name), _Figure("", _shown(entry["value"]), source, sure)
-    for held in held_out.judged(held_out.read(paths.models_root() / about.id)):
-        yield (HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held))
-    for use in core_figures.port_uses(about):
+    for judgement in held_out.judged(held_out.read(paths.models_root() / core.id)):
+        yield (
+            (HELD_OUT, judgement.kind),
+            _Figure("%", f"{100 * judgement.error:.1f}", str(judgement)),
+        )
+    for use in core_figures.port_uses(core):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
-    table: Mapping[str, Mapping[str, str]] = forms(about.id)
-    laboratory = Laboratory(Simulated(about.id, noise=0.0))
-    known = well_known(about)
-    rates = throughput.measure(laboratory, known, "slope")
-    latencies = latency.measure(laboratory, known, throughput.cycles(rates))
-    for form in known:
+    table: Mapping[str, Mapping[str, str]] = forms(core.id)
+    laboratory = Laboratory(Simulated(core.id, noise=0.0))
+    well_known_forms = well_known(core)
+    rates = throughput.measure(laboratory, well_known_forms, "slope")
+    latencies = latency.measure(laboratory, well_known_forms, throughput.cycles(rates))
+    for form in well_known_forms:
         rate = rates[form.name]
         if not rate.refused:
             if cycles := _of_results(latencies[form.name], form):
@@ -147,22 +143,22 @@ def _of_results(latencies: Sequence[Latency], form: Form) -> list[float]:
     """Return the plainly measured latencies from operands to results, flags aside."""
     flags = {operand.label for operand in form.operands if operand.kind == "flags"}
     return [
-        one.measured
-        for one in latencies
-        if one.plain and flags.isdisjoint((one.source, one.target))
+        result.measured
+        for result in latencies
+        if result.plain and flags.isdisjoint((result.source, result.target))
     ]
 
 
-def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
+def _strings(core: Microarch) -> dict[tuple[str, str], _Figure]:
     """Return the cycles of repeated string instructions by name, bytes and offsets."""
-    timed = _measured_curves(about)
-    source = "strings.csv, measured" if timed else "core.toml, simulated"
+    measured = _measured_curves(core)
+    source = "strings.csv, measured" if measured else "core.toml, simulated"
     return {
         (
             STRINGS,
-            f"rep {one.name}, {one.size} bytes, offsets {one.source} and {one.destination}",
+            f"rep {case.name}, {case.size} bytes, offsets {case.source} and {case.destination}",
         ): _Figure("cycles", f"{cycles:.1f}", source)
-        for one, cycles in (timed or _simulated_curves(about)).items()
+        for case, cycles in (measured or _simulated_curves(core)).items()
     }
 
 
@@ -184,13 +180,13 @@ def _measured_curves(core: Microarch) -> dict[Repeated, float]:
 def _simulated_curves(core: Microarch) -> dict[Repeated, float]:
     """Return the simulated cycles of each case, as far as the core's parameters give any."""
     cases = list(strings.all_cases(kits.of(core.isa)))
-    timed = strings.measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
-    return {one.case: one.figure.cycles for one in timed if one.figure}
+    answers = strings.measure_strings(Laboratory(Simulated(core.id, noise=0)), cases)
+    return {answer.case: answer.figure.cycles for answer in answers if answer.figure}
 
 
 def _shown(value: object) -> object:
     if isinstance(value, list):
         return " ".join(
-            ":".join(map(str, one)) if isinstance(one, list) else str(one) for one in value
+            ":".join(map(str, item)) if isinstance(item, list) else str(item) for item in value
         )
     return value

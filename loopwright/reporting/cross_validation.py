@@ -19,7 +19,7 @@ from loopwright.predicting.predict import predict
 
 _ONE_CALL = 8  # bytes or records of the calls that are measured beside the loops
 _KEY = ["kernel", "variant", "microarch"]
-NONE = pd.DataFrame(
+NO_PAIRS = pd.DataFrame(
     columns=[
         *_KEY, "source", "predicted_cycles", "measured_cycles", "uncertainty_cycles", "clock",
         "machine", "error_percent",
@@ -156,10 +156,10 @@ def paired_calls(rows: pd.DataFrame, core: str) -> pd.DataFrame:
     measured = map(MeasuredCall.of, variants, rows.to_dict("records"))
     costs = simulated(microarchs.load(core), {}, list(measured))
     out = rows.reset_index(drop=True)
-    known = [cost if isinstance(cost, CallCost) else None for cost in costs]
+    call_costs = [cost if isinstance(cost, CallCost) else None for cost in costs]
     out["source"] = SIMULATOR
-    out["predicted_cycles"] = [cost.cycles if cost else np.nan for cost in known]
-    out["mispredicted_cycles"] = [cost.mispredicted if cost else np.nan for cost in known]
+    out["predicted_cycles"] = [cost.cycles if cost else np.nan for cost in call_costs]
+    out["mispredicted_cycles"] = [cost.mispredicted if cost else np.nan for cost in call_costs]
     out["why"] = ["" if isinstance(cost, CallCost) else str(cost) for cost in costs]
     out = out.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
     measured_cycles = out["measured_cycles"]
@@ -170,17 +170,17 @@ def paired_calls(rows: pd.DataFrame, core: str) -> pd.DataFrame:
 
 
 def call_errors(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the errors by variant; of_all names the columns."""
-    known = pairs[pairs["why"] == ""]
+    """Return the errors by variant; error_figures names the columns."""
+    predicted = pairs[pairs["why"] == ""]
     rows = [
-        {"kernel": kernel, "variant": variant, **of_all(mine)}
-        for (kernel, variant), mine in known.groupby(["kernel", "variant"])
+        {"kernel": kernel, "variant": variant, **error_figures(mine)}
+        for (kernel, variant), mine in predicted.groupby(["kernel", "variant"])
     ]
     return pd.DataFrame(rows, columns=CALL_ERRORS)
 
 
-def of_all(pairs: pd.DataFrame) -> dict[str, float]:
-    """Return the number of predicted calls, the median absolute error, and the share within 15 %.
+def error_figures(pairs: pd.DataFrame) -> dict[str, float]:
+    """Return the number of calls, the median absolute error, and the share within 15 %.
 
     median_in_range_percent is the median distance from the range between predicted and mispredicted
     exits, bias_percent the median error with its sign.
@@ -197,6 +197,6 @@ def of_all(pairs: pd.DataFrame) -> dict[str, float]:
 
 def worst_calls(pairs: pd.DataFrame, count: int) -> pd.DataFrame:
     """Return the calls farthest outside the predicted range, the farthest first."""
-    known = pairs[pairs["why"] == ""]
-    order = known["outside_percent"].abs().sort_values(ascending=False, kind="stable").index
-    return known.loc[order[:count]]
+    predicted = pairs[pairs["why"] == ""]
+    order = predicted["outside_percent"].abs().sort_values(ascending=False, kind="stable").index
+    return predicted.loc[order[:count]]

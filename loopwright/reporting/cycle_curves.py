@@ -32,16 +32,18 @@ def sweep(spec: str | None, microarch: str, *, asm: str | None = None) -> pd.Dat
     64; multiples of 4 on arm64), cycles_per_iteration (a call, where the notion is unrolled),
     slowdown_percent (over the best offset), code (its hex) and error.
     """
-    found = []
-    for core, about in Question(spec, asm=asm, microarch=microarch).select():
+    records = []
+    for core, subjects in Question(spec, asm=asm, microarch=microarch).select():
         pairs = [
-            (subject, o) for subject in about for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]
+            (subject, o)
+            for subject in subjects
+            for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]
         ]
-        asked = [subject.block(offset) for subject, offset in pairs if not subject.error]
-        answers = iter(models.simulated(asked, core))
+        blocks = [subject.block(offset) for subject, offset in pairs if not subject.error]
+        answers = iter(models.simulated(blocks, core))
         for subject, offset in pairs:
             answer = Answer.none(subject.error) if subject.error else next(answers)
-            found.append(
+            records.append(
                 {
                     "kernel": subject.key.get("kernel", ""),
                     "variant": list(subject.key.values())[-1],
@@ -54,7 +56,7 @@ def sweep(spec: str | None, microarch: str, *, asm: str | None = None) -> pd.Dat
                     "error": answer.error,
                 }
             )
-    rows = pd.DataFrame(found).astype({"cycles_per_iteration": "float64"})
+    rows = pd.DataFrame(records).astype({"cycles_per_iteration": "float64"})
     best = rows.groupby(KEY)["cycles_per_iteration"].transform("min")
     rows.insert(7, "slowdown_percent", 100 * (rows["cycles_per_iteration"] / best - 1))
     return rows
@@ -169,11 +171,11 @@ def measured(
     ]
     rows = rows.rename(columns={"cycles": "cost_cycles", "uncertainty": "uncertainty_cycles"})
     rows = rows.assign(source=MEASURED, microarch=rows["microarch"].replace("", "this host"))
-    known = rows.reindex(columns=COLUMNS)
-    return known.sort_values(["variant", "size_bytes"], kind="stable", key=_as_they_come)
+    table = rows.reindex(columns=COLUMNS)
+    return table.sort_values(["variant", "size_bytes"], kind="stable", key=_as_they_come)
 
 
-def called(
+def predicted(
     spec: str,
     microarch: str,
     sizes: Sequence[int] = SIZES,
@@ -197,10 +199,10 @@ def of_calls(rows: pd.DataFrame) -> pd.DataFrame:
     are missing where it does not depend on them. Where the simulator has no figure for such a
     parameter there is only a range, and note has the reason. Rows without either are left out.
     """
-    known = rows[rows["cycles"].notna() | rows["cheap"].notna()].rename(columns=_PREDICTED)
-    why = known["note"].where(known["cost_cycles"].notna(), known["error"])
-    known = known.assign(uncertainty_cycles=np.nan, clock="", machine="", note=why)
-    return known[COLUMNS]
+    answered = rows[rows["cycles"].notna() | rows["cheap"].notna()].rename(columns=_PREDICTED)
+    why = answered["note"].where(answered["cost_cycles"].notna(), answered["error"])
+    answered = answered.assign(uncertainty_cycles=np.nan, clock="", machine="", note=why)
+    return answered[COLUMNS]
 
 
 def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
@@ -213,27 +215,27 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
     cheapest; lacking names the variant.
     """
     columns = ["from_bytes", "to_bytes", "cheapest", "lacking"]
-    ends = between(costs)
-    if ends.empty:
+    ranges = with_ranges(costs)
+    if ranges.empty:
         return pd.DataFrame(columns=columns)
     lowest, grid, highest = (
-        ends.pivot_table(index="size_bytes", columns="variant", values=column).sort_index()
+        ranges.pivot_table(index="size_bytes", columns="variant", values=column).sort_index()
         for column in ("low_cycles", "cost_cycles", "high_cycles")
     )
     may_be = lowest.le(highest.min(axis=1), axis=0)
     # Noise differs from size to size: a variant that may be the cheapest at all of them is. An
     # unmeasured parameter has one value at all sizes: where it decides, there is a stretch.
-    known_in_part = costs.reindex(columns=COLUMNS)["low_cycles"].notna().any()
+    has_ranges = costs.reindex(columns=COLUMNS)["low_cycles"].notna().any()
     stretches: list[_Stretch] = []
-    for (label, row), (_, open_) in zip(grid.iterrows(), may_be.iterrows(), strict=True):
+    for (label, row), (_, may_be_cheapest) in zip(grid.iterrows(), may_be.iterrows(), strict=True):
         size = float(str(label))
         lacking = [str(name) for name in row.index[row.isna()]]
         last = stretches[-1] if stretches else None
         names: list[str] = []
         if not lacking:
-            names = [str(name) for name in row.index[open_.astype(bool)]]
+            names = [str(name) for name in row.index[may_be_cheapest.astype(bool)]]
         kept = [name for name in last.names if name in names] if last else []
-        if last and known_in_part and last.names != names:
+        if last and has_ranges and last.names != names:
             kept = []
         if last and last.lacking == lacking and (kept or lacking):
             stretches[-1] = _Stretch(last.low, size, kept, lacking)
@@ -251,7 +253,7 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def between(costs: pd.DataFrame) -> pd.DataFrame:
+def with_ranges(costs: pd.DataFrame) -> pd.DataFrame:
     """Return costs with the range of each as low_cycles and high_cycles, in every row.
 
     The range is that of the uncertainty of a measurement or of a core's unmeasured parameters, else
@@ -292,21 +294,21 @@ def weighted(costs: pd.DataFrame, histogram: Histogram) -> pd.DataFrame:
     one has not, so that it has no mean.
     """
     sizes = costs["size_bytes"]
-    known = sum(
+    covered = sum(
         b.count
         for b in histogram.buckets
         if b.high is not None and b.low >= sizes.min() and b.high <= sizes.max() + 1
     )
     rows = []
-    for name, mine in between(costs).groupby("variant", sort=False):
+    for name, mine in with_ranges(costs).groupby("variant", sort=False):
         lacking = sorted({*sizes} - {*mine["size_bytes"]})
         means = {
-            as_: np.nan if lacking else histogram.mean(curve(mine.assign(cycles=mine[column])))
-            for column, as_ in _MEANS.items()
+            mean: np.nan if lacking else histogram.mean(curve(mine.assign(cycles=mine[column])))
+            for column, mean in _MEANS.items()
         }
         if costs.loc[mine.index, "cost_cycles"].isna().any():  # only a range is known
             means["mean_cost_cycles"] = np.nan
-        share = 100 * known / histogram.total
+        share = 100 * covered / histogram.total
         rows.append([name, *means.values(), share, ", ".join(f"{size:.0f} B" for size in lacking)])
     columns = ["variant", *_MEANS.values(), "sizes_known_percent", "lacking"]
     return pd.DataFrame(rows, columns=columns).sort_values("mean_cost_cycles", ignore_index=True)

@@ -33,10 +33,10 @@ _APART = 1.02  # least ratio of cycles that differ
 
 
 @dataclass(frozen=True)
-class Moment:
+class VariantTimeline:
     """The timeline of a variant on a core at a code offset (bytes mod 64).
 
-    why names the kind of the offset; cycles is its prediction for an iteration; rows is what
+    why is the reason to show the offset; cycles is the prediction for an iteration; rows is what
     loopwright.timeline returns, cut after 160 uops.
     """
 
@@ -48,24 +48,28 @@ class Moment:
     rows: pd.DataFrame
 
 
-def moments(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[Moment, ...]:
+def timelines(
+    kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame
+) -> tuple[VariantTimeline, ...]:
     """Return the timelines of a kernel's variants.
 
     sweep is what cycle_curves.sweep returns, table what compare does.
     """
     out = []
-    own = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]
-    for row in own.to_dict("records"):
+    simulated = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]
+    for row in simulated.to_dict("records"):
         variant, core = str(row["variant"]), str(row["microarch"])
-        mine = sweep[(sweep["variant"] == variant) & (sweep["microarch"] == core)]
-        cycles = mine.set_index("offset_bytes")["cycles_per_iteration"].dropna()
+        of_variant = sweep[(sweep["variant"] == variant) & (sweep["microarch"] == core)]
+        cycles = of_variant.set_index("offset_bytes")["cycles_per_iteration"].dropna()
         for offset, why in _offsets(int(row["offset"]), cycles).items():
             rows = timeline(
                 f"{kernel_id}/{variant}", microarch=core, offset=offset, iterations=ITERATIONS
             )
             if rows["error"].eq("").all() and rows["uop"].notna().any():
-                at = float(cycles.get(offset, row["cycles"]))
-                out.append(Moment(variant, core, offset, why, at, rows.head(_MOST)))
+                cycles_there = float(cycles.get(offset, row["cycles"]))
+                out.append(
+                    VariantTimeline(variant, core, offset, why, cycles_there, rows.head(_MOST))
+                )
     return tuple(out)
 
 
@@ -83,7 +87,7 @@ def _offsets(own: int, cycles: pd.Series) -> dict[int, str]:
     return out
 
 
-def span(percents: Sequence[float]) -> str:
+def speed_range(percents: Sequence[float]) -> str:
     """Return speed-ups as one text: "+3 %", "-2 to +14 %", "no difference"."""
     low, high = (f"{round(end):+d}" for end in (min(percents), max(percents)))
     if low == high:
@@ -143,7 +147,7 @@ class ThreadAnswer:
         if self.verdict is None:
             return "no evidence"
         ends = [100 * (ratio - 1) for ratio in (self.verdict.speed.low, self.verdict.speed.high)]
-        return f"{span(ends)} {RANK_NAMES[self.verdict.rank]} on {self.verdict.core}"
+        return f"{speed_range(ends)} {RANK_NAMES[self.verdict.rank]} on {self.verdict.core}"
 
     @property
     def published(self) -> str:
@@ -182,24 +186,26 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
         rows[rows["variant"].isin(kernel.variants)] if len(rows) else rows
         for rows in (study.predictions, study.measurements)
     )
-    asked = replace(
+    study_of_thread = replace(
         study,
         kernel=kernel,
         cores=(microarchs.load(thread.microarch),),
         predictions=predictions,
         measurements=measurements,
     )
-    judgement = conclude(asked, sizes)
+    judgement = conclude(study_of_thread, sizes)
     [answer] = judgement.answers.values()
     verdicts = [case.verdicts for case in answer.cases if case.variant.name == thread.variant]
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
-    known = unmeasured.break_evens(simulated) if simulated else ()
-    turning = next((one.unknown.name for one in known if one.decides), "")
+    break_evens = unmeasured.break_evens(simulated) if simulated else ()
+    parameter = next(
+        (break_even.unknown.name for break_even in break_evens if break_even.decides), ""
+    )
     pair = thread.kernel, thread.variant, thread.against
     figures = (f for f in published.table() if (f.kernel, f.variant, f.baseline) == pair)
     kept = tuple(f for f in figures if f.percent is not None and not f.retracted)
-    return ThreadAnswer(thread, verdict, turning, kept)
+    return ThreadAnswer(thread, verdict, parameter, kept)
 
 
 def _by_machine(figures: Sequence[PublishedFigure]) -> str:
@@ -208,7 +214,7 @@ def _by_machine(figures: Sequence[PublishedFigure]) -> str:
         assert figure.percent is not None
         groups.setdefault((figure.scope, figure.machine), []).append(figure.percent)
     return "; ".join(
-        f"{span(every)} ({scope}, {machine})" for (scope, machine), every in groups.items()
+        f"{speed_range(every)} ({scope}, {machine})" for (scope, machine), every in groups.items()
     )
 
 
@@ -217,9 +223,9 @@ class Finding:
     """A kernel's study, its comparison table, its recommendation, and its patches.
 
     bands has the best variant by range of sizes, as recommend.Judgement has it. sweep has the
-    simulator's cycles over code offsets, boundaries their explanation in words, moments the
-    timelines; evidence is what patches state. answers are those to the questions of mailing lists
-    about the kernel. assumed has a row for each figure of the simulator and each unmeasured
+    simulator's cycles over code offsets, boundaries their explanation in words, timelines those of
+    its variants; evidence is what patches state. answers are those to the questions of mailing
+    lists about the kernel. assumed has a row for each figure of the simulator and each unmeasured
     parameter that it depends on (loopwright.sources). calls has the predicted cost of whole calls
     on each core judged for and on this one. baselines has the tree's own baseline by routine;
     patches maps a routine to one line: the patch files, or the reason for none; texts holds the
@@ -231,7 +237,7 @@ class Finding:
     recommendation: pd.DataFrame
     sweep: pd.DataFrame
     boundaries: pd.DataFrame
-    moments: tuple[Moment, ...]
+    timelines: tuple[VariantTimeline, ...]
     evidence: Evidence
     answers: tuple[ThreadAnswer, ...] = ()
     assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -284,13 +290,13 @@ def with_patches(
     for row in finding.recommendation.to_dict("records"):
         routine, winner = str(row["routine"]), str(row["winner"])
         if winner:
-            notes[routine], files = _one(finding, winner, tree, folder)
+            notes[routine], files = _patch_of(finding, winner, tree, folder)
             texts |= {str(path.relative_to(folder)): path.read_text() for path in files}
             report(f"  patch for {winner}: {notes[routine]}")
     return replace(finding, patches=notes, texts=texts)
 
 
-def _one(finding: Finding, winner: str, tree: Found, folder: Path) -> tuple[str, list[Path]]:
+def _patch_of(finding: Finding, winner: str, tree: Found, folder: Path) -> tuple[str, list[Path]]:
     """Return the result of a winner's patch in one line, and the files."""
     # Not the variant of the study: beside a tree's own code, its variants are copies.
     variant = kernels.load(finding.kernel.id).variants[winner]
@@ -337,7 +343,7 @@ def examine(
         calls=_calls(study, sizes),
         sweep=sweep,
         boundaries=cycle_curves.boundaries(sweep),
-        moments=moments(kernel.id, sweep, table),
+        timelines=timelines(kernel.id, sweep, table),
         evidence=evidence(study, judgement),
         answers=answers(study, sizes),
         assumed=assumed[assumed["least_cycles"].notna()] if cores else assumed,
@@ -373,7 +379,7 @@ def cores_of(kernel: Kernel, microarch: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportArguments:
     """The arguments of loopwright report. linux describes the tree ("" if there is none)."""
 
     kernels: tuple[str, ...]

@@ -74,8 +74,8 @@ def variant(name: str, kernel: str | None = None) -> Style:
     """
     if kernels.is_own_code(name):
         return Style(INK, "*", "", "--")
-    known = list(kernels.load(kernel).variants) if kernel in kernels.ids() else []
-    return _style(TOL_MUTED, known.index(name) if name in known else crc32(name.encode()))
+    names = list(kernels.load(kernel).variants) if kernel in kernels.ids() else []
+    return _style(TOL_MUTED, names.index(name) if name in names else crc32(name.encode()))
 
 
 def numbered(number: int) -> Style:
@@ -98,7 +98,9 @@ def _style(colours: tuple[str, ...], position: int) -> Style:
 _TEMPLATES = resources.files("loopwright.reporting") / "templates"
 
 
-def made(template: str, *, scripts: Sequence[str], style: str = "", **values: Any) -> str:
+def render_template(
+    template: str, *, scripts: Sequence[str], style: str = "", **values: Any
+) -> str:
     """Return a page by the name of its template, with the names of its scripts in their order.
 
     style names a further style sheet. values are the template's.
@@ -192,7 +194,7 @@ def grid(
         for n in range(len(columns))
         if not cells or any(of_row[n].text not in ("", NONE) for of_row, _ in cells)
     ]
-    shown = [GridRow([of_row[n] for n in kept], known) for of_row, known in cells]
+    shown = [GridRow([of_row[n] for n in kept], row_facets) for of_row, row_facets in cells]
     return Grid(name, caption, [columns[n] for n in kept], shown)
 
 
@@ -244,11 +246,11 @@ def number(
     """
     if value is None or pd.isna(value):
         return Cell(NONE)
-    known = doubt is not None and pd.notna(doubt)
-    if known and 0 < doubt < 0.5 * 10**-digits:
+    has_doubt = doubt is not None and pd.notna(doubt)
+    if has_doubt and 0 < doubt < 0.5 * 10**-digits:
         digits += 1
     shown = f"{value:{'+' if sign else ''},.{digits}f}"
-    if known:
+    if has_doubt:
         shown += f" \N{PLUS-MINUS SIGN} {doubt:,.{digits}f}"
     return Cell(shown + mark, float(value))
 

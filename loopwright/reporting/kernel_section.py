@@ -13,7 +13,7 @@ from loopwright.machine import hosts
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, cycle_curves, findings, html, plots
-from loopwright.reporting.findings import Asked, Finding
+from loopwright.reporting.findings import Finding, ReportArguments
 from loopwright.reporting.html import (
     Cell,
     Column,
@@ -85,18 +85,20 @@ def curves(
 
     The charts of a routine share their axis of cycles.
     """
-    highest = cycle_curves.between(costs).groupby(costs["routine"])["high_cycles"].max().to_dict()
+    highest = (
+        cycle_curves.with_ranges(costs).groupby(costs["routine"])["high_cycles"].max().to_dict()
+    )
     for key, mine in costs.groupby(CURVE, sort=False):
         routine, core, source = map(str, key)
         what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
         notes = "; ".join(note for note in mine["note"].unique() if note)
         what += f" ({notes})" if notes else ""
-        bands = bool(mine["low_cycles"].notna().any())
+        ranges = bool(mine["low_cycles"].notna().any())
         parts = [
             f"{routine} on {core}: cycles a call over its size, {what}",
-            *(["Bands: as far as what nobody has measured of the core can move it"] * bands),
+            *(["Bands: as far as what nobody has measured of the core can move it"] * ranges),
             "Vertical lines: the cheapest variant changes"
-            f"{_silent(finding, routine, core, source)}",
+            f"{_not_predicted(finding, routine, core, source)}",
         ]
         weights = f"; bars: calls in {histogram.name}" if histogram else ""
         yield drawing(
@@ -111,7 +113,7 @@ def curves(
         )
 
 
-def _silent(finding: Finding, routine: str, core: str, source: str) -> str:
+def _not_predicted(finding: Finding, routine: str, core: str, source: str) -> str:
     """Return the variants of a routine without a cost on a core, with the reasons."""
     rows = finding.calls
     if source == MEASURED or rows.empty:
@@ -181,7 +183,7 @@ def _gain(head: str, of: str) -> Column:
     return column(head, lambda row: 100 * (row[of] - 1), 1, sign=True)
 
 
-def throughput_table(finding: Finding, asked: Asked, name: str) -> Grid:
+def throughput_table(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
     """Return the comparison: a row for each variant, core and source with a figure."""
     limits = finding.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()
@@ -195,7 +197,7 @@ def throughput_table(finding: Finding, asked: Asked, name: str) -> Grid:
     def again(row: Row) -> str:
         measured = row["source"] == MEASURED
         offset = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
-        return asked.figure(finding.kernel.id, *_key(row), offset=offset)
+        return arguments.figure(finding.kernel.id, *_key(row), offset=offset)
 
     return grid(
         f"{name}-throughput",
@@ -266,10 +268,10 @@ def steps(finding: Finding, name: str) -> Grid:
     )  # fmt: skip
 
 
-_SILENT = {"source": "model", "microarch": "core", "variant": "variants"}
+_MISSING = {"source": "model", "microarch": "core", "variant": "variants"}
 
 
-def silent(finding: Finding, name: str) -> Grid:
+def missing_figures(finding: Finding, name: str) -> Grid:
     """Return the reasons for missing figures, each once."""
     missing = finding.table[
         finding.table["cycles"].isna() & finding.table["error"].fillna("").ne("")
@@ -278,12 +280,12 @@ def silent(finding: Finding, name: str) -> Grid:
         f"{name}-silent",
         f"{finding.kernel.id}: no number, and why",
         [
-            {"reason": error, **{key: mine[key].unique() for key in _SILENT}}
+            {"reason": error, **{key: mine[key].unique() for key in _MISSING}}
             for error, mine in missing.groupby("error", sort=False)
         ],
-        [column("reason", wide=True), *(_listed(head, key) for key, head in _SILENT.items())],
+        [column("reason", wide=True), *(_listed(head, key) for key, head in _MISSING.items())],
         lambda row: {
-            _SILENT[key]: str(row[key][0]) for key in ("source", "microarch") if len(row[key]) == 1
+            _MISSING[key]: str(row[key][0]) for key in ("source", "microarch") if len(row[key]) == 1
         },
     )
 
@@ -333,11 +335,13 @@ OFFSET_COSTS = (
 )  # fmt: skip
 
 
-def boundaries(finding: Finding, asked: Asked, name: str) -> Grid:
+def boundaries(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
     """Return the cost of code alignment, in words."""
 
     def again(row: Row) -> str:
-        return asked.figure(finding.kernel.id, row["variant"], row["microarch"], SIMULATOR, "all")
+        return arguments.figure(
+            finding.kernel.id, row["variant"], row["microarch"], SIMULATOR, "all"
+        )
 
     return grid(
         f"{name}-boundaries",
@@ -348,13 +352,13 @@ def boundaries(finding: Finding, asked: Asked, name: str) -> Grid:
     )
 
 
-def calls(finding: Finding, asked: Asked, name: str) -> Grid:
+def calls(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
     """Return the measured costs of calls."""
     measured = finding.study.measurements
     rows = measured[measured["quantity"] == "call"] if len(measured) else measured
 
     def again(row: Row) -> str:
-        command = asked.figure(finding.kernel.id, row["variant"], row["microarch"], MEASURED)
+        command = arguments.figure(finding.kernel.id, row["variant"], row["microarch"], MEASURED)
         if " measure " in command and finding.kernel.routines:
             command += f" --sizes {row['size_bytes']:.0f}"
         return command

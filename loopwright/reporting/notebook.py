@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.judging.study import MEASURED
+from loopwright.judging.study import MEASURED, exclusions
 from loopwright.predicting.models import MODELS, SIMULATOR
 from loopwright.predicting.predict import predict
 
@@ -29,18 +29,18 @@ def side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
     measured_uncertainty_cycles; spread_percent, of the models' largest figure over the least.
     Excluded figures and measurements of a part are missing here: unanswered has the reasons.
     """
-    known = _named(rows).query("cycles.notna() and excluded == '' and note == ''")
-    models = [m.id for m in MODELS if m.id in set(known["source"])]
-    sources = [*models, *([MEASURED] if MEASURED in set(known["source"]) else [])]
-    per_unit = known.pivot_table(
+    counted = _as_compared(rows).query("cycles.notna() and excluded == '' and note == ''")
+    models = [m.id for m in MODELS if m.id in set(counted["source"])]
+    sources = [*models, *([MEASURED] if MEASURED in set(counted["source"]) else [])]
+    per_unit = counted.pivot_table(
         index=_ROW, columns="source", values="cycles_per_unit", sort=False
     )[sources]
     wide = per_unit.add_suffix("_cycles")
-    first = known.groupby(_ROW, sort=False)
-    wide.insert(0, "bytes_per_iteration", first["bytes_per_iteration"].max().astype("Int64"))
-    wide.insert(0, "unit", first["unit"].first())
+    of_rows = counted.groupby(_ROW, sort=False)
+    wide.insert(0, "bytes_per_iteration", of_rows["bytes_per_iteration"].max().astype("Int64"))
+    wide.insert(0, "unit", of_rows["unit"].first())
     if MEASURED in sources:
-        measured = known[known["source"] == MEASURED]
+        measured = counted[counted["source"] == MEASURED]
         scaled = measured["uncertainty"] * measured["cycles_per_unit"] / measured["cycles"]
         of_row = measured.assign(uncertainty=scaled).groupby(_ROW)["uncertainty"]
         wide["measured_uncertainty_cycles"] = of_row.first()
@@ -54,9 +54,9 @@ def against_baseline(rows: pd.DataFrame) -> pd.DataFrame:
 
     Columns: routine, variant, and a SOURCE on MICROARCH for each that has a figure.
     """
-    known = rows[rows["vs_baseline"].notna()]
-    source_on_core = known["source"] + " on " + known["microarch"]
-    wide = known.assign(where=source_on_core).pivot_table(
+    compared = rows[rows["vs_baseline"].notna()]
+    source_on_core = compared["source"] + " on " + compared["microarch"]
+    wide = compared.assign(where=source_on_core).pivot_table(
         index=["routine", "variant"], columns="where", values="vs_baseline", sort=False
     )
     return wide.reset_index().rename_axis(columns=None)
@@ -64,27 +64,24 @@ def against_baseline(rows: pd.DataFrame) -> pd.DataFrame:
 
 def unanswered(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the missing figures: microarch, source, why (the reason), and the variants."""
-    rows = _named(rows)
+    rows = _as_compared(rows)
     cycles = rows["cycles"].map("{:.2f} is ".format)
     why = rows["error"].fillna("").mask(rows["excluded"].ne(""), cycles + rows["excluded"])
     why = why.mask(rows["cycles"].notna() & rows["note"].ne(""), "measured " + rows["note"])
-    silent = rows.assign(why=why)[why.ne("")]
-    of_each = silent.groupby(["microarch", "source", "why"], sort=False)["variant"]
-    variants = of_each.agg(lambda names: ", ".join(dict.fromkeys(names)))
+    missing = rows.assign(why=why)[why.ne("")]
+    by_reason = missing.groupby(["microarch", "source", "why"], sort=False)["variant"]
+    variants = by_reason.agg(lambda names: ", ".join(dict.fromkeys(names)))
     return variants.rename("variants").reset_index()
 
 
-def _named(rows: pd.DataFrame) -> pd.DataFrame:
+def _as_compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of compare, or rows of predict with the columns of compare."""
     if "excluded" in rows:
         return rows
     rows = rows.rename(columns={"id": "variant", "model": "source"})
-    below = microarchs.below_bounds(rows)
-    why = [
-        microarchs.why_below_bounds(n) if is_below else ""
-        for n, is_below in zip(rows["least_cycles"], below, strict=True)
-    ]
-    return rows.assign(excluded=why, note="", unit="an iteration", cycles_per_unit=rows["cycles"])
+    return rows.assign(
+        excluded=exclusions(rows), note="", unit="an iteration", cycles_per_unit=rows["cycles"]
+    )
 
 
 APART = 5.0  # percent of spread above which models disagree

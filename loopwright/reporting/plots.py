@@ -26,7 +26,7 @@ from loopwright.predicting import core_figures
 from loopwright.predicting.models import MODELS
 from loopwright.reporting import html
 from loopwright.reporting.cross_validation import summary, worst
-from loopwright.reporting.cycle_curves import SLOW, between, crossovers
+from loopwright.reporting.cycle_curves import SLOW, crossovers, with_ranges
 from loopwright.reporting.html import FAINT, INK
 
 P = ParamSpec("P")
@@ -253,10 +253,10 @@ def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
     if not ports or not rows:
         return nothing(f"{core.id}: the simulator has no figures for it")
     figure, axes = one_panel(1.9 + 0.27 * len(ports), 0.75 + 0.24 * len(rows))
-    style = html.OKABE_ITO[0]
+    colour = html.OKABE_ITO[0]
     for y, kind in enumerate(rows):
         taken = [x for x, port in enumerate(ports) if port in uses.get(kind, "")]
-        axes.scatter(taken, [y] * len(taken), marker="s", s=95, color=style)
+        axes.scatter(taken, [y] * len(taken), marker="s", s=95, color=colour)
         axes.axhline(y - 0.5, color=html.FAINT, linewidth=0.6)
     axes.set_xticks(range(len(ports)), list(ports))
     axes.set_yticks(range(len(rows)), rows)
@@ -338,9 +338,9 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-_NAMED = 3  # loops with the largest errors, which the figure names
+_MOST_NAMED = 3  # loops with the largest errors, which the figure names
 _APART = 10.0  # percent of error from which the figure names a loop
-_OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
+_QUANTITIES = {"loops": "cycles an iteration", "calls": "cycles a call"}
 
 
 @drawn
@@ -355,10 +355,10 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     if pairs.empty:
         return nothing(f"no {of} have both a prediction and a measurement here")
     figure, axes = one_panel(5.4, 5)
-    every = pairs[["predicted_cycles", "measured_cycles"]].to_numpy(float)
-    edge = np.array([every.min() / 1.3, every.max() * 1.3])
-    axes.fill_between(edge, edge * 0.9, edge * 1.1, color=html.FAINT, alpha=0.5, linewidth=0)
-    axes.plot(edge, edge, color=html.FAINT, linewidth=1)
+    cycles = pairs[["predicted_cycles", "measured_cycles"]].to_numpy(float)
+    limits = np.array([cycles.min() / 1.3, cycles.max() * 1.3])
+    axes.fill_between(limits, limits * 0.9, limits * 1.1, color=html.FAINT, alpha=0.5, linewidth=0)
+    axes.plot(limits, limits, color=html.FAINT, linewidth=1)
     of_model = summary(pairs).groupby("source")
     for model in MODELS:
         mine = pairs[pairs["source"] == model.id]
@@ -380,7 +380,7 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
         )
     first = pairs[pairs["source"] == pairs["source"].iloc[0]]
     farthest = worst(first, len(first)).drop_duplicates("variant")
-    for row in farthest.head(_NAMED).to_dict("records"):
+    for row in farthest.head(_MOST_NAMED).to_dict("records"):
         if abs(row["error_percent"]) >= _APART:
             axes.annotate(
                 f"{row['variant']} ({row['error_percent']:+.0f} %)",
@@ -391,11 +391,11 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     axes.set_yscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xlim(*edge)
-    axes.set_ylim(*edge)
+    axes.set_xlim(*limits)
+    axes.set_ylim(*limits)
     axes.set_aspect("equal")
-    axes.set_xlabel(f"measured {_OF[of]}")
-    axes.set_ylabel(f"predicted {_OF[of]}")
+    axes.set_xlabel(f"measured {_QUANTITIES[of]}")
+    axes.set_ylabel(f"predicted {_QUANTITIES[of]}")
     axes.set_title(", ".join(map(hosts.marked, pairs["microarch"].unique())))
     axes.legend(loc="upper left")
     return figure
@@ -467,7 +467,7 @@ def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
             linewidth=1.2 + 0.9 * under,
         )
         if "low_cycles" in mine and mine["low_cycles"].notna().any():
-            ends = between(mine).sort_values("size_bytes")
+            ends = with_ranges(mine).sort_values("size_bytes")
             axes.fill_between(
                 ends["size_bytes"], ends["low_cycles"], ends["high_cycles"], color=style.colour,
                 alpha=0.15, lw=0,
@@ -527,7 +527,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
         return nothing("no size of a call is known on any core")
     places = list(bands.groupby(["microarch", "condition"], sort=False))
     figure, axes = one_panel(6.4, 0.9 + 0.32 * len(places))
-    drawn: dict[str, Patch] = {}
+    patches: dict[str, Patch] = {}
     for number, (_, mine) in enumerate(places):
         for row in mine.to_dict("records"):
             style = html.variant(str(row["variant"]), kernel)
@@ -546,7 +546,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
                 linewidth=0.8,
             )
             label = f"{row['variant']}{' may win' if open_ else ' (baseline)' if keeps else ''}"
-            drawn.setdefault(label, box.patches[0])
+            patches.setdefault(label, box.patches[0])
     cores = [(hosts.marked(str(core)), condition) for (core, condition), _ in places]
     names = [f"{core}, {condition}" if condition else core for core, condition in cores]
     axes.set_yticks(range(len(places)), names)
@@ -557,7 +557,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
     axes.set_xticks(ticks, [f"{int(t)}" for t in ticks], fontsize=7)
     axes.set_xlabel("size of a call, bytes")
     axes.tick_params(axis="y", length=0)
-    figure.legend([*drawn.values()], [*drawn], loc="outside lower center", ncols=3)
+    figure.legend([*patches.values()], [*patches], loc="outside lower center", ncols=3)
     return figure
 
 
@@ -587,7 +587,7 @@ def timeline(rows: pd.DataFrame) -> Figure:
     last = int(shown["retired_cycle"].max())
     figure, axes = one_panel(max(6.0, min(14.0, 3.4 + 0.2 * last)), 1.2 + 0.17 * len(shown))
     for at, row in enumerate(shown.to_dict("records")):
-        _life(axes, at, row)
+        _uop_line(axes, at, row)
     for _, _, what, _, colour in STRETCHES:
         axes.barh(0, 0, color=colour, label=what)
     starts = shown.index[shown["iteration"].diff().fillna(1).ne(0)]
@@ -606,7 +606,7 @@ def timeline(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-def _life(axes: Axes, at: int, row: dict[Hashable, Any]) -> None:
+def _uop_line(axes: Axes, at: int, row: dict[Hashable, Any]) -> None:
     """Draw a uop's line: a bar for each stretch, and its letters."""
     for start, end, _, letter, colour in STRETCHES:
         if pd.isna(row[start]):

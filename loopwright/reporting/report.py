@@ -24,16 +24,16 @@ from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, kernel_section, text
 from loopwright.reporting.findings import (
     ITERATIONS,
-    Asked,
     Finding,
-    Moment,
+    ReportArguments,
     ThreadAnswer,
+    VariantTimeline,
     clocks,
     cores_of,
     examine,
     model_versions,
     origin_of,
-    span,
+    speed_range,
     threads,
     with_patches,
 )
@@ -44,7 +44,7 @@ from loopwright.reporting.html import (
     column,
     core_column,
     grid,
-    made,
+    render_template,
     script_data,
     uop,
 )
@@ -75,17 +75,19 @@ def report(
     the points measured of a routine and all of them. Files appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
-    every = _selected(kernel_ids, microarch)
+    selected = _selected(kernel_ids, microarch)
     linux = trees.find(tree) if patch else None
     if linux:
         log(f"Linux tree: {linux.note}")
     findings = []
     with files.staged(out) as folder:
-        for number, kernel in enumerate(every, 1):
-            log(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
-            with _beside_tree(kernel, linux) as (seen, baselines):
+        for number, kernel in enumerate(selected, 1):
+            log(
+                f"[{number}/{len(selected)}] {kernel.id}: predict, check{', measure' * (not quick)}"
+            )
+            with _beside_tree(kernel, linux) as (with_own_code, baselines):
                 finding = examine(
-                    seen,
+                    with_own_code,
                     histogram,
                     quick=quick,
                     baselines=baselines,
@@ -100,28 +102,30 @@ def report(
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(text.plain_report(findings, host, linux))
         log("drawing the page")
-        asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.note if linux else "", tree)
-        (folder / "index.html").write_text(render(findings, host, asked, histogram))
+        arguments = ReportArguments(
+            tuple(kernel_ids), sizes, quick, microarch, linux.note if linux else "", tree
+        )
+        (folder / "index.html").write_text(render(findings, host, arguments, histogram))
     log(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
 
 
 def _selected(kernel_ids: Sequence[str], microarch: str | None) -> list[Kernel]:
-    """Return the kernels that are named, or all that a core is asked for.
+    """Return the named kernels, or all of the ISAs of the cores.
 
-    InputError for a kernel or a core that is not known, and where they do not belong together.
+    InputError for an unknown kernel or core, and for one without a counterpart of its ISA.
     """
     cores = microarchs.select(microarch)
     if not kernel_ids:
         isas = {core.isa for core in cores}
         return [kernel for kernel in kernels.every() if kernel.isa in isas]
-    every = [kernels.load(kernel_id) for kernel_id in dict.fromkeys(kernel_ids)]
-    for kernel in every:
+    named = [kernels.load(kernel_id) for kernel_id in dict.fromkeys(kernel_ids)]
+    for kernel in named:
         microarchs.select(cores_of(kernel, microarch), kernel.isa)
     for core in cores if microarch not in (None, "all") else ():
-        if core.isa not in {kernel.isa for kernel in every}:
+        if core.isa not in {kernel.isa for kernel in named}:
             raise InputError(f"{core.id} is {core.isa}, and no kernel named is; leave it out")
-    return every
+    return named
 
 
 def _beside_tree(
@@ -206,16 +210,16 @@ def _verdict(finding: Finding, row: dict[str, object]) -> RoutineVerdict:
         bands = bands[(bands["routine"] == routine) & (bands["microarch"] != EVERY)]
     kind = Kind(str(row["answer"]))
     if kind is Kind.WINNER:
-        text = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
+        sentence = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
     elif kind is Kind.BASELINE:
-        text = f"{baseline}: no variant is proven faster"
+        sentence = f"{baseline}: no variant is proven faster"
     elif kind in _BY_CORE:
-        text = f"against {baseline}"
+        sentence = f"against {baseline}"
     else:
-        text = str(kind)
+        sentence = str(kind)
     cores = tuple(_cores(bands)) if kind in _BY_CORE and len(bands) else ()
     word = _WORDS[kind]
-    return RoutineVerdict(finding.kernel.id, routine, word, text, cores)
+    return RoutineVerdict(finding.kernel.id, routine, word, sentence, cores)
 
 
 def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
@@ -290,14 +294,16 @@ def pairs(
     findings: Sequence[Finding], figures: pd.DataFrame, answers: Sequence[ThreadAnswer]
 ) -> list[Pair]:
     """Return the rows of a report's kernels; figures is what loopwright.published returns."""
-    kernels = {finding.kernel.id for finding in findings}
-    known = figures[
-        figures["percent"].notna() & figures["retracted"].eq("") & figures["kernel"].isin(kernels)
+    kernel_ids = {finding.kernel.id for finding in findings}
+    compared = figures[
+        figures["percent"].notna()
+        & figures["retracted"].eq("")
+        & figures["kernel"].isin(kernel_ids)
     ]
     of_thread = {(a.thread.kernel, a.thread.variant, a.thread.against): a for a in answers}
     return [
         _pair(mine, of_thread.get((str(key[0]), str(key[1]), str(key[2]))))
-        for key, mine in known.groupby(_KEYS, sort=False)
+        for key, mine in compared.groupby(_KEYS, sort=False)
     ]
 
 
@@ -306,25 +312,25 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     published = [float(value) for value in rows["percent"]]
     predicted = [float(value) for value in rows["predicted"].dropna()]
     core = first["predicted_on"]
-    text = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
+    prediction = f"{speed_range(predicted)} ({first['kind']}, {core})" if predicted else ""
     if answer and answer.verdict and answer.verdict.core == core and first["kind"] != "loop":
         # The range over what nobody has measured of the core.
         speed = answer.verdict.speed
         predicted += [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
-        text = f"{span(predicted)} (call, {core})"
+        prediction = f"{speed_range(predicted)} (call, {core})"
     ends = (min(predicted), max(predicted)) if predicted else None
     return Pair(
         name=f"{first['variant']} against {first['baseline']}",
         where=f"{first['machine']}, {first['scope']}",
-        published=span(published),
-        predicted=text or f"none: {first['error']}",
+        published=speed_range(published),
+        predicted=prediction or f"none: {first['error']}",
         published_at=tuple(sorted({at(value) for value in published})),
         predicted_at=(at(ends[0]), at(ends[1])) if ends else None,
         cut=any(not LEFT <= value <= RIGHT for value in (*published, *predicted)),
     )
 
 
-def data(findings: list[Finding], asked: Asked) -> str:
+def timeline_data(findings: list[Finding], arguments: ReportArguments) -> str:
     """Return the timelines as JSON that may stand in a script element.
 
     words holds every text; a timeline's rows are those of html.uop, with the number of the
@@ -333,69 +339,79 @@ def data(findings: list[Finding], asked: Asked) -> str:
     words = Words()
     timelines = []
     for finding in findings:
-        for moment in finding.moments:
-            command = asked.figure(
-                finding.kernel.id, moment.variant, moment.microarch, SIMULATOR, str(moment.offset)
+        for timeline in finding.timelines:
+            command = arguments.figure(
+                finding.kernel.id,
+                timeline.variant,
+                timeline.microarch,
+                SIMULATOR,
+                str(timeline.offset),
             )
             if " predict " in command:
                 command += f" --timeline {ITERATIONS}"
             timelines.append(
                 {
                     "kernel": finding.kernel.id,
-                    "variant": moment.variant,
-                    "core": moment.microarch,
-                    "offset": moment.offset,
-                    "why": moment.why,
-                    "cycles": round(moment.cycles, 2),
+                    "variant": timeline.variant,
+                    "core": timeline.microarch,
+                    "offset": timeline.offset,
+                    "why": timeline.why,
+                    "cycles": round(timeline.cycles, 2),
                     "again": command,
-                    "rows": list(_uops(moment, words)),
+                    "rows": list(_uops(timeline, words)),
                 }
             )
     origin = model_versions()[SIMULATOR]
     return script_data({"origin": origin, "words": words.all, "timelines": timelines})
 
 
-def _uops(moment: Moment, words: Words) -> Iterator[list[int | None]]:
-    for row in Rows.of_frame(moment.rows).records():
+def _uops(timeline: VariantTimeline, words: Words) -> Iterator[list[int | None]]:
+    for row in Rows.of_frame(timeline.rows).records():
         iteration, instruction, *rest = uop(row, words)
         yield [iteration, instruction, words.number(" ".join(row["text"].split())), *rest]
 
 
 def render(
-    findings: list[Finding], host: dict[str, object], asked: Asked, histogram: Histogram | None
+    findings: list[Finding],
+    host: dict[str, object],
+    arguments: ReportArguments,
+    histogram: Histogram | None,
 ) -> str:
     """Return the page. host is what hosts.describe returns."""
     order = [thread.id for thread in threads()]
-    answers = [answer for found in findings for answer in found.answers]
+    answers = [answer for finding in findings for answer in finding.answers]
     answers.sort(key=lambda answer: order.index(answer.thread.id))
-    every = verdicts(findings)
-    return made(
+    routine_verdicts = verdicts(findings)
+    facets = _facets(findings)
+    return render_template(
         "page.html.j2",
         scripts=("folds.js", "filters.js", "sorting.js", "timeline.js", "moments.js"),
         version=VERSION,
-        asked=asked,
+        arguments=arguments,
         host=host,
         clocks=clocks(findings),
         unmeasured=sorted({f.study.unmeasured for f in findings} - {""}),
         sources=sorted({str(s) for f in findings for s in f.study.sources}),
         versions=model_versions(),
         answers=answers,
-        verdicts=every,
-        here=HERE if any(HERE in core for finding in every for core, _ in finding.cores) else "",
+        verdicts=routine_verdicts,
+        here=HERE if any(HERE in core for v in routine_verdicts for core, _ in v.cores) else "",
         pairs=pairs(findings, published(), answers),
         ticks=[(tick, at(tick)) for tick in TICKS],
         sentences_of={head: key for head, key in SENTENCES.items() if key != "bands"},
         statements=statements,
-        parts=[_part(f, asked, histogram) for f in findings],
+        parts=[_part(f, arguments, histogram) for f in findings],
         scatters=list(kernel_section.scatters(findings)),
         accuracy=_accuracy(findings),
-        facets=(facets := _facets(findings)),
+        facets=facets,
         ports=kernel_section.ports([c for c in facets["core"] if c in microarchs.ids()]),
-        timelines=data(findings, asked),
+        timelines=timeline_data(findings, arguments),
     )
 
 
-def _part(finding: Finding, asked: Asked, histogram: Histogram | None) -> dict[str, Any]:
+def _part(
+    finding: Finding, arguments: ReportArguments, histogram: Histogram | None
+) -> dict[str, Any]:
     """Return the section of a kernel by the template's names."""
     name = kernel_name(finding.kernel.id)
     costs = kernel_section.costs(finding)
@@ -407,15 +423,15 @@ def _part(finding: Finding, asked: Asked, histogram: Histogram | None) -> dict[s
         "strips": list(kernel_section.strips(finding, name)),
         "bands": kernel_section.bands(finding, name),
         "throughput": list(kernel_section.throughput_bars(finding, name)),
-        "throughput_table": kernel_section.throughput_table(finding, asked, name),
+        "throughput_table": kernel_section.throughput_table(finding, arguments, name),
         "steps": kernel_section.steps(finding, name),
-        "silent": kernel_section.silent(finding, name),
+        "silent": kernel_section.missing_figures(finding, name),
         "assumed": kernel_section.assumed(finding, name),
         "heat_maps": list(kernel_section.heat_maps(finding, name)),
-        "boundaries": kernel_section.boundaries(finding, asked, name),
+        "boundaries": kernel_section.boundaries(finding, arguments, name),
         "curves": list(kernel_section.curves(finding, costs, histogram, name)),
         "cheapest": kernel_section.cheapest(finding, costs, name),
-        "calls": kernel_section.calls(finding, asked, name),
+        "calls": kernel_section.calls(finding, arguments, name),
         "contract": kernel_section.contract(finding, name),
     }
 

@@ -14,7 +14,7 @@ from loopwright.errors import InputError
 from loopwright.paths import VERSION
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import findings
-from loopwright.reporting.html import Grid, Words, column, grid, made, script_data, uop
+from loopwright.reporting.html import Grid, Words, column, grid, render_template, script_data, uop
 from loopwright.rows import Rows
 from loopwright.scanning import binary_loops, scan
 from loopwright.scanning import builds as builds_module
@@ -26,12 +26,12 @@ from loopwright.scanning.fixes import Fix
 from loopwright.scanning.scan import Question, Scan
 
 
-def command(asked: Question, out: Path, other: Path | str | None = None) -> str:
+def command(question: Question, out: Path, other: Path | str | None = None) -> str:
     """Return the command for the page of a scan, or of two builds with another file."""
-    parts = ["loopwright scan", shlex.quote(str(asked.file))]
+    parts = ["loopwright scan", shlex.quote(str(question.file))]
     parts += [shlex.quote(str(other))] if other is not None else []
     for option in ("microarch", "symbols", "features", "profile"):
-        if (value := getattr(asked, option)) is not None:
+        if (value := getattr(question, option)) is not None:
             parts.append(f"--{option} {shlex.quote(str(value))}")
     return " ".join([*parts, f"--html {shlex.quote(str(out))}"])
 
@@ -44,7 +44,7 @@ class Changes:
     """The pairs of loops that a page lists, and by core the change of each: an index of CHANGES."""
 
     pairs: Sequence[Pair]
-    found: Sequence[Sequence[int]]
+    by_core: Sequence[Sequence[int]]
     left_out: int
 
     def listed(self, side: str) -> list[int]:
@@ -53,7 +53,7 @@ class Changes:
 
     def changed(self, side: str) -> list[int]:
         """Return the numbers of the loops that changed on some core, the worst first."""
-        worst = [min(of_pair) for of_pair in zip(*self.found, strict=True)]
+        worst = [min(of_pair) for of_pair in zip(*self.by_core, strict=True)]
         order = sorted(range(len(self.pairs)), key=lambda at: worst[at])
         numbers = [getattr(self.pairs[at], side) for at in order if worst[at] not in _UNCHANGED]
         return [n for n in numbers if n is not None]
@@ -63,7 +63,7 @@ class Changes:
         return {
             "a": self._places("a"),
             "b": self._places("b"),
-            "change": ["".join(map(str, of_core)) for of_core in self.found],
+            "change": ["".join(map(str, of_core)) for of_core in self.by_core],
         }
 
     def _places(self, side: str) -> list[int]:
@@ -74,15 +74,15 @@ class Changes:
 def changes(builds: BuildComparison, most: int) -> Changes:
     """Return the changes of the loops of two builds; of too many, the worst."""
     a, b, pairs = builds.a, builds.b, builds.pairs
-    found = [
+    by_core = [
         [CHANGES.index(builds_module.change(pair, *costs)[0]) for pair in pairs]
         for costs in zip(a.costs, b.costs, strict=True)
     ]
-    worst = [min(of_pair) for of_pair in zip(*found, strict=True)]
+    worst = [min(of_pair) for of_pair in zip(*by_core, strict=True)]
     kept = sorted(sorted(range(len(pairs)), key=lambda at: worst[at])[:most])
     return Changes(
         [pairs[at] for at in kept],
-        [[of_core[at] for at in kept] for of_core in found],
+        [[of_core[at] for at in kept] for of_core in by_core],
         len(pairs) - len(kept),
     )
 
@@ -171,7 +171,7 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def _first(rows: Rows, caption: str) -> Grid:
+def _first_rows(rows: Rows, caption: str) -> Grid:
     """Return the rows that are visible without scripts."""
     columns = [column(h, n, digits) for n, (h, digits) in _COLUMNS.items() if n in rows.columns]
     return grid("first", caption, rows.records()[:_FIRST], columns)
@@ -239,10 +239,14 @@ class Side:
         out: dict[str, Any] = {"strip": [], "limit": {}, "boundary": {}, "error": {}}
         for m, n in enumerate(self.numbers):
             out["strip"].append(self._strip(costs, n))
-            if (one := scan.Ranked(n, core)) in limits:
-                out["limit"][m] = self.words.number(limits[one])
-            if found := boundary(self.scan.found.loops[n], costs.table[n]):
-                out["boundary"][m] = [found.size, self.words.number(found.crossed), found.at]
+            if (ranked := scan.Ranked(n, core)) in limits:
+                out["limit"][m] = self.words.number(limits[ranked])
+            if crossing := boundary(self.scan.found.loops[n], costs.table[n]):
+                out["boundary"][m] = [
+                    crossing.size,
+                    self.words.number(crossing.crossed),
+                    crossing.at,
+                ]
             if n in costs.errors:
                 out["error"][m] = self.words.number(costs.errors[n])
         out["state"] = "".join(states[n] for n in self.numbers)
@@ -313,26 +317,26 @@ def of_scan(scan: Scan, again: str) -> str:
     All loops are in its table and on its map, with their strips over code offsets; as many as fit,
     those with the largest losses first, also have their instructions and timelines.
     """
-    ranked = list(dict.fromkeys(one.loop for one in scan.ranking))[:MOST]
+    ranked = list(dict.fromkeys(candidate.loop for candidate in scan.ranking))[:MOST]
     words, numbers = Words(), sorted(ranked)
     side = Side(scan, numbers, words).data() | _details(scan, ranked, numbers)
     left_out = len(scan.found.loops) - len(numbers)
-    first = _first(scan.rows(_FIRST), "The loops with the largest losses")
+    first = _first_rows(scan.rows(_FIRST), "The loops with the largest losses")
     summary = list(scan.summary())
     return _page("scan", [scan], [side], None, words, left_out, again, first, summary)
 
 
 def of_builds(builds: BuildComparison, again: str) -> str:
     """Return the page of the changes between two builds; again is as for of_scan."""
-    words, found = Words(), changes(builds, MOST)
+    words, listed = Words(), changes(builds, MOST)
     sides, scans = [], [builds.b, builds.a]
     for side, build in zip("ba", scans, strict=True):
-        numbers = found.listed(side)
-        own = _details(build, found.changed(side), numbers, share=0.5)
+        numbers = listed.listed(side)
+        own = _details(build, listed.changed(side), numbers, share=0.5)
         sides.append(Side(build, numbers, words).data() | own)
-    first = _first(builds.rows(changed=True), "The largest changes")
-    pairs, summary = found.data(), list(builds.summary())
-    return _page("builds", scans, sides, pairs, words, found.left_out, again, first, summary)
+    first = _first_rows(builds.rows(changed=True), "The largest changes")
+    pairs, summary = listed.data(), list(builds.summary())
+    return _page("builds", scans, sides, pairs, words, listed.left_out, again, first, summary)
 
 
 def _details(
@@ -383,7 +387,7 @@ def _page(
         "pairs": pairs,
     }
     texts = words.all
-    return made(
+    return render_template(
         "scan.html.j2",
         style="scan.css",
         scripts=_SCRIPTS,

@@ -48,13 +48,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) 
     """
     sides = 1 if fits(columns, rows) else 0
     padding = (0, 1, 0, sides)
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, show_edge=False)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, show_edge=False)
     for number, name in enumerate(columns):
-        drawn.add_column(name, justify="left" if number < left else "right", overflow="fold")
+        grid.add_column(name, justify="left" if number < left else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        grid.add_row(*row)
     out = io.StringIO()
-    Console(file=out, width=WIDTH, color_system=None, legacy_windows=False).print(drawn)
+    Console(file=out, width=WIDTH, color_system=None, legacy_windows=False).print(grid)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -72,11 +72,11 @@ def band_lines(bands: pd.DataFrame) -> list[str]:
     out: list[str] = []
     for routine, mine in bands.groupby("routine", sort=False):
         out += wrapped(f"{routine}: the best variant by size of a call")
-        out += ["", *_strip(mine)]
+        out += ["", *_band_table(mine)]
     return out
 
 
-def _strip(bands: pd.DataFrame) -> Iterator[str]:
+def _band_table(bands: pd.DataFrame) -> Iterator[str]:
     known = bands.loc[bands["status"] != KEEPS, "variant"].unique()
     letters = {str(name): _LETTERS[n % len(_LETTERS)] for n, name in enumerate(known)}
     sizes = _sizes(bands)
@@ -151,16 +151,16 @@ def _core(core: str, rows: pd.DataFrame) -> str:
         line for unit in answered["unit"].unique()
         for line in _unit(core, str(unit), rows[rows["unit"] == unit], present)
     ]  # fmt: skip
-    drawn = "\n".join(parts)
-    notes = ["  +N: cycles to start a string instruction, ? not known"] * (" +" in drawn)
-    notes += ["  ! below what the core's loads and stores take: not used"] * ("!" in drawn)
+    tables = "\n".join(parts)
+    notes = ["  +N: cycles to start a string instruction, ? not known"] * (" +" in tables)
+    notes += ["  ! below what the core's loads and stores take: not used"] * ("!" in tables)
     for note in filter(None, answered["note"].unique()):
         notes += wrapped(f"* measured {note}: not used", "  ")
     notes += [*_caveats(answered), *_origin(answered), *_accuracy(rows, present)]
     alike = rows.loc[rows["verdict"] == SAME, "variant"]
     if len(alike):
         notes += wrapped(f"no difference from the baseline: {', '.join(alike)}", "  ")
-    return "\n".join([drawn, *notes, *_errors(rows), ""])
+    return "\n".join([tables, *notes, *_errors(rows), ""])
 
 
 def _caveats(rows: pd.DataFrame) -> list[str]:
@@ -190,7 +190,7 @@ def _body(rows: pd.DataFrame, present: list[str], *, errors: bool) -> list[list[
         mine = rows[rows["variant"] == variant].set_index("source")
         moved = mine["bytes_per_iteration"].dropna()
         first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
-        body.append([*first, *(_sides_cell(mine, source, errors=errors) for source in present)])
+        body.append([*first, *(_figure_cell(mine, source, errors=errors) for source in present)])
     return body
 
 
@@ -216,7 +216,7 @@ def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
     return out
 
 
-def _sides_cell(mine: pd.DataFrame, source: str, *, errors: bool) -> str:
+def _figure_cell(mine: pd.DataFrame, source: str, *, errors: bool) -> str:
     row = mine.to_dict("index").get(source, {})
     if pd.isna(row.get("cycles", float("nan"))):
         return "-"
@@ -235,9 +235,9 @@ def _errors(rows: pd.DataFrame) -> list[str]:
     """Return the reasons for empty cells: each once, with its models and variants."""
     missing = rows[rows["cycles"].isna() & rows["error"].fillna("").ne("")]
     out: list[str] = []
-    for error, group in missing.groupby("error", sort=False):
-        models = ", ".join(group["source"].unique())
-        variants = group["variant"].unique()
+    for error, mine in missing.groupby("error", sort=False):
+        models = ", ".join(mine["source"].unique())
+        variants = mine["variant"].unique()
         who = "" if len(variants) == rows["variant"].nunique() else f" ({', '.join(variants)})"
         out += wrapped(f"- {models}{who}: {error}", "  ")
     return out

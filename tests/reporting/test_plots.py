@@ -28,7 +28,7 @@ def test_a_sweep_covers_every_offset_of_every_variant(swept):
 
 
 def test_predicted_calls_are_drawn_as_measured_ones_are():
-    found = cycle_curves.called("x86_64/csum", "sandybridge", [64, 512], src_align=1)
+    found = cycle_curves.predicted("x86_64/csum", "sandybridge", [64, 512], src_align=1)
     assert list(found.columns) == cycle_curves.COLUMNS
     said = lw.predict("x86_64/csum", microarch="sandybridge", sizes=[64, 512], align="0:1")
     assert list(found["cost_cycles"]) == list(said["cycles"].dropna())
@@ -109,7 +109,7 @@ def test_a_mean_of_costs_that_are_not_known_is_a_range():
 
 
 def test_calls_that_rest_on_what_nobody_measured_have_bands():
-    found = cycle_curves.called("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
+    found = cycle_curves.predicted("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
     said = lw.predict("x86_64/copy_user/movsq", microarch="zen2", sizes=[64, 512], align="1:0")
     assert said["cycles"].isna().all()  # nobody knows what it costs; between what it does
     assert list(found["low_cycles"]) == list(said["cheap"])
@@ -122,7 +122,7 @@ def test_calls_that_rest_on_what_nobody_measured_have_bands():
 
 def test_measured_and_predicted_calls_stand_beside_each_other():
     measured = costs(plain={8: 9, 64: 60, 512: 1400})
-    said = cycle_curves.called("x86_64/clear_user/plain", "zen2,sandybridge", [8, 64, 512])
+    said = cycle_curves.predicted("x86_64/clear_user/plain", "zen2,sandybridge", [8, 64, 512])
     figure = plots.size_curves(pd.concat([measured, said]), kernel="x86_64/clear_user")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["zen2, measured", "zen2, pipeline", "sandybridge, pipeline"]
