@@ -45,13 +45,13 @@ class Unmeasured:
     fixed: Mapping[str, str]
 
     @classmethod
-    def of(cls, core: Microarch, given: Mapping[str, str]) -> "Unmeasured":
-        """Return the unmeasured parameters of a core, without those that given sets."""
+    def of(cls, core: Microarch, overrides: Mapping[str, str]) -> "Unmeasured":
+        """Return the unmeasured parameters of a core, without those that overrides set."""
         varied, fixed = [], {}
         for parameter in core.ranges:
-            if parameter.name in given:
+            if parameter.name in overrides:
                 continue
-            why = _refusal(core, parameter, given) if parameter.varied else parameter.reason
+            why = _refusal(core, parameter, overrides) if parameter.varied else parameter.reason
             if why:
                 fixed[parameter.name] = why
             else:
@@ -67,10 +67,10 @@ class Unmeasured:
         return f"{text}; not varied: {grouped([*self.fixed])}" if self.fixed else text
 
 
-def _refusal(core: Microarch, parameter: Range, given: Mapping[str, str]) -> str:
+def _refusal(core: Microarch, parameter: Range, overrides: Mapping[str, str]) -> str:
     """Return the reason why the simulator takes no other value of a parameter, or ""."""
     others = [value for value in parameter.values if value != parameter.value]
-    refused = [calls.refusal(core, {**given, parameter.name: value}) for value in others]
+    refused = [calls.refusal(core, {**overrides, parameter.name: value}) for value in others]
     return refused[-1] if all(refused) else ""
 
 
@@ -349,8 +349,8 @@ class Margins:
 
     def parameters(self, name: str, against: str) -> list[str]:
         """Return the parameters that the speed of one variant against another depends on."""
-        both = {*self.depends_on[name], *self.depends_on[against]}
-        return [parameter for parameter in self.unknown if parameter in both]
+        of_either = {*self.depends_on[name], *self.depends_on[against]}
+        return [parameter for parameter in self.unknown if parameter in of_either]
 
     def effects(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
         """Return the change of the speed by each of these parameters alone, as a logarithm.
@@ -451,9 +451,9 @@ class Margins:
             return -float(ends.low[-1]) if side == "low" else float(ends.high[-1])
 
         for parameter in ranges:
-            others = [{**at, parameter.name: value} for value in parameter.values]
-            self._fetch([(n, tried) for n in (name, against) for tried in others])
-            best = max((at, *others), key=speed)
+            changed = [{**at, parameter.name: value} for value in parameter.values]
+            self._fetch([(n, tried) for n in (name, against) for tried in changed])
+            best = max((at, *changed), key=speed)
             at.update(best)
 
     def over(self, name: str, against: str, sizes: Histogram | None) -> Speed:

@@ -175,11 +175,11 @@ def bounded_accuracy(model: str, core: str, recorded: pd.DataFrame) -> ModelAccu
     most = max(parts, key=lambda part: parts[part])
     if parts[most] < UNVALIDATED_PERCENT:
         loops = counts["loops"]
-        few = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
-        few = "no calls by string instructions" if loops >= LEAST_ROWS else few
-        most = f"{error:.0f} % over {count:,} single instructions there, but {few}"
-    taken = max(UNVALIDATED_PERCENT, *parts.values())
-    return ModelAccuracy(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
+        gap = f"only {loops} loops, where {LEAST_ROWS} are asked" if loops else "no loops"
+        gap = "no calls by string instructions" if loops >= LEAST_ROWS else gap
+        most = f"{error:.0f} % over {count:,} single instructions there, but {gap}"
+    bound = max(UNVALIDATED_PERCENT, *parts.values())
+    return ModelAccuracy(model, core, bound, f"taken to be off by {bound:.0f} %: {most}")
 
 
 def simulator_accuracy(

@@ -104,8 +104,10 @@ def figures(kernel_id: str, core: str) -> list[PublishedFigure]:
     Those measured on the core itself and those of machines that it stands for (microarch then
     differs from predicted_on). Retracted and fitted ones are among them, and are marked.
     """
-    there = (f for f in table() if f.kernel == kernel_id and core in (f.predicted_on, f.microarch))
-    return [f for f in there if f.variant and f.baseline and f.percent is not None]
+    of_core = (
+        f for f in table() if f.kernel == kernel_id and core in (f.predicted_on, f.microarch)
+    )
+    return [f for f in of_core if f.variant and f.baseline and f.percent is not None]
 
 
 @cache
@@ -185,8 +187,8 @@ def routine_cycles(
     assert figure.size_bytes is not None
     size, chunk = figure.size_bytes, figure.chunk_bytes or figure.size_bytes
     sizes = [chunk] * (size // chunk) + [size % chunk] * bool(size % chunk)
-    given = tuple(sorted((overrides or {}).items()))
-    return sum(_call_cycles(figure.kernel, variant, figure.own_core, n, given) for n in sizes)
+    key = tuple(sorted((overrides or {}).items()))
+    return sum(_call_cycles(figure.kernel, variant, figure.own_core, n, key) for n in sizes)
 
 
 @cache
@@ -195,8 +197,8 @@ def _call_cycles(
 ) -> float:
     chosen = kernels.load(kernel).variants[variant]
     place = [(size // kernels.contract_of(chosen).count_bytes, 0, 0)]
-    given = dict(overrides)
-    question = CallQuestion(chosen, microarchs.load(core), place, given, in_user_space=True)
+    values = dict(overrides)
+    question = CallQuestion(chosen, microarchs.load(core), place, values, in_user_space=True)
     [[cost]] = calls.of_variants([question])
     if isinstance(cost, InputError):
         raise InputError(f"{variant} on {core}: {cost}")

@@ -98,8 +98,8 @@ class Answer:
     sizes: tuple[int, ...] = ()
 
     @property
-    def asked(self) -> list[str]:
-        return [core.id for core in self.study.targets]
+    def target_ids(self) -> list[str]:
+        return self.study.target_ids
 
     @property
     def judged(self) -> list[str]:
@@ -111,13 +111,13 @@ class Answer:
         """The winner's least speed over the cores on which it is faster, as a ratio."""
         if self.winner is None:
             return np.nan
-        gains = self.winner.with_status(self.asked, Status.FASTER)
+        gains = self.winner.with_status(self.target_ids, Status.FASTER)
         return min(self.winner.verdicts[core].proven for core in gains)
 
     @property
     def summary(self) -> str:
         if self.winner:
-            faster = self.winner.with_status(self.asked, Status.FASTER)
+            faster = self.winner.with_status(self.target_ids, Status.FASTER)
             return (
                 f"{self.winner.variant.name}: at least {percent(self.margin)} on "
                 f"{wording.names(faster)}; slower on no judged core and at no size"
@@ -132,8 +132,8 @@ class Answer:
                     speed = wording.speed(case.verdicts[core].speed)
                     where = f"{core} where {case.condition}" if case.condition else core
                     parts.setdefault(where, []).append(f"{case.variant.name} {speed}")
-            every = [f"{where}: {', '.join(words)}" for where, words in parts.items()]
-            return f"no one variant for all cores and sizes; {'; '.join(every)}"
+            sentences = [f"{where}: {', '.join(words)}" for where, words in parts.items()]
+            return f"no one variant for all cores and sizes; {'; '.join(sentences)}"
         return self.reason
 
 
@@ -142,7 +142,7 @@ def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[st
 
     surely keeps the cores on which it is (True) or only may be (False); None keeps all.
     """
-    harm = list(case.harm(answer.asked, answer.judged, answer.sizes))
+    harm = list(case.harm(answer.target_ids, answer.judged, answer.sizes))
     sure = {verdict.core for verdict, size in harm if verdict.is_slower(size)}
     if surely is not None:
         harm = [(verdict, size) for verdict, size in harm if (verdict.core in sure) is surely]
@@ -219,39 +219,40 @@ def _answer(
         failure = str(study.checks.set_index("variant").loc[routine.baseline, "failure"])
         why = f"the baseline {routine.baseline} breaks its contract: {failure}"
         return answer(Kind.SILENT, why)
-    asked = [core.id for core in study.targets]
+    target_ids = study.target_ids
     judged_ids = judged(study.judged_ids, candidates)
     general = [c for c in candidates if not c.lacking]
     incomplete = [c for c in general if c.unmeasured(judged_ids)]
     if incomplete:
         return answer(Kind.SHORT, wording.missing_points(incomplete, judged_ids, study))
     ordered = sorted(
-        (c for c in general if c.proven_speeds(asked)),
-        key=lambda c: (c.proven_speeds(asked), c.with_status(asked, Status.OPEN) != []),
+        (c for c in general if c.proven_speeds(target_ids)),
+        key=lambda c: (c.proven_speeds(target_ids), c.with_status(target_ids, Status.OPEN) != []),
         reverse=True,
     )
     shippable = [c for c in ordered if not c.variant.unpatchable]
     overruled: list[tuple[Case, str]] = []
     for case in shippable:
-        settled = not case.without_verdict(asked) and not case.with_status(asked, Status.CONTESTED)
-        harmless = not any(case.harm(asked, judged_ids, judged_sizes))
-        if settled and harmless and case.with_status(asked, Status.FASTER):
+        contested = case.with_status(target_ids, Status.CONTESTED)
+        settled = not contested and not case.without_verdict(target_ids)
+        harmless = not any(case.harm(target_ids, judged_ids, judged_sizes))
+        if settled and harmless and case.with_status(target_ids, Status.FASTER):
             if against := _slower_than_others(case, shippable, study):
                 overruled.append((case, against))
                 continue
             return answer(Kind.WINNER, wording.verdicts(case, study), case)
     nearest = max(
         shippable or ordered,
-        key=lambda c: (bool(c.with_status(judged_ids, Status.FASTER)), c.proven_speeds(asked)),
+        key=lambda c: (bool(c.with_status(judged_ids, Status.FASTER)), c.proven_speeds(target_ids)),
         default=None,
     )
     if overruled:
         return answer(Kind.CONTESTED, "; ".join(why for _, why in overruled), overruled[0][0])
     if not ordered:
-        pair = f"both {routine.baseline} and another variant on {wording.names(asked)}"
+        pair = f"both {routine.baseline} and another variant on {wording.names(target_ids)}"
         return answer(Kind.SILENT, f"no model has a figure for {pair}")
     unknown_cores = [
-        core for core in asked if all(core in c.without_verdict(asked) for c in ordered)
+        core for core in target_ids if all(core in c.without_verdict(target_ids) for c in ordered)
     ]
     if unknown_cores and nearest:
         elsewhere = f"{nearest.variant.name} leads elsewhere ({wording.verdicts(nearest, study)})"
@@ -264,9 +265,9 @@ def _answer(
         (Kind.CONTESTED, Status.CONTESTED, "published figures contradict the models on"),
         (Kind.OPEN, Status.OPEN, "it is open"),
     ):
-        unsettled = [c for c in ordered if c.with_status(asked, status)]
+        unsettled = [c for c in ordered if c.with_status(target_ids, status)]
         if unsettled:
-            best = max(unsettled, key=lambda case: case.highest_speed(asked))
+            best = max(unsettled, key=lambda case: case.highest_speed(target_ids))
             pair = f"{best.variant.name} is faster than {routine.baseline}"
             return answer(kind, f"{what} whether {pair} ({wording.verdicts(best, study)})", best)
     best = ordered[0]
@@ -308,7 +309,7 @@ def _judged_sizes(candidates: Sequence[Case], sizes: Histogram | None) -> tuple[
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
     study, routine, candidates = answer.study, answer.routine, answer.cases
     break_evens = unmeasured.deciding_break_evens(study, candidates, calls)
-    case, asked = answer.candidate, answer.asked
+    case, target_ids = answer.candidate, answer.target_ids
     decisive = filter(
         None, (unmeasured.in_words(break_evens), unmeasured.independent_speeds(study, calls))
     )
@@ -317,7 +318,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         for core, margins in calls.of_core.items()
     ]
     reasons = filter(None, (answer.reason, wording.fastest_measured(candidates, study)))
-    confidence = wording.confidence(case, asked, study) if case else ""
+    confidence = wording.confidence(case, target_ids, study) if case else ""
     if answer.kind is Kind.SHORT:
         incomplete = [c for c in answer.judged if any(case.unmeasured([c]) for case in candidates)]
         confidence = f"{wording.NOT_ENOUGH} on {wording.names(incomplete)}"
@@ -335,7 +336,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "without_patch": "; ".join(_without_patch(answer)),
         "basis": wording.basis(study, answer.routine.contract, sizes),
         "stored": wording.stored(study, candidates),
-        "models": wording.models(case, asked) if case else "",
+        "models": wording.models(case, target_ids) if case else "",
         "reason": "; ".join(reasons),
         "bands": wording.bands(answer.bands),
         "evidence": wording.evidence(study, candidates, missing),
@@ -348,10 +349,10 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
 def _slower_on(answer: Answer) -> str:
     """Return in words where the candidate is slower, and variants that win elsewhere."""
     split = answer.kind is Kind.SPLIT
-    every = [c for c in answer.cases if c is answer.candidate
+    listed = [c for c in answer.cases if c is answer.candidate
              or (split and c.with_status(answer.judged, Status.FASTER))]  # fmt: skip
-    texts = {c.variant.name: ", ".join(worse) for c in every if (worse := slower(answer, c))}
-    if len(every) == 1:
+    texts = {c.variant.name: ", ".join(worse) for c in listed if (worse := slower(answer, c))}
+    if len(listed) == 1:
         return "".join(texts.values())
     return "; ".join(f"{name}: {where}" for name, where in texts.items())
 
@@ -366,7 +367,7 @@ def _conditional(answer: Answer) -> list[str]:
         for band in verdicts.won(answer.bands):
             if band.condition and band.variant == case.variant.name:
                 won.setdefault(band.core, []).append(wording.sizes_and_speed(band))
-        for core in case.with_status(answer.asked, Status.FASTER):
+        for core in case.with_status(answer.target_ids, Status.FASTER):
             won.setdefault(core, [wording.speed(case.verdicts[core].speed)])
         if won:
             text = "; ".join(f"{core} {', '.join(parts)}" for core, parts in won.items())

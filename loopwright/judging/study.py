@@ -193,6 +193,10 @@ class Study:
         return [*self.targets, *self.beside]
 
     @property
+    def target_ids(self) -> list[str]:
+        return [core.id for core in self.targets]
+
+    @property
     def judged_ids(self) -> list[str]:
         return [core.id for core in self.judged]
 
@@ -239,10 +243,10 @@ def gather(
             rows, sources = rows.iloc[:0], []
         sound = set(checks.loc[checks["passed"], "variant"])
         weighing = (sizes, alignments)
-        now, unmeasured = _measure_now(kernel, sound, weighing, store, quick, progress)
-    if _has_more_evidence(rows[rows["microarch"] == host], now, kernel):
-        now, unmeasured = now.iloc[:0], unmeasured or STORED_INSTEAD
-    elif len(now):
+        measured_now, unmeasured = _measure_now(kernel, sound, weighing, store, quick, progress)
+    if _has_more_evidence(rows[rows["microarch"] == host], measured_now, kernel):
+        measured_now, unmeasured = measured_now.iloc[:0], unmeasured or STORED_INSTEAD
+    elif len(measured_now):
         rows = rows[rows["microarch"] != host]
         sources = [s for s in sources if s.core != host]
     cores = [c.id for c in targets]
@@ -256,7 +260,9 @@ def gather(
         kernel=kernel,
         predictions=predictions[predictions["variant"].isin(kernel.variants)],
         checks=checks,
-        measurements=pd.concat([t for t in (now, rows) if len(t)] or [now], ignore_index=True),
+        measurements=pd.concat(
+            [t for t in (measured_now, rows) if len(t)] or [measured_now], ignore_index=True
+        ),
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
@@ -286,7 +292,7 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
     )
 
 
-def _has_more_evidence(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
+def _has_more_evidence(stored: pd.DataFrame, measured_now: pd.DataFrame, kernel: Kernel) -> bool:
     """True if the stored rows of this core have more evidence than those measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
 
@@ -294,7 +300,7 @@ def _has_more_evidence(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) 
         by_pmu = rows["cycles"].notna() & (rows["clock"] == hosts.PMU)
         return call_costs.measured_coverage(rows, contracts), bool(by_pmu.any())
 
-    return evidence(stored) > evidence(now)
+    return evidence(stored) > evidence(measured_now)
 
 
 def _measure_now(

@@ -179,17 +179,17 @@ def _row(
         )
         low, high = sorted((low, high))
         text = f"{value:.4g}"
-        shown: tuple[object, ...] = (value, low, high)
+        figures: tuple[object, ...] = (value, low, high)
         at = float(np.median(zeros)) * (_SAMPLES - 1)
         error_there = float(np.interp(at, range(_SAMPLES), error.mean(axis=1)))
     else:
         best = int(error.mean(axis=1).argmin())
         text = texts[best]
-        only: object = float(text) if parameter_range.numeric else text
-        shown, outside, error_there = (only, only, only), 0, float(error[best].mean())
+        figure: object = float(text) if parameter_range.numeric else text
+        figures, outside, error_there = (figure, figure, figure), 0, float(error[best].mean())
     return [
-        spec, core_id, parameter, *shown, int(dependent.sum()), outside, 100 * error_there, machine,
-        f"--set {parameter}={text}",
+        spec, core_id, parameter, *figures, int(dependent.sum()), outside, 100 * error_there,
+        machine, f"--set {parameter}={text}",
     ]  # fmt: skip
 
 
@@ -205,11 +205,11 @@ def _range(core: Microarch, parameter: str) -> Range:
 
 
 def simulated(
-    core: Microarch, given: Mapping[str, str], calls: Sequence[MeasuredCall]
+    core: Microarch, overrides: Mapping[str, str], calls: Sequence[MeasuredCall]
 ) -> list[CallCost | InputError]:
     """Return the simulated cost of measured calls on a core, or the reason why there is none.
 
-    given are values of the core's parameters.
+    overrides are values of the core's parameters.
     """
     of_code: dict[tuple[str, bool, int | None], list[int]] = {}
     for n, call in enumerate(calls):
@@ -219,7 +219,7 @@ def simulated(
         first, user = calls[numbers[0]], not calls[numbers[0]].in_kernel
         points = [(calls[n].size, calls[n].dst, calls[n].src) for n in numbers]
         questions.append(
-            CallQuestion(first.variant, core, points, given, first.offset, in_user_space=user)
+            CallQuestion(first.variant, core, points, overrides, first.offset, in_user_space=user)
         )
     out: dict[int, CallCost | InputError] = {}
     for numbers, answers in zip(of_code.values(), of_variants(questions), strict=True):
@@ -426,17 +426,20 @@ def deciding_break_evens(
 ) -> list[BreakEven]:
     """Return the break-evens of a routine: of the published pairs, then of open ones."""
     out: list[BreakEven] = []
-    asked = {core.id: calls.of_core[core.id] for core in study.targets if core.id in calls.of_core}
-    for core, margins in asked.items():
+    margins_by_core = {
+        core.id: calls.of_core[core.id] for core in study.targets if core.id in calls.of_core
+    }
+    for core, margins in margins_by_core.items():
         pairs = [p for p in _published_pairs(study, core) if margins.has_costs(*p)]
         general = [c for c in cases if core in c.simulated and not c.lacking.get(core)]
         open_ = [c.simulated[core] for c in general if _may_gain(c, core)]
-        open_.sort(key=lambda pair: pair.speed.high, reverse=True)
-        pairs += [(pair.variant, pair.against) for pair in open_[:_OPEN]]
-        seen: set[frozenset[str]] = set()
+        open_.sort(key=lambda simulated: simulated.speed.high, reverse=True)
+        pairs += [(s.variant, s.against) for s in open_[:_OPEN]]
+        followed: set[frozenset[str]] = set()
         for variant, against in pairs:
-            if frozenset((variant, against)) not in seen and margins.parameters(variant, against):
-                seen.add(frozenset((variant, against)))
+            pair = frozenset((variant, against))
+            if pair not in followed and margins.parameters(variant, against):
+                followed.add(pair)
                 if of_pair := calls.pair(core, variant, against):
                     out += break_evens(of_pair)[:1]
     return out

@@ -262,7 +262,7 @@ class Case:
         return [core for core in cores if core in self.gaps and not self.partial]
 
     def harm(
-        self, asked: Sequence[str], judged: Sequence[str], sizes: Sequence[int]
+        self, target_ids: Sequence[str], judged: Sequence[str], sizes: Sequence[int]
     ) -> Iterator[tuple[Verdict, int | None]]:
         """Yield the losses of the variant: verdict, and size in bytes (None: over all sizes).
 
@@ -273,7 +273,7 @@ class Case:
             verdict = self.verdicts.get(core)
             if verdict is None:
                 continue
-            careful = core in asked
+            careful = core in target_ids
             for size in (None, *(s for s in verdict.sizes if s in sizes)):
                 if verdict.is_slower(size) or (careful and verdict.may_lose(size)):
                     yield verdict, size
@@ -316,23 +316,23 @@ class Measured:
         return call_costs.paired_calls(self.calls(base), self.calls(other))
 
     def speed(
-        self, base: str, other: str, asked: Sequence[CallPoint], sizes: Histogram | None
+        self, base: str, other: str, points: Sequence[CallPoint], sizes: Histogram | None
     ) -> Speed | tuple[Gap, ...]:
         """Return the speed of other against base over the calls asked for, or what is missing."""
         pairs = self.pairs(base, other)
-        if all(point in pairs for point in asked):
-            return self._of({point: pairs[point] for point in asked}, sizes)
-        gaps = [call_costs.gap(self.rows, name, self.calls(name), asked) for name in (base, other)]
+        if all(point in pairs for point in points):
+            return self._of({point: pairs[point] for point in points}, sizes)
+        gaps = [call_costs.gap(self.rows, name, self.calls(name), points) for name in (base, other)]
         # Each has its points, but they are not of one clock, machine and skew.
-        unpaired = call_costs.gap(self.rows, f"{other} beside {base}", pairs, asked)
+        unpaired = call_costs.gap(self.rows, f"{other} beside {base}", pairs, points)
         return tuple(g for g in gaps if g) or tuple(g for g in (unpaired,) if g)
 
-    def at_sizes(self, base: str, other: str, asked: Sequence[CallPoint]) -> dict[int, Speed]:
+    def at_sizes(self, base: str, other: str, points: Sequence[CallPoint]) -> dict[int, Speed]:
         """Return the speed of other against base at each size measured at all alignments."""
         pairs = self.pairs(base, other)
-        alignments = len({(point.dst, point.src) for point in asked})
+        alignments = len({(point.dst, point.src) for point in points})
         out = {}
-        for size in sorted({point.size for point in asked if point.size}):
+        for size in sorted({point.size for point in points if point.size}):
             of_size = {p: pair for p, pair in pairs.items() if p.size == size}
             if len(of_size) >= alignments:
                 out[size] = self._of(of_size, None)
@@ -405,7 +405,7 @@ def cases(
     """
     by_models = rows[rows["source"] != MEASURED]
     panel = model_accuracy.Panel(by_models, routine, sizes, model_accuracy.records())
-    asked = call_costs.judged_points(routine.contract, sizes, study.alignments)
+    points = call_costs.judged_points(routine.contract, sizes, study.alignments)
     baseline = study.kernel.variants[routine.baseline]
     out = []
     for variant in study.kernel.of_routine(routine.name):
@@ -418,9 +418,9 @@ def cases(
                 case.lacking[core.id] = " and ".join(unmet)
         for calls_of_core in measured:
             core_id = calls_of_core.core
-            speed = calls_of_core.speed(routine.baseline, variant.name, asked, sizes)
+            speed = calls_of_core.speed(routine.baseline, variant.name, points, sizes)
             if isinstance(speed, Speed):
-                of_size = calls_of_core.at_sizes(routine.baseline, variant.name, asked)
+                of_size = calls_of_core.at_sizes(routine.baseline, variant.name, points)
                 # Where user space leaves something out it says nothing of the routine.
                 of_core = case.partial_verdicts if case.partial else case.verdicts
                 of_core[core_id] = Verdict(
@@ -598,7 +598,7 @@ def bands_of(study: Study, routine: Routine, cases: Sequence[Case]) -> list[Band
     where these differ. A core where points of a measurement are missing has none.
     """
     out: list[Band] = []
-    asked = [core.id for core in study.targets]
+    target_ids = study.target_ids
     cores = judged(study.judged_ids, cases)
     features = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
     for condition in features:
@@ -611,9 +611,9 @@ def bands_of(study: Study, routine: Routine, cases: Sequence[Case]) -> list[Band
         for core, speeds in by_core.items():
             rank = min(c.verdicts[core].rank for c in mine if core in c.verdicts)
             out += _stretches(speeds, routine.baseline, core, condition, rank)
-        if len(by_core) > 1 and all(core in by_core for core in asked):
-            every = _over_cores(by_core, asked)
-            out += _stretches(every, routine.baseline, EVERY, condition, None)
+        if len(by_core) > 1 and all(core in by_core for core in target_ids):
+            over_cores = _over_cores(by_core, target_ids)
+            out += _stretches(over_cores, routine.baseline, EVERY, condition, None)
     return told_apart(out)
 
 
@@ -630,18 +630,18 @@ def _speeds_on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
 
 
 def _over_cores(
-    by_core: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]
+    by_core: Mapping[str, Mapping[str, _Sizes]], target_ids: Sequence[str]
 ) -> dict[str, _Sizes]:
     """Return the worst status by size over cores: faster where it is so on one and slower on none.
 
     The speed spans those of all cores; it is no mean. A variant that is unknown on a core asked for
     is left out.
     """
-    of_asked = [by_core[core] for core in by_core if core in asked] or [*by_core.values()]
-    variants = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
+    of_targets = [by_core[core] for core in by_core if core in target_ids] or [*by_core.values()]
+    variants = [n for n in of_targets[0] if all(n in speeds for speeds in of_targets)]
     speeds_of = {n: [speeds[n] for speeds in by_core.values() if n in speeds] for n in variants}
-    every = [set(of) for speeds in speeds_of.values() for of in speeds]
-    sizes = sorted(set.intersection(*every)) if every else []
+    size_sets = [set(of) for speeds in speeds_of.values() for of in speeds]
+    sizes = sorted(set.intersection(*size_sets)) if size_sets else []
     return {
         name: {size: _worst([of[size] for of in speeds]) for size in sizes}
         for name, speeds in speeds_of.items()
@@ -664,19 +664,17 @@ def _worst(of_cores: Sequence[tuple[Status, Speed]]) -> tuple[Status, Speed]:
 def _best(speeds: Mapping[str, _Sizes], size: int, baseline: str, last: str) -> tuple[str, str]:
     """Return the best variant at a size and its status; last is the best at the size below."""
     at_size = {name: of[size] for name, of in speeds.items() if size in of}
-    for wanted, status in (
+    for status, band_status in (
         (Status.FASTER, WINS),
         (Status.CONTESTED, CONTESTED),
         (Status.OPEN, OPEN),
     ):
-        ratios = {
-            name: s.ratio for name, (own_status, s) in at_size.items() if own_status is wanted
-        }
+        ratios = {name: speed.ratio for name, (own, speed) in at_size.items() if own is status}
         if ratios:
-            first = max(ratios, key=lambda name: ratios[name])
-            if last in ratios and ratios[last] > ratios[first] * (1 - THRESHOLD):
-                first = last
-            return first, status
+            best = max(ratios, key=lambda name: ratios[name])
+            if last in ratios and ratios[last] > ratios[best] * (1 - THRESHOLD):
+                best = last
+            return best, band_status
     return baseline, KEEPS
 
 

@@ -35,8 +35,8 @@ BAND_COLUMNS = [
 
 def names(items: Iterable[str]) -> str:
     """Return names as text: "a, b and c"."""
-    every = list(items)
-    return " and ".join(filter(None, (", ".join(every[:-1]), *every[-1:])))
+    texts = list(items)
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def speed(shown: Speed) -> str:
@@ -91,8 +91,8 @@ def confidence(case: Case, cores: Sequence[str], study: Study) -> str:
     """Return the kind of evidence of a variant's verdicts, or the reason why one is open."""
     if contested := case.with_status(cores, Status.CONTESTED):
         parameters = [_parameters(case.verdicts[c]) for c in contested]
-        what = names(dict.fromkeys(filter(None, parameters)))
-        return f"contested on {names(contested)}: measure {f'{what} ' if what else ''}there"
+        named = names(dict.fromkeys(filter(None, parameters)))
+        return f"contested on {names(contested)}: measure {f'{named} ' if named else ''}there"
     doubtful = case.with_status(cores, Status.OPEN)
     deciding = [text for c in doubtful if (text := _parameters(case.verdicts[c]))]
     if doubtful and len(deciding) == len(doubtful):
@@ -215,10 +215,10 @@ def _unweighed(contract: Contract) -> str:
     """Return the sizes that count without a histogram, in words."""
     if not contract.fields:
         return "64 B to 4 KiB weighted alike"
-    every = [point.size for point in judged_points(contract, None)]
-    if min(every) == max(every):
-        return f"{every[0]} B alone"
-    return f"{min(every)} to {max(every)} B weighted alike"
+    sizes = [point.size for point in judged_points(contract, None)]
+    if min(sizes) == max(sizes):
+        return f"{sizes[0]} B alone"
+    return f"{min(sizes)} to {max(sizes)} B weighted alike"
 
 
 def _weighed(sizes: Histogram) -> str:
@@ -259,17 +259,17 @@ def slower(harm: Iterable[tuple[Verdict, int | None]], study: Study) -> list[str
 def evidence(study: Study, cases: Sequence[Case], missing: Sequence[tuple[str, str]]) -> str:
     """Return the evidence on each judged core; missing has the reason for its absence by core."""
     out = []
-    why = dict(missing)
+    reasons = dict(missing)
     for name in judged(study.judged_ids, cases):
         general = [c for c in cases if name not in c.lacking]
-        known = [(c.variant.name, v) for c in general if (v := c.verdicts.get(name))]
+        of_variants = [(c.variant.name, v) for c in general if (v := c.verdicts.get(name))]
         if any(c.unmeasured([name]) for c in general):
             out.append(f"{core(name, study)}: {NOT_ENOUGH}")
             continue
         parts = []
-        ranks = sorted({v.rank for _, v in known})
+        ranks = sorted({v.rank for _, v in of_variants})
         for rank in ranks:
-            of_rank = {variant: v for variant, v in known if v.rank is rank}
+            of_rank = {variant: v for variant, v in of_variants if v.rank is rank}
             validations = dict.fromkeys(
                 v.simulated.accuracy.described for v in of_rank.values() if v.simulated
             )
@@ -277,7 +277,7 @@ def evidence(study: Study, cases: Sequence[Case], missing: Sequence[tuple[str, s
             variants = f" of {names(of_rank)}" if len(ranks) > 1 else ""
             validation = f" ({'; '.join(validations)})" if validations else ""
             parts.append(f"{text}{variants}{_by_hand(study) if validations else ''}{validation}")
-        lacking = f"nothing{f' ({why[name]})' if why.get(name) else ''}"
+        lacking = f"nothing{f' ({reasons[name]})' if reasons.get(name) else ''}"
         out.append(f"{core(name, study)}: {', '.join(parts) or lacking}")
     return "; ".join(out)
 

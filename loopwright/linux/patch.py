@@ -190,7 +190,7 @@ def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
 
 def _doubt(answer: Answer, case: Case, speeds: str) -> str:
     """Return the reason why a variant is no winner, the most severe one first."""
-    reason = next(_reasons(answer, case, answer.asked))
+    reason = next(_reasons(answer, case, answer.target_ids))
     if case.lacking and not reason.endswith(f"where {case.condition}."):
         reason += f" It applies only where {case.condition}."
     return f"{reason} Speed against what is there: {speeds}." if speeds else reason

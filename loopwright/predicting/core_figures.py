@@ -179,8 +179,8 @@ def port_uses(core: Microarch) -> list[Use]:
 
 def vendor_port_names(core: Microarch) -> dict[str, str]:
     """Return the vendor's name of each port by its letter; p and the letter if unnamed."""
-    given = core.parameters.get("port_names", {})
-    return {letter: str(given.get(letter, f"p{letter}")) for letter in port_names(core)}
+    names = core.parameters.get("port_names", {})
+    return {letter: str(names.get(letter, f"p{letter}")) for letter in port_names(core)}
 
 
 DOUBTFUL_TABLE = "doubtful.csv"
@@ -245,22 +245,23 @@ _CODE = {
 }
 
 
-def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
+def cost_ranges(core: Microarch, overrides: Mapping[str, str]) -> dict[str, Ends]:
     """Return the ranges of a core's costs by dotted name: the cheap end and the dear one.
 
-    A given parameter has no range. A rate is cheap where it is high, all else where it is low.
+    An overridden parameter has no range. A rate is cheap where it is high, others where they are
+    low.
     """
-    ranges = parameter_ends(core, given)
-    if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in given:
+    ranges = parameter_ends(core, overrides)
+    if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in overrides:
         ranges[INSTRUCTIONS_DOUBT] = LEAST, MOST
-    if front_end_in_doubt(core) and FRONT_END_DOUBT not in given:
+    if front_end_in_doubt(core) and FRONT_END_DOUBT not in overrides:
         ranges[FRONT_END_DOUBT] = LEAST, MOST
     return ranges
 
 
-def parameter_ends(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
+def parameter_ends(core: Microarch, overrides: Mapping[str, str]) -> dict[str, Ends]:
     """Return the ranges of the costs in core.toml: the cheap end and the dear one."""
-    costs = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
+    costs = (r for r in core.ranges if r.numeric and r.name not in overrides and _cost(r.name))
     return {r.name: (r.values[0], r.values[1]) for r in costs}
 
 
@@ -270,12 +271,12 @@ def _cost(name: str) -> bool:
 
 
 def at_range_ends(
-    core: Microarch, given: Mapping[str, str]
+    core: Microarch, overrides: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return values with every range at its cheap end, and with every one at its dear end."""
-    ranges = cost_ranges(core, given)
+    ranges = cost_ranges(core, overrides)
     cheap, dear = ({name: ends[end] for name, ends in ranges.items()} for end in (0, 1))
-    return {**cheap, **given}, {**dear, **given}
+    return {**cheap, **overrides}, {**dear, **overrides}
 
 
 def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> bool:

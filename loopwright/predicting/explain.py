@@ -67,8 +67,8 @@ def answer_timeline(question: TimelineQuestion) -> Rows:
     def rows(block: Block, events: Row) -> Iterator[Row]:
         texts = [i.text for i in block.instructions]
         for row in events["timeline"]:
-            shown = {**row, "text": texts[row["instruction"]]}
-            yield shown | {key: row[key] or "" for key in _NEVER_NONE}
+            with_text = {**row, "text": texts[row["instruction"]]}
+            yield with_text | {key: row[key] or "" for key in _NEVER_NONE}
 
     return _rows_of(
         question,
@@ -247,8 +247,8 @@ def _ranges_of_parameters(
         if not parameter.varied or parameter.name in model.overrides:
             continue
         values = [value for value in parameter.values if value != parameter.value]
-        others = [_cycles({**model.overrides, parameter.name: v}, blocks, core) for v in values]
-        alternatives = others if parameter.likely is None else [base, *others]
+        by_value = [_cycles({**model.overrides, parameter.name: v}, blocks, core) for v in values]
+        alternatives = by_value if parameter.likely is None else [base, *by_value]
         entry = core.entry(parameter.name)
         for of_block, at_each in zip(out, zip(*alternatives, strict=True), strict=True):
             cycles = [c for c in at_each if c is not None]
@@ -261,18 +261,18 @@ def _ranges_of_parameters(
 
 
 def _cycles(
-    given: Mapping[str, str], blocks: Sequence[Block], core: Microarch
+    overrides: Mapping[str, str], blocks: Sequence[Block], core: Microarch
 ) -> list[float | None]:
     """Return each block's cycles and start-up with these values; None without an answer."""
     try:
-        answers = Pipeline(given).predict(blocks, core, brief=True)
+        answers = Pipeline(overrides).predict(blocks, core, brief=True)
     except InputError:
         return [None for _ in blocks]  # an impossible value
-    return [_total_cycles(given, *pair, core) for pair in zip(blocks, answers, strict=True)]
+    return [_total_cycles(overrides, *pair, core) for pair in zip(blocks, answers, strict=True)]
 
 
 def _total_cycles(
-    given: Mapping[str, str], block: Block, answer: Answer, core: Microarch
+    overrides: Mapping[str, str], block: Block, answer: Answer, core: Microarch
 ) -> float | None:
     if answer.cycles is None:
         return None
@@ -280,5 +280,5 @@ def _total_cycles(
     if startup is None and block.string:
         # The model gives no start-up that is an assumption, which is what is varied here.
         name = startup_parameter(block.string)
-        startup = float(given.get(name) or core.value(name) or 0)
+        startup = float(overrides.get(name) or core.value(name) or 0)
     return answer.cycles + (startup or 0)

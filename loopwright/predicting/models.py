@@ -19,18 +19,18 @@ SIMULATOR = Pipeline.id
 
 def select(spec: str, parameters: Mapping[str, str] | None = None) -> list[Model]:
     """Resolve "ID[,ID]" or "all" to models, with these values of the simulator's parameters."""
-    known = {m.id: m for m in MODELS}
+    by_id = {m.id: m for m in MODELS}
     if parameters:
-        known[SIMULATOR] = Pipeline(parameters)
+        by_id[SIMULATOR] = Pipeline(parameters)
     if spec == "all":
-        return list(known.values())
+        return list(by_id.values())
     names = [name.strip() for name in spec.split(",") if name.strip()]
     for name in names:
-        if name not in known:
-            raise unknown("model", name, known)
+        if name not in by_id:
+            raise unknown("model", name, by_id)
     if not names:
         raise InputError("no model named; give --model ID[,ID] or all")
-    return [known[name] for name in names]
+    return [by_id[name] for name in names]
 
 
 def simulated(

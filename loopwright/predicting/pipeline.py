@@ -181,8 +181,8 @@ class Pipeline:
         return f"loopwright pipeline {binding.version()}"
 
     def lacks(self, core: Microarch) -> str:
-        there = (paths.models_root() / core.id / TABLE).is_file()
-        return "" if there else f"the pipeline simulator has no figures for {core.id}"
+        has_table = (paths.models_root() / core.id / TABLE).is_file()
+        return "" if has_table else f"the pipeline simulator has no figures for {core.id}"
 
     def predict(
         self, blocks: Sequence[Block], core: Microarch, *, brief: bool = False
@@ -340,10 +340,10 @@ class Pipeline:
 def _core_of_files(
     core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]
 ) -> "Core":
-    known = [*binding.parameters(), "front_end"]  # front_end is short for front_end.mode
+    names = [*binding.parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
-        if name not in known:
-            raise unknown("parameter", name, known)
+        if name not in names:
+            raise unknown("parameter", name, names)
     try:
         return binding.Core(toml, table, dict(overrides))
     except ValueError as error:

@@ -65,9 +65,9 @@ def answer(question: Question) -> Rows:
     if call_question := question.calls:
         from loopwright.predicting import calls
 
-        spec, given = question.spec or "", question.parameters or {}
+        spec, overrides = question.spec or "", question.parameters or {}
         return calls.answer_calls(
-            spec, call_question, question.cores, chosen, offsets, given, question.progress
+            spec, call_question, question.cores, chosen, offsets, overrides, question.progress
         )
     rows: list[tuple[Any, ...]] = []
     for core, subjects in question.select():

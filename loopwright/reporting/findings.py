@@ -204,8 +204,8 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
     )
     pair = thread.kernel, thread.variant, thread.against
     figures = (f for f in published.table() if (f.kernel, f.variant, f.baseline) == pair)
-    kept = tuple(f for f in figures if f.percent is not None and not f.retracted)
-    return ThreadAnswer(thread, verdict, parameter, kept)
+    standing = tuple(f for f in figures if f.percent is not None and not f.retracted)
+    return ThreadAnswer(thread, verdict, parameter, standing)
 
 
 def _by_machine(figures: Sequence[PublishedFigure]) -> str:
@@ -356,7 +356,7 @@ def _calls(study: Study, sizes: Histogram | None) -> pd.DataFrame:
 
     The cores are those judged for, and this machine's.
     """
-    cores = [core.id for core in study.targets]
+    cores = study.target_ids
     if study.host and microarchs.load(study.host).isa == study.kernel.isa:
         cores.insert(0, study.host)
     counts = {

@@ -148,12 +148,12 @@ def cycles(table: pd.DataFrame, microarch: str) -> Figure:
         len(units), 1, figsize=(5.8, tall), squeeze=False, height_ratios=counts,
         layout="constrained",
     )  # fmt: skip
-    every = [*grid[:, 0]]
-    for axes, unit in zip(every, units, strict=True):
+    all_axes = [*grid[:, 0]]
+    for axes, unit in zip(all_axes, units, strict=True):
         _panel(axes, rows[rows["unit"] == unit], sources)
         axes.set_xlabel(f"cycles for {unit} (less is faster)")
-    every[0].set_title(hosts.marked(microarch))
-    beneath(figure, *every, order=sources)
+    all_axes[0].set_title(hosts.marked(microarch))
+    beneath(figure, *all_axes, order=sources)
     return figure
 
 

@@ -150,8 +150,8 @@ def _tables(findings: list[Finding], folder: Path) -> None:
         "assumptions": [f.assumed for f in findings],
     }
     for name, parts in tables.items():
-        if known := [part for part in parts if not part.empty]:
-            whole = pd.concat(known, ignore_index=True)
+        if filled := [part for part in parts if not part.empty]:
+            whole = pd.concat(filled, ignore_index=True)
             whole = whole.drop(columns="raw", errors="ignore")  # the results store has them
             whole.to_csv(folder / f"{name}.csv", index=False)
 

@@ -77,8 +77,8 @@ def band_lines(bands: pd.DataFrame) -> list[str]:
 
 
 def _band_table(bands: pd.DataFrame) -> Iterator[str]:
-    known = bands.loc[bands["status"] != KEEPS, "variant"].unique()
-    letters = {str(name): _LETTERS[n % len(_LETTERS)] for n, name in enumerate(known)}
+    winners = bands.loc[bands["status"] != KEEPS, "variant"].unique()
+    letters = {str(name): _LETTERS[n % len(_LETTERS)] for n, name in enumerate(winners)}
     sizes = _sizes(bands)
     rows = []
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
@@ -91,8 +91,8 @@ def _band_table(bands: pd.DataFrame) -> Iterator[str]:
         words.append("? open: an unmeasured parameter or the simulator's error decides")
     if CONTESTED in set(bands["status"]):
         words.append("! contested: a published figure of the pair has the other sign")
-    kept = bands.loc[bands["status"] == KEEPS, "variant"].unique()
-    words += [f". {name}, the baseline" for name in kept[:1]]
+    baselines = bands.loc[bands["status"] == KEEPS, "variant"].unique()
+    words += [f". {name}, the baseline" for name in baselines[:1]]
     yield from wrapped("; ".join(words))
     yield ""
 
@@ -268,8 +268,8 @@ def _head(findings: list[Finding], host: dict[str, object], tree: Found | None) 
         f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core.toml describes it'})"
     )
     lines += wrapped(f"Clock: {', '.join(clocks(findings)) or 'nothing was measured'}")
-    known = (f"{model} ({version})" for model, version in model_versions().items())
-    lines += wrapped(f"Models: {'; '.join(known)}")
+    models = (f"{model} ({version})" for model, version in model_versions().items())
+    lines += wrapped(f"Models: {'; '.join(models)}")
     if tree:
         lines += wrapped(f"Linux tree: {tree.note}")
     return "\n".join(lines) + "\n"
@@ -290,8 +290,8 @@ def _kernel(finding: Finding) -> str:
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
         out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['summary']}.")
-        if more := str(row["reason"]).removeprefix(str(row["summary"])).lstrip("; "):
-            out += wrapped(f"{more}.", "  ")
+        if reason := str(row["reason"]).removeprefix(str(row["summary"])).lstrip("; "):
+            out += wrapped(f"{reason}.", "  ")
         for label, key in SENTENCES.items():
             if row[key]:
                 out += wrapped(f"{label}: {row[key]}", "  ")

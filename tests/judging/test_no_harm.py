@@ -101,8 +101,8 @@ def test_a_winner_is_slower_on_no_core_at_no_size(seed):
     else:
         # None was there: each variant is slower somewhere, or faster on no core asked for.
         for case in answer.cases:
-            harm = any(case.harm(answer.asked, answer.judged, answer.sizes))
-            assert harm or not case.with_status(answer.asked, Status.FASTER) or case.lacking
+            harm = any(case.harm(answer.target_ids, answer.judged, answer.sizes))
+            assert harm or not case.with_status(answer.target_ids, Status.FASTER) or case.lacking
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -18,7 +18,7 @@ from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, cycle_curves, kernel_section, notebook, text
-from loopwright.reporting.findings import ReportArguments, Finding
+from loopwright.reporting.findings import Finding, ReportArguments
 
 pytestmark = pytest.mark.usefixtures("models_held")
 KERNEL = "x86_64/put_event"
