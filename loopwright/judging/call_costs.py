@@ -52,12 +52,10 @@ def curve(calls: pd.DataFrame) -> Callable[[float], float]:
     Past the last point it goes on with the slope of the last two.
     """
     points = calls.groupby("size_bytes")["cycles"].mean().sort_index()
-    return _interpolated(points.index.to_numpy(float), points.to_numpy(float))
+    return _linear(points.index.to_numpy(float), points.to_numpy(float))
 
 
-def _interpolated(
-    sizes: NDArray[np.float64], cycles: NDArray[np.float64]
-) -> Callable[[float], float]:
+def _linear(sizes: NDArray[np.float64], cycles: NDArray[np.float64]) -> Callable[[float], float]:
     slope = (cycles[-1] - cycles[-2]) / (sizes[-1] - sizes[-2]) if len(sizes) > 1 else 0.0
 
     def cost(size: float) -> float:
@@ -74,7 +72,7 @@ def weights(sizes: Sequence[float], histogram: Histogram) -> list[float]:
     Costs are interpolated linearly between sizes, so that the mean is linear in the costs.
     """
     points = np.array(sizes, float)
-    return [histogram.mean(_interpolated(points, (points == size).astype(float))) for size in sizes]
+    return [histogram.mean(_linear(points, (points == size).astype(float))) for size in sizes]
 
 
 def mean(costs: Mapping[CallPoint, Any], alignments: Alignments) -> dict[int, Any]:
@@ -104,20 +102,17 @@ def speedup(
     readings.add_ratios. With a histogram: the ratio of mean costs of a call. Without: the geometric
     mean of the ratios at each size. Both are of means over the alignments of a size.
     """
-    base_figures, other_figures = (_figures(pairs, side, alignments) for side in (0, 1))
-    ordered = sorted(base_figures)
+    of_base, of_other = (_figures(pairs, side, alignments) for side in (0, 1))
+    order = sorted(of_base)
     if sizes:
-        shares = weights(ordered, sizes)
+        shares = weights(order, sizes)
         base, other = (
-            np.dot(shares, [figures[s] for s in ordered])
-            for figures in (base_figures, other_figures)
+            np.dot(shares, [figures[s] for s in order]) for figures in (of_base, of_other)
         )
         ratios = base / other
     else:
-        chosen = [s for s in ordered if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or ordered
-        ratios = np.exp(
-            np.mean([np.log(base_figures[s] / other_figures[s]) for s in chosen], axis=0)
-        )
+        chosen = [s for s in order if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or order
+        ratios = np.exp(np.mean([np.log(of_base[s] / of_other[s]) for s in chosen], axis=0))
     ratio, resampled = float(ratios[0]), ratios[1:]
     least, most = readings.interval(resampled)
     return ratio, min(least, ratio) * (1 - FLOOR), max(most, ratio) * (1 + FLOOR)

@@ -468,9 +468,7 @@ class Margins:
     def _speed(self, ends: Sequence["_Ends"], name: str, against: str, n: int) -> Speed:
         """Return a speed: its likely ratio is that of core.toml, else the middle of the range."""
         low, high = float(min(e.low[n] for e in ends)), float(max(e.high[n] for e in ends))
-        if any(
-            self.unknown[parameter].likely is None for parameter in self.parameters(name, against)
-        ):
+        if any(self.unknown[n].likely is None for n in self.parameters(name, against)):
             return Speed.of([low, high])
         return Speed(low, float(ends[0].likely[n]), high)
 

@@ -165,9 +165,8 @@ def bounded_accuracy(model: str, core: str, recorded: pd.DataFrame) -> ModelAccu
         counts[what] = rows
         if rows:
             parts[f"{off:.0f} % over {rows:,} {what} there"] = off
-    others = recorded[
-        (recorded["model"] == model) & (recorded["core"] != core) & recorded["held_out"]
-    ]
+    of_model = recorded[recorded["model"] == model]
+    others = of_model[(of_model["core"] != core) & of_model["held_out"]]
     for other, rows_of in others[others["what"].isin(("calls", "loops"))].groupby("core"):
         rows, off = _pooled(rows_of, str(other), recorded)
         if rows >= LEAST_ROWS:
@@ -202,12 +201,10 @@ def _pooled(rows: pd.DataFrame, core: str, recorded: pd.DataFrame) -> tuple[int,
     """
     total, weighted = 0, 0.0
     for row in rows.to_dict("records"):
-        if (
-            error_of_reference := _reference_error(str(row["against"]), core, recorded)
-        ) is not None:
+        if (added := _reference_error(str(row["against"]), core, recorded)) is not None:
             count = LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"])
             total += count
-            weighted += count * (row["mape_percent"] + error_of_reference)
+            weighted += count * (row["mape_percent"] + added)
     return total, weighted / total if total else 0.0
 
 

@@ -104,10 +104,8 @@ def figures(kernel_id: str, core: str) -> list[PublishedFigure]:
     Those measured on the core itself and those of machines that it stands for (microarch then
     differs from predicted_on). Retracted and fitted ones are among them, and are marked.
     """
-    of_core = (
-        f for f in table() if f.kernel == kernel_id and core in (f.predicted_on, f.microarch)
-    )
-    return [f for f in of_core if f.variant and f.baseline and f.percent is not None]
+    there = (f for f in table() if f.kernel == kernel_id and core in (f.predicted_on, f.microarch))
+    return [f for f in there if f.variant and f.baseline and f.percent is not None]
 
 
 @cache
@@ -133,9 +131,8 @@ def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
     if fields["percent"] is None and row["better"] and None not in (before, after):
         ratio = after / before if row["better"] == "higher" else before / after
         fields["percent"] = 100 * (ratio - 1)
-    bounds = _bounds(
-        *(fields[name] for name in ("scope", "percent", "share_before", "share_after"))
-    )
+    names = ("scope", "percent", "share_before", "share_after")
+    bounds = _bounds(*(fields[name] for name in names))
     fields |= zip(("low_percent", "high_percent", "assumption"), bounds, strict=True)
     return PublishedFigure(**fields, source=citation(row["source"]))
 

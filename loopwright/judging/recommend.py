@@ -310,9 +310,8 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
     study, routine, candidates = answer.study, answer.routine, answer.cases
     break_evens = unmeasured.deciding_break_evens(study, candidates, calls)
     case, target_ids = answer.candidate, answer.target_ids
-    decisive = filter(
-        None, (unmeasured.in_words(break_evens), unmeasured.independent_speeds(study, calls))
-    )
+    independent = unmeasured.independent_speeds(study, calls)
+    decisive = filter(None, (unmeasured.in_words(break_evens), independent))
     missing = [
         (core, next(iter(margins.unanswered.values()), ""))
         for core, margins in calls.of_core.items()

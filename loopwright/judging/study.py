@@ -116,7 +116,7 @@ def _candidates(kernel: Kernel, store: Store) -> Iterator[tuple[Source, _Records
 
 
 def _rows(
-    kernel: Kernel, source: Source, records: _Records, self_tests: str
+    kernel: Kernel, source: Source, records: _Records, tests: str
 ) -> Iterator[dict[str, object]]:
     for variant in kernel.variants.values():
         if variant.name not in records:
@@ -130,23 +130,19 @@ def _rows(
         if not by_point:  # a run at other offsets alone
             continue
         for result in _results(variant, code, by_point):
-            yield result_row(
-                variant, placed.offset, result, source.core, source.machine, self_tests
-            )
+            yield result_row(variant, placed.offset, result, source.core, source.machine, tests)
 
 
-def _results(
-    variant: Variant, code: Code, by_point: dict[Point, list[Reading]]
-) -> Iterator[Result]:
+def _results(variant: Variant, code: Code, points: dict[Point, list[Reading]]) -> Iterator[Result]:
     """Yield the results of the goals whose points were measured often enough."""
-    counts = sorted({p.count for p in by_point})
+    counts = sorted({p.count for p in points})
     align = contract_of(variant).align
-    pairs = sorted({(p.dst_align, p.src_align) for p in by_point})
+    pairs = sorted({(p.dst_align, p.src_align) for p in points})
     pairs = [pair for pair in pairs if not any(a % align for a in pair)]
     if not pairs:  # of a contract that asked for less
         return
     for goal in readings.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
-        of_points: Sequence[list[Reading]] = [by_point.get(p, []) for p in goal.points]
+        of_points: Sequence[list[Reading]] = [points.get(p, []) for p in goal.points]
         if all(len(of_point) >= PROCESSES for of_point in of_points):
             yield Result.of(goal, of_points, PROCESSES)
 
@@ -243,10 +239,10 @@ def gather(
             rows, sources = rows.iloc[:0], []
         sound = set(checks.loc[checks["passed"], "variant"])
         weighing = (sizes, alignments)
-        measured_now, unmeasured = _measure_now(kernel, sound, weighing, store, quick, progress)
-    if _has_more_evidence(rows[rows["microarch"] == host], measured_now, kernel):
-        measured_now, unmeasured = measured_now.iloc[:0], unmeasured or STORED_INSTEAD
-    elif len(measured_now):
+        new, unmeasured = _measure_now(kernel, sound, weighing, store, quick, progress)
+    if _has_more_evidence(rows[rows["microarch"] == host], new, kernel):
+        new, unmeasured = new.iloc[:0], unmeasured or STORED_INSTEAD
+    elif len(new):
         rows = rows[rows["microarch"] != host]
         sources = [s for s in sources if s.core != host]
     cores = [c.id for c in targets]
@@ -260,9 +256,7 @@ def gather(
         kernel=kernel,
         predictions=predictions[predictions["variant"].isin(kernel.variants)],
         checks=checks,
-        measurements=pd.concat(
-            [t for t in (measured_now, rows) if len(t)] or [measured_now], ignore_index=True
-        ),
+        measurements=pd.concat([t for t in (new, rows) if len(t)] or [new], ignore_index=True),
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
@@ -292,7 +286,7 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
     )
 
 
-def _has_more_evidence(stored: pd.DataFrame, measured_now: pd.DataFrame, kernel: Kernel) -> bool:
+def _has_more_evidence(stored: pd.DataFrame, new: pd.DataFrame, kernel: Kernel) -> bool:
     """True if the stored rows of this core have more evidence than those measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
 
@@ -300,7 +294,7 @@ def _has_more_evidence(stored: pd.DataFrame, measured_now: pd.DataFrame, kernel:
         by_pmu = rows["cycles"].notna() & (rows["clock"] == hosts.PMU)
         return call_costs.measured_coverage(rows, contracts), bool(by_pmu.any())
 
-    return evidence(stored) > evidence(measured_now)
+    return evidence(stored) > evidence(new)
 
 
 def _measure_now(

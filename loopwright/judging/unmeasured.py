@@ -189,7 +189,7 @@ def _row(
         figures, outside, error_there = (figure, figure, figure), 0, float(error[best].mean())
     return [
         spec, core_id, parameter, *figures, int(dependent.sum()), outside, 100 * error_there,
-        machine, f"--set {parameter}={text}",
+        machine, f"--set {parameter}={text}"
     ]  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def _excess(
     calls: Sequence[MeasuredCall],
     costs: NDArray[np.float64],
     cycles: NDArray[np.float64],
-    independent: NDArray[np.bool_],
+    fixed: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Return simulated less measured cycles, by sample and call.
 
@@ -240,10 +240,8 @@ def _excess(
     excess: NDArray[np.float64] = costs - cycles
     out = excess.copy()
     for n, call in enumerate(calls):
-        references = [
-            m for m, other in enumerate(calls) if independent[m] and other.group == call.group
-        ]
-        if references and not independent[n]:
+        references = [m for m, other in enumerate(calls) if fixed[m] and other.group == call.group]
+        if references and not fixed[n]:
             out[:, n] -= excess[:, references].mean(axis=1)
     return out
 
@@ -426,10 +424,8 @@ def deciding_break_evens(
 ) -> list[BreakEven]:
     """Return the break-evens of a routine: of the published pairs, then of open ones."""
     out: list[BreakEven] = []
-    margins_by_core = {
-        core.id: calls.of_core[core.id] for core in study.targets if core.id in calls.of_core
-    }
-    for core, margins in margins_by_core.items():
+    for core in (target for target in study.target_ids if target in calls.of_core):
+        margins = calls.of_core[core]
         pairs = [p for p in _published_pairs(study, core) if margins.has_costs(*p)]
         general = [c for c in cases if core in c.simulated and not c.lacking.get(core)]
         open_ = [c.simulated[core] for c in general if _may_gain(c, core)]
@@ -481,9 +477,7 @@ def published_speedups(study: Study, core: str, variant: str, against: str) -> s
 
 def in_words(break_evens: Sequence[BreakEven]) -> str:
     """Return break-evens in words, separated by semicolons."""
-    parts = (
-        (in_a_sentence(break_even), break_even.simulated.alignment) for break_even in break_evens
-    )
+    parts = ((in_a_sentence(b), b.simulated.alignment) for b in break_evens)
     return "; ".join(filter(None, chain.from_iterable(parts)))
 
 
@@ -519,8 +513,6 @@ def measure_first(study: Study, cases: Sequence[Case], break_evens: Sequence[Bre
                 f"loopwright kmod source {study.kernel.id} -o kmod, then with what its run wrote "
                 f"loopwright import FILE and loopwright measure {study.kernel.id} {option} --stored"
             )
-        percents = 100 * (np.exp(break_even.effect) - 1)
-        texts[core, name] = (
-            f"{name} on {core} (moves the speed by up to {percents:.0f} %): {command}"
-        )
+        most = 100 * (np.exp(break_even.effect) - 1)
+        texts[core, name] = f"{name} on {core} (moves the speed by up to {most:.0f} %): {command}"
     return "; ".join(texts.values())

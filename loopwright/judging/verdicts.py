@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pandas as pd
@@ -188,11 +188,8 @@ class Verdict:
     def status(self) -> Status:
         """The status: contested where a published figure of the pair has the other sign."""
         settled = self.uncontested in (Status.FASTER, Status.SLOWER)
-        return (
-            Status.CONTESTED
-            if self.contradicting or (settled and self.contradicting_at)
-            else self.uncontested
-        )
+        contested = self.contradicting or (settled and self.contradicting_at)
+        return Status.CONTESTED if contested else self.uncontested
 
     def at(self, size: int) -> Status:
         own_status = status(self.sizes[size], self.rank, self.doubt)
@@ -201,10 +198,7 @@ class Verdict:
 
     @property
     def contradictions(self) -> tuple[PublishedFigure, ...]:
-        return (
-            *self.contradicting,
-            *(figure for of in self.contradicting_at.values() for figure in of),
-        )
+        return (*self.contradicting, *chain.from_iterable(self.contradicting_at.values()))
 
     def is_slower(self, size: int | None = None) -> bool:
         """True if it is slower, over all sizes or at one, whatever was published."""
@@ -423,9 +417,8 @@ def cases(
                 of_size = calls_of_core.at_sizes(routine.baseline, variant.name, points)
                 # Where user space leaves something out it says nothing of the routine.
                 of_core = case.partial_verdicts if case.partial else case.verdicts
-                of_core[core_id] = Verdict(
-                    core_id, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size
-                )
+                rank, sources = Rank.MEASURED, (MEASURED,)
+                of_core[core_id] = Verdict(core_id, rank, speed, THRESHOLD, sources, of_size)
             else:
                 gaps = case.gaps if study.measured_now(core_id) else case.stored_gaps
                 gaps[core_id] = speed
@@ -435,7 +428,7 @@ def cases(
             if core.id in case.verdicts or core.id in case.unmeasured([core.id]):
                 continue
             if predicted := _verdict_by_models(case, core, panel.opinion(variant.name, core.id)):
-                case.verdicts[core.id] = _with_contradictions(study, routine, variant, predicted)
+                case.verdicts[core.id] = _confronted(study, routine, variant, predicted)
         out.append(case)
     return out
 
@@ -514,9 +507,7 @@ def _of_models(opinion: Opinion) -> Verdict:
     )
 
 
-def _with_contradictions(
-    study: Study, routine: Routine, variant: Variant, verdict: Verdict
-) -> Verdict:
+def _confronted(study: Study, routine: Routine, variant: Variant, verdict: Verdict) -> Verdict:
     """Return a verdict of models together with the published figures that contradict it.
 
     A figure with a size in the verdict's range is compared at the nearest size, others over all

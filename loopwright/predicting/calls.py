@@ -178,21 +178,13 @@ def _run_batches(routine: Routine, jobs: Sequence["_Job"], tick: Tick) -> list[l
 
 
 class _Job:
-    """The calls wanted of a routine on a core, and the cache of their answers.
-
-    figures decide the calls' cost.
-    """
+    """A question's calls of a routine, and the cache of their answers by a core's figures."""
 
     def __init__(
-        self,
-        routine: Routine,
-        core: Microarch,
-        model: Pipeline,
-        figures: tuple[str, ...],
-        points: Sequence[CountPoint],
+        self, routine: Routine, question: "CallQuestion", figures: tuple[str, ...]
     ) -> None:
-        self._core, self._model, self._figures = core, model, figures
-        self.points = [routine.effective(point) for point in points]
+        self._question, self._figures = question, figures
+        self.points = [routine.effective(point) for point in question.points]
         self._wanted = frozenset(self.points)
         self.cache = Cache(routine.key, figures)
 
@@ -206,7 +198,8 @@ class _Job:
             if isinstance(call, InputError):
                 self.cache.add(point, CallAnswer(error=str(call)))
         calls = {point: c for point, c in traced.items() if not isinstance(c, InputError)}
-        rows = self._model.calls(list(calls.values()), self._core, self._figures)
+        model, core = Pipeline(self._question.overrides), self._question.core
+        rows = model.calls(list(calls.values()), core, self._figures)
         for point, row in zip(calls, rows, strict=True):
             self.cache.add(point, _answer(row))
 
@@ -285,8 +278,7 @@ def of_variants(
     routines: dict[tuple[object, ...], Routine | str] = {}
     figures: dict[tuple[object, ...], tuple[str, ...]] = {}
     for n, question in enumerate(questions):
-        variant, core, _, _, offset, in_user_space = question
-        key = (id(variant), core.id, offset, in_user_space)
+        key = (id(question.variant), question.core.id, question.offset, question.in_user_space)
         if key not in routines:
             routines[key] = _routine(question)
         routine = routines[key]
@@ -297,11 +289,11 @@ def of_variants(
             by_routine.setdefault(routine.key, (routine, []))[1].append(n)
     for routine, numbers in by_routine.values():
         jobs = []
-        for _, core, points, overrides, _, _ in (questions[n] for n in numbers):
-            model, core_key = Pipeline(overrides), (core.id, *sorted(overrides.items()))
+        for question in (questions[n] for n in numbers):
+            core_key = (question.core.id, *sorted(question.overrides.items()))
             if core_key not in figures:
-                figures[core_key] = model.figures(core)
-            jobs.append(_Job(routine, core, model, figures[core_key], points))
+                figures[core_key] = Pipeline(question.overrides).figures(question.core)
+            jobs.append(_Job(routine, question, figures[core_key]))
         for n, answers in zip(numbers, _run_batches(routine, jobs, tick), strict=True):
             out[n] = list(map(_cost, questions[n].points, answers))
     return out
@@ -451,13 +443,8 @@ def _rows(
     request: _Request, model: Model, calls: Calls, costs: tuple[Answers, Answers, Answers] | None
 ) -> Iterator[tuple[Any, ...]]:
     contract = kernels.contract_of(request.variant)
-    key = (
-        request.variant.kernel,
-        request.variant.routine,
-        request.variant.name,
-        request.core.id,
-        model.id,
-    )
+    variant = request.variant
+    key = (variant.kernel, variant.routine, variant.name, request.core.id, model.id)
     if costs is None:
         yield (*key, "call", request.offset, *(None,) * 11, request.error, "")
         return
@@ -470,14 +457,8 @@ def _rows(
         if model.id != Pipeline.id:
             yield (*columns, *(None,) * 7, weight, _SEES_LOOPS, size_note)
         elif isinstance(cost, InputError):
-            yield (
-                *columns,
-                *(None,) * 3,
-                *_ranges(request.core, None, ends),
-                weight,
-                str(cost),
-                size_note,
-            )
+            ranges = _ranges(request.core, None, ends)
+            yield (*columns, *(None,) * 3, *ranges, weight, str(cost), size_note)
         else:
             cycles = (cost.cycles, cost.mispredicted, cost.alone)
             note = "; ".join(filter(None, (size_note, cost.note)))

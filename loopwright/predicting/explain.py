@@ -193,7 +193,7 @@ def answer_sources(question: Question) -> Rows:
         pairs = [(s, s.block(offset)) for s in subjects for offset in question.offsets]
         blocks = [block for subject, block in pairs if not subject.error]
         answers = iter(model.predict(blocks, core, brief=True))
-        parameters = iter(_ranges_of_parameters(model, blocks, core))
+        parameters = iter(_parameters(model, blocks, core))
         for subject, block in pairs:
             key: Row = {**subject.key, "microarch": core.id}
             key |= {"notion": block.notion, "offset": block.offset}
@@ -237,9 +237,7 @@ def citation(key: str) -> str:
     return f"{key}: {entry['title']}, {entry['address']}" if entry else key
 
 
-def _ranges_of_parameters(
-    model: Pipeline, blocks: Sequence[Block], core: Microarch
-) -> list[list[Row]]:
+def _parameters(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Row]]:
     """Return for each block a row for each parameter with a range that its cycles depend on."""
     base = _cycles(model.overrides, blocks, core)
     out: list[list[Row]] = [[] for _ in blocks]
@@ -268,10 +266,10 @@ def _cycles(
         answers = Pipeline(overrides).predict(blocks, core, brief=True)
     except InputError:
         return [None for _ in blocks]  # an impossible value
-    return [_total_cycles(overrides, *pair, core) for pair in zip(blocks, answers, strict=True)]
+    return [_total(overrides, *pair, core) for pair in zip(blocks, answers, strict=True)]
 
 
-def _total_cycles(
+def _total(
     overrides: Mapping[str, str], block: Block, answer: Answer, core: Microarch
 ) -> float | None:
     if answer.cycles is None:

@@ -47,10 +47,8 @@ def _analyse(request: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
     kernel = parser.parse_file("\n".join(request["lines"]) + "\n")
     semantics.normalize_instruction_forms(kernel)
     semantics.add_semantics(kernel)
-    unknown_flags = (INSTR_FLAGS.TP_UNKWN, INSTR_FLAGS.LT_UNKWN)
-    unknown = [
-        i.line.strip() for i in kernel if i.mnemonic and any(f in i.flags for f in unknown_flags)
-    ]
+    flags = (INSTR_FLAGS.TP_UNKWN, INSTR_FLAGS.LT_UNKWN)
+    unknown = [i.line.strip() for i in kernel if i.mnemonic and any(f in i.flags for f in flags)]
     read = sum(1 for i in kernel if i.mnemonic)
     if read != len(request["lines"]):
         return {"error": f"it read {read} of {len(request['lines'])} instructions"}

@@ -74,11 +74,10 @@ def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: 
     if not equal_limits:
         slowing = [limit for limit in limits if limit.binds]
         texts = [
-            f"{_limit_in_words(limit, cycles, block, core)}{_alone(limit, cycles)}"
-            for limit in slowing
+            f"{_words(limit, cycles, block, core)}{_alone(limit, cycles)}" for limit in slowing
         ]
         return f"several limits together, first {'; '.join(texts)}" if texts else "not known"
-    texts = [_limit_in_words(limit, cycles, block, core) for limit in equal_limits]
+    texts = [_words(limit, cycles, block, core) for limit in equal_limits]
     return texts[0] if len(texts) == 1 else f"{BALANCED} {'; '.join(texts)}"
 
 
@@ -88,7 +87,7 @@ def _alone(limit: Limit, cycles: float) -> str:
     return f" ({limit.cycles:.2f} by itself)" if considerable else ""
 
 
-def _limit_in_words(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
+def _words(limit: Limit, cycles: float, block: Block, core: Microarch) -> str:
     if limit.name == "ports":
         return _ports(limit, cycles, core)
     if limit.name == "dependencies":
@@ -160,7 +159,7 @@ _CONSIDERABLE = 0.25  # share of all cycles from which the text names a limit's 
 SURE = ("high", "medium")  # confidences of parameters that other figures may rely on
 
 # Blocks of one call up to which bottlenecks are determined: each takes some 30 simulations.
-_MOST_WITH_BOTTLENECKS = 256
+_WITH_LIMITS = 256
 
 # Bytes of two string instructions whose difference is the cost of further bytes.
 _SHORT, _LONG = 4096, 12288
@@ -197,9 +196,7 @@ class Pipeline:
         straight = _straight(blocks, core.isa)
         if brief:
             return self._answers(blocks, core, straight)
-        answers = self._answers(
-            blocks, core, straight, bottlenecks=len(blocks) <= _MOST_WITH_BOTTLENECKS
-        )
+        answers = self._answers(blocks, core, straight, limits=len(blocks) <= _WITH_LIMITS)
         ranges = core_figures.cost_ranges(core, self.overrides)
         ranged = [
             n
@@ -219,7 +216,7 @@ class Pipeline:
                 answers[n] = _with_parameter_range(answers[n], cheap, dear)
         spans = core_figures.spans_of_blocks(core.id, blocks)
         return [
-            _with_measurement_range(answer, span, straight=block.code in straight)
+            _with_span(answer, span, straight=block.code in straight)
             for answer, block, span in zip(answers, blocks, spans, strict=True)
         ]
 
@@ -229,18 +226,18 @@ class Pipeline:
         core: Microarch,
         straight: set[bytes],
         *,
-        bottlenecks: bool = False,
+        limits: bool = False,
     ) -> list[Answer]:
-        simulated_core = self._core(core)
+        simulator = self._core(core)
         unsimulated: dict[bytes, Answer] = {}
         for block in blocks:
             if block.code not in straight and block.code not in unsimulated:
-                unsimulated[block.code] = _unsimulated_answer(simulated_core, block, core)
+                unsimulated[block.code] = _unsimulated_answer(simulator, block, core)
         answers = {n: unsimulated[b.code] for n, b in enumerate(blocks) if b.code in unsimulated}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
-            rows = simulated_core.predict(pairs, notion=notion, bottleneck=bottlenecks)
+            rows = simulator.predict(pairs, notion=notion, bottleneck=limits)
             for n, row in zip(chosen, rows, strict=True):
                 answers[n] = _answer(row, blocks[n], core)
         return [answers[n] for n in range(len(blocks))]
@@ -254,21 +251,21 @@ class Pipeline:
         """
         if lacking := self.lacks(core):
             return [{"error": lacking} for _ in blocks]
-        simulated_core = self._core(core)
+        simulator = self._core(core)
         rows: list[dict[str, Any]] = []
         straight = _straight(blocks, core.isa)
         for block in blocks:
             if block.code not in straight:
                 rows.append({"error": _why_no_uops(block) or unfit(block)})
                 continue
-            (row,) = simulated_core.predict(
+            (row,) = simulator.predict(
                 [(block.code, block.offset)],
                 notion=block.notion,
                 bottleneck=not iterations,
                 ports=not iterations,
                 timeline=iterations,
             )
-            rows.append({"port_names": simulated_core.ports, **row, "error": row["error"] or ""})
+            rows.append({"port_names": simulator.ports, **row, "error": row["error"] or ""})
         return rows
 
     def calls(
@@ -332,14 +329,12 @@ class Pipeline:
         values = {
             name: value for name, value in self.overrides.items() if name not in not_parameters
         }
-        return _core_of_files(core.id, toml, table, tuple(sorted(values.items())))
+        return _loaded(core.id, toml, table, tuple(sorted(values.items())))
 
 
 # Keyed by the content of the files, which may change while this process lives.
 @lru_cache(maxsize=256)  # verdicts vary all parameters of a core that have a range
-def _core_of_files(
-    core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]
-) -> "Core":
+def _loaded(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
     names = [*binding.parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
         if name not in names:
@@ -353,10 +348,8 @@ def _core_of_files(
 def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
     """Return the codes that control does not leave and that have no repeated string instruction."""
     codes = list({block.code for block in blocks})
-    code_outlines = zip(codes, outlines(isa, codes), strict=True)
-    return {
-        code for code, outline in code_outlines if isinstance(outline, Outline) and outline.straight
-    }
+    pairs = zip(codes, outlines(isa, codes), strict=True)
+    return {code for code, outline in pairs if isinstance(outline, Outline) and outline.straight}
 
 
 def _with_parameter_range(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
@@ -367,9 +360,7 @@ def _with_parameter_range(answer: Answer, cheap: Answer, dear: Answer) -> Answer
     return replace(answer, cheap=min(ends), dear=max(ends))
 
 
-def _with_measurement_range(
-    answer: Answer, span: core_figures.Span | None, *, straight: bool
-) -> Answer:
+def _with_span(answer: Answer, span: core_figures.Span | None, *, straight: bool) -> Answer:
     """Return an answer with the range of measurements.
 
     Where the errors of such predictions are not recorded it is the range over unmeasured
@@ -384,10 +375,10 @@ def _with_measurement_range(
     return replace(answer, low=low, high=high)
 
 
-def _unsimulated_answer(simulated_core: "Core", block: Block, core: Microarch) -> Answer:
+def _unsimulated_answer(simulator: "Core", block: Block, core: Microarch) -> Answer:
     """Return the answer for a block that the simulator does not take as it is, at any offset."""
     if block.string and len(block.instructions) == 1:
-        return _string_answer(simulated_core, block, core)
+        return _string_answer(simulator, block, core)
     return Answer.none(unfit(block))
 
 
@@ -418,14 +409,14 @@ def startup_parameter(string: Instruction) -> str:
     return "string.movs_startup" if string.read_bytes else "string.stos_startup"
 
 
-def _string_answer(simulated_core: "Core", block: Block, core: Microarch) -> Answer:
+def _string_answer(simulator: "Core", block: Block, core: Microarch) -> Answer:
     """Return cycles per 64 bytes of a repeated string instruction: a slope without the start-up."""
     assert block.string is not None
     element = max(block.string.read_bytes, block.string.written_bytes)
     cycles = []
     for size in (_SHORT, _LONG):
         blocks = [(block.code, block.offset)]
-        (row,) = simulated_core.predict(
+        (row,) = simulator.predict(
             blocks, notion="unrolled", bottleneck=False, count=size // element
         )
         if row["cycles"] is None:

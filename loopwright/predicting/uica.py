@@ -83,12 +83,8 @@ def _home() -> Path:
 
 def _pythons(home: Path) -> list[str]:
     """Return the interpreters that uiCA may have been set up for, the likeliest first."""
-    of_checkout = (home / name / "bin" / "python" for name in ("venv", ".venv"))
-    candidates = [
-        *map(str, filter(Path.exists, of_checkout)),
-        shutil.which("python3"),
-        sys.executable,
-    ]
+    own = (home / name / "bin" / "python" for name in ("venv", ".venv"))
+    candidates = [*map(str, filter(Path.exists, own)), shutil.which("python3"), sys.executable]
     return list(dict.fromkeys(python for python in candidates if python))
 
 

@@ -13,27 +13,25 @@ from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import core_sheet, cycle_curves, findings, plots
 from loopwright.reporting.core_sheet import LATENCY, PARAMETER, PORTS, STRINGS, THROUGHPUT, UOPS
-from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, render_template, text
+from loopwright.reporting.html import Cell, Column, Grid, Row, column, grid, rendered, text
 from loopwright.reporting.kernel_section import OFFSET_COSTS, Drawing, drawing
 
 _HEADS = {LATENCY: "latency, cycles", THROUGHPUT: "cycles each", UOPS: "ports"}
 _SIDES = ("value", "beside")  # keys of rows: the core, and the one beside it
 
 
-def _rows_of(rows: pd.DataFrame, part: str) -> pd.DataFrame:
+def _part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
     return rows[rows["part"] == part]
 
 
-def _core_columns(cores: Sequence[Microarch]) -> list[Column]:
+def _columns(cores: Sequence[Microarch]) -> list[Column]:
     return [column(core.id, side) for core, side in zip(cores, _SIDES, strict=False)]
 
 
 def ports(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     """Return the ports of each kind of uop."""
     caption = "Ports that run each kind of uops, by their letters"
-    return grid(
-        "ports", caption, _rows_of(rows, PORTS), [column("uops", "figure"), *_core_columns(cores)]
-    )
+    return grid("ports", caption, _part(rows, PORTS), [column("uops", "figure"), *_columns(cores)])
 
 
 def instructions(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
@@ -75,9 +73,9 @@ def parameters(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     return grid(
         "parameters",
         "Every parameter of the core's pipeline; models/pipeline/README.md says what each is",
-        _rows_of(rows, PARAMETER),
+        _part(rows, PARAMETER),
         [
-            column("parameter", "figure"), *_core_columns(cores),
+            column("parameter", "figure"), *_columns(cores),
             column(f"how sure, {cores[0].id}", "confidence"),
             column(f"source, {cores[0].id}", "source", wide=True),
         ],
@@ -90,7 +88,7 @@ def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
         "strings",
         "Cycles of repeated string instructions, their operands set up: measured where the core "
         "was calibrated, else simulated by its parameters; offsets are bytes behind a line",
-        _rows_of(rows, STRINGS),
+        _part(rows, STRINGS),
         [
             column("instruction, bytes, offsets of source and destination", "figure"),
             *(
@@ -138,7 +136,7 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
     left_out = core_sheet.left_out(microarch)
     sweeps = list(_sweeps(cores))
     offset_costs = [cycle_curves.boundaries(sweep) for sweep in sweeps]
-    return render_template(
+    return rendered(
         "core.html.j2",
         scripts=("sorting.js",),
         version=VERSION,

@@ -108,11 +108,8 @@ def _figures(core: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))
             yield (PARAMETER, name), _Figure("", _shown(entry["value"]), source, sure)
-    for judgement in held_out.judged(held_out.read(paths.models_root() / core.id)):
-        yield (
-            (HELD_OUT, judgement.kind),
-            _Figure("%", f"{100 * judgement.error:.1f}", str(judgement)),
-        )
+    for held in held_out.judged(held_out.read(paths.models_root() / core.id)):
+        yield ((HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held)))
     for use in core_figures.port_uses(core):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
     table: Mapping[str, Mapping[str, str]] = forms(core.id)

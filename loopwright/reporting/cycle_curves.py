@@ -34,11 +34,8 @@ def sweep(spec: str | None, microarch: str, *, asm: str | None = None) -> pd.Dat
     """
     records = []
     for core, subjects in Question(spec, asm=asm, microarch=microarch).select():
-        pairs = [
-            (subject, o)
-            for subject in subjects
-            for o in OFFSETS[:: 4 if core.isa == "arm64" else 1]
-        ]
+        step = 4 if core.isa == "arm64" else 1
+        pairs = [(subject, offset) for subject in subjects for offset in OFFSETS[::step]]
         blocks = [subject.block(offset) for subject, offset in pairs if not subject.error]
         answers = iter(models.simulated(blocks, core))
         for subject, offset in pairs:

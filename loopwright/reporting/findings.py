@@ -33,7 +33,7 @@ _APART = 1.02  # least ratio of cycles that differ
 
 
 @dataclass(frozen=True)
-class VariantTimeline:
+class Timeline:
     """The timeline of a variant on a core at a code offset (bytes mod 64).
 
     why is the reason to show the offset; cycles is the prediction for an iteration; rows is what
@@ -48,9 +48,7 @@ class VariantTimeline:
     rows: pd.DataFrame
 
 
-def timelines(
-    kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame
-) -> tuple[VariantTimeline, ...]:
+def timelines(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[Timeline, ...]:
     """Return the timelines of a kernel's variants.
 
     sweep is what cycle_curves.sweep returns, table what compare does.
@@ -67,9 +65,7 @@ def timelines(
             )
             if rows["error"].eq("").all() and rows["uop"].notna().any():
                 cycles_there = float(cycles.get(offset, row["cycles"]))
-                out.append(
-                    VariantTimeline(variant, core, offset, why, cycles_there, rows.head(_MOST))
-                )
+                out.append(Timeline(variant, core, offset, why, cycles_there, rows.head(_MOST)))
     return tuple(out)
 
 
@@ -199,9 +195,7 @@ def _answer(thread: Thread, study: Study, sizes: Histogram | None) -> ThreadAnsw
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
     break_evens = unmeasured.break_evens(simulated) if simulated else ()
-    parameter = next(
-        (break_even.unknown.name for break_even in break_evens if break_even.decides), ""
-    )
+    parameter = next((b.unknown.name for b in break_evens if b.decides), "")
     pair = thread.kernel, thread.variant, thread.against
     figures = (f for f in published.table() if (f.kernel, f.variant, f.baseline) == pair)
     standing = tuple(f for f in figures if f.percent is not None and not f.retracted)
@@ -237,7 +231,7 @@ class Finding:
     recommendation: pd.DataFrame
     sweep: pd.DataFrame
     boundaries: pd.DataFrame
-    timelines: tuple[VariantTimeline, ...]
+    timelines: tuple[Timeline, ...]
     evidence: Evidence
     answers: tuple[ThreadAnswer, ...] = ()
     assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -379,7 +373,7 @@ def cores_of(kernel: Kernel, microarch: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class ReportArguments:
+class Arguments:
     """The arguments of loopwright report. linux describes the tree ("" if there is none)."""
 
     kernels: tuple[str, ...]

@@ -98,9 +98,7 @@ def _style(colours: tuple[str, ...], position: int) -> Style:
 _TEMPLATES = resources.files("loopwright.reporting") / "templates"
 
 
-def render_template(
-    template: str, *, scripts: Sequence[str], style: str = "", **values: Any
-) -> str:
+def rendered(template: str, *, scripts: Sequence[str], style: str = "", **values: Any) -> str:
     """Return a page by the name of its template, with the names of its scripts in their order.
 
     style names a further style sheet. values are the template's.

@@ -13,7 +13,7 @@ from loopwright.machine import hosts
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, cycle_curves, findings, html, plots
-from loopwright.reporting.findings import Finding, ReportArguments
+from loopwright.reporting.findings import Arguments, Finding
 from loopwright.reporting.html import (
     Cell,
     Column,
@@ -85,9 +85,8 @@ def curves(
 
     The charts of a routine share their axis of cycles.
     """
-    highest = (
-        cycle_curves.with_ranges(costs).groupby(costs["routine"])["high_cycles"].max().to_dict()
-    )
+    high_cycles = cycle_curves.with_ranges(costs)["high_cycles"]
+    highest = high_cycles.groupby(costs["routine"]).max().to_dict()
     for key, mine in costs.groupby(CURVE, sort=False):
         routine, core, source = map(str, key)
         what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
@@ -183,7 +182,7 @@ def _gain(head: str, of: str) -> Column:
     return column(head, lambda row: 100 * (row[of] - 1), 1, sign=True)
 
 
-def throughput_table(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
+def throughput_table(finding: Finding, arguments: Arguments, name: str) -> Grid:
     """Return the comparison: a row for each variant, core and source with a figure."""
     limits = finding.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()
@@ -335,7 +334,7 @@ OFFSET_COSTS = (
 )  # fmt: skip
 
 
-def boundaries(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
+def boundaries(finding: Finding, arguments: Arguments, name: str) -> Grid:
     """Return the cost of code alignment, in words."""
 
     def again(row: Row) -> str:
@@ -352,7 +351,7 @@ def boundaries(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
     )
 
 
-def calls(finding: Finding, arguments: ReportArguments, name: str) -> Grid:
+def calls(finding: Finding, arguments: Arguments, name: str) -> Grid:
     """Return the measured costs of calls."""
     measured = finding.study.measurements
     rows = measured[measured["quantity"] == "call"] if len(measured) else measured

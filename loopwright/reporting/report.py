@@ -24,10 +24,10 @@ from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, kernel_section, text
 from loopwright.reporting.findings import (
     ITERATIONS,
+    Arguments,
     Finding,
-    ReportArguments,
     ThreadAnswer,
-    VariantTimeline,
+    Timeline,
     clocks,
     cores_of,
     examine,
@@ -44,7 +44,7 @@ from loopwright.reporting.html import (
     column,
     core_column,
     grid,
-    render_template,
+    rendered,
     script_data,
     uop,
 )
@@ -75,16 +75,14 @@ def report(
     the points measured of a routine and all of them. Files appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
-    selected = _selected(kernel_ids, microarch)
+    chosen = _selected(kernel_ids, microarch)
     linux = trees.find(tree) if patch else None
     if linux:
         log(f"Linux tree: {linux.note}")
     findings = []
     with files.staged(out) as folder:
-        for number, kernel in enumerate(selected, 1):
-            log(
-                f"[{number}/{len(selected)}] {kernel.id}: predict, check{', measure' * (not quick)}"
-            )
+        for number, kernel in enumerate(chosen, 1):
+            log(f"[{number}/{len(chosen)}] {kernel.id}: predict, check{', measure' * (not quick)}")
             with _beside_tree(kernel, linux) as (with_own_code, baselines):
                 finding = examine(
                     with_own_code,
@@ -102,7 +100,7 @@ def report(
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(text.plain_report(findings, host, linux))
         log("drawing the page")
-        arguments = ReportArguments(
+        arguments = Arguments(
             tuple(kernel_ids), sizes, quick, microarch, linux.note if linux else "", tree
         )
         (folder / "index.html").write_text(render(findings, host, arguments, histogram))
@@ -330,7 +328,7 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     )
 
 
-def timeline_data(findings: list[Finding], arguments: ReportArguments) -> str:
+def timeline_data(findings: list[Finding], arguments: Arguments) -> str:
     """Return the timelines as JSON that may stand in a script element.
 
     words holds every text; a timeline's rows are those of html.uop, with the number of the
@@ -365,7 +363,7 @@ def timeline_data(findings: list[Finding], arguments: ReportArguments) -> str:
     return script_data({"origin": origin, "words": words.all, "timelines": timelines})
 
 
-def _uops(timeline: VariantTimeline, words: Words) -> Iterator[list[int | None]]:
+def _uops(timeline: Timeline, words: Words) -> Iterator[list[int | None]]:
     for row in Rows.of_frame(timeline.rows).records():
         iteration, instruction, *rest = uop(row, words)
         yield [iteration, instruction, words.number(" ".join(row["text"].split())), *rest]
@@ -374,7 +372,7 @@ def _uops(timeline: VariantTimeline, words: Words) -> Iterator[list[int | None]]
 def render(
     findings: list[Finding],
     host: dict[str, object],
-    arguments: ReportArguments,
+    arguments: Arguments,
     histogram: Histogram | None,
 ) -> str:
     """Return the page. host is what hosts.describe returns."""
@@ -383,7 +381,7 @@ def render(
     answers.sort(key=lambda answer: order.index(answer.thread.id))
     routine_verdicts = verdicts(findings)
     facets = _facets(findings)
-    return render_template(
+    return rendered(
         "page.html.j2",
         scripts=("folds.js", "filters.js", "sorting.js", "timeline.js", "moments.js"),
         version=VERSION,
@@ -409,9 +407,7 @@ def render(
     )
 
 
-def _part(
-    finding: Finding, arguments: ReportArguments, histogram: Histogram | None
-) -> dict[str, Any]:
+def _part(finding: Finding, arguments: Arguments, histogram: Histogram | None) -> dict[str, Any]:
     """Return the section of a kernel by the template's names."""
     name = kernel_name(finding.kernel.id)
     costs = kernel_section.costs(finding)

@@ -14,7 +14,7 @@ from loopwright.errors import InputError
 from loopwright.paths import VERSION
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import findings
-from loopwright.reporting.html import Grid, Words, column, grid, render_template, script_data, uop
+from loopwright.reporting.html import Grid, Words, column, grid, rendered, script_data, uop
 from loopwright.rows import Rows
 from loopwright.scanning import binary_loops, scan
 from loopwright.scanning import builds as builds_module
@@ -242,11 +242,8 @@ class Side:
             if (ranked := scan.Ranked(n, core)) in limits:
                 out["limit"][m] = self.words.number(limits[ranked])
             if crossing := boundary(self.scan.found.loops[n], costs.table[n]):
-                out["boundary"][m] = [
-                    crossing.size,
-                    self.words.number(crossing.crossed),
-                    crossing.at,
-                ]
+                crossed = self.words.number(crossing.crossed)
+                out["boundary"][m] = [crossing.size, crossed, crossing.at]
             if n in costs.errors:
                 out["error"][m] = self.words.number(costs.errors[n])
         out["state"] = "".join(states[n] for n in self.numbers)
@@ -387,7 +384,7 @@ def _page(
         "pairs": pairs,
     }
     texts = words.all
-    return render_template(
+    return rendered(
         "scan.html.j2",
         style="scan.css",
         scripts=_SCRIPTS,

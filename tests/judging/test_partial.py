@@ -18,7 +18,7 @@ from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, cycle_curves, kernel_section, notebook, text
-from loopwright.reporting.findings import Finding, ReportArguments
+from loopwright.reporting.findings import Arguments, Finding
 
 pytestmark = pytest.mark.usefixtures("models_held")
 KERNEL = "x86_64/put_event"
@@ -118,7 +118,7 @@ def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
 
 @pytest.mark.slow
 def test_the_page_says_it_at_every_figure_and_curve(study):
-    found, asked = finding(study), ReportArguments((KERNEL,), None, False, None, "", None)
+    found, asked = finding(study), Arguments((KERNEL,), None, False, None, "", None)
     for grid in (
         kernel_section.throughput_table(found, asked, "x"),
         kernel_section.calls(found, asked, "x"),
