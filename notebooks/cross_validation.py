@@ -110,8 +110,8 @@ def curves(kernel):
     """Return costs of calls: measured on this machine, then predicted for it and the targets."""
     targets = [core.id for core in microarchs.targets(ISA)]
     cores = dict.fromkeys([hosts.microarch() or targets[0], *targets])
-    said = cycle_curves.predicted(kernel, ",".join(cores), cross_validation.sizes_of(kernel))
-    return pd.concat([cycle_curves.measured(measured[measured["kernel"] == kernel]), said])
+    predicted = cycle_curves.predicted(kernel, ",".join(cores), cross_validation.sizes_of(kernel))
+    return pd.concat([cycle_curves.measured(measured[measured["kernel"] == kernel]), predicted])
 
 
 pick.show(lambda kernel: plots.size_curves(curves(kernel), kernel=kernel))

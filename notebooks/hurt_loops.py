@@ -194,9 +194,9 @@ def after(number):
 def fixed(loop):
     """Return the fix of a loop at length, and what each core takes without it and with it."""
     number = LOOPS[loop]
-    said = found.how(number, found.found_fixes[number]) or found.found_fixes[number].words
+    words = found.how(number, found.found_fixes[number]) or found.found_fixes[number].words
     if after(number) is None:
-        return said
+        return words
     changed, offsets = after(number)
     table = pd.DataFrame(
         {
@@ -209,7 +209,7 @@ def fixed(loop):
         for one in found.costs
         if number not in one.errors
     )
-    return [said, table]
+    return [words, table]
 
 
 pick.show(fixed)

@@ -75,9 +75,9 @@ def costs(kernel, destination):
     cores = [core.id for core in microarchs.targets(isa)]
     if here and hosts.microarch():
         cores = list(dict.fromkeys([hosts.microarch(), *cores]))
-    said = cycle_curves.predicted(kernel, ",".join(cores), SIZES, dst_align=dst)
+    predicted = cycle_curves.predicted(kernel, ",".join(cores), SIZES, dst_align=dst)
     return pd.concat(
-        [cycle_curves.measured(measured(kernel), dst_align=dst), said] if here else [said]
+        [cycle_curves.measured(measured(kernel), dst_align=dst), predicted] if here else [predicted]
     )
 
 

@@ -95,8 +95,8 @@ def asked(microarch, offset):
 def aligned(loop, microarch, offset):
     rows = of_loop(cycle_curves.sweep(None, microarch, asm=TEXT), loop, "variant")
     chosen = rows.loc[rows["offset_bytes"] == int(offset), "cycles_per_iteration"].iloc[0]
-    said = f"{chosen:.2f} cycles an iteration at offset {offset}."
-    return [plots.heat_map(rows, microarch), *cycle_curves.boundaries(rows)["words"], said]
+    summary = f"{chosen:.2f} cycles an iteration at offset {offset}."
+    return [plots.heat_map(rows, microarch), *cycle_curves.boundaries(rows)["words"], summary]
 
 
 pick.show(aligned)
