@@ -1,8 +1,8 @@
 """Kits with trials, and the files of answers that they write on simulated machines."""
 
 import json
+import shutil
 import subprocess
-import tarfile
 
 import pytest
 from once import once
@@ -36,8 +36,7 @@ def first_round(factory):
 def unpacked(folder, **options):
     """Pack a kit in a folder, unpack it there, and return its folder."""
     lw.kit(folder / "kit.tar.gz", **options)
-    with tarfile.open(folder / "kit.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(folder / "kit.tar.gz", folder)
     return folder / "loopwright-kit"
 
 

@@ -35,7 +35,7 @@ def _variants_script():
 
 
 SCRIPT = _variants_script()
-EVERY = SCRIPT.wrong()
+EVERY = SCRIPT.wrong_variants()
 MUTANTS = {effect: [m for m in EVERY if m.group == effect] for effect in EFFECTS}
 
 
