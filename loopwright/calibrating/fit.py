@@ -108,10 +108,10 @@ def fit(
     answered = [n for n, figure in enumerate(measured) if figure]
     if not answered or not hypotheses:
         return None
-    unanswered = [Figure(0.0, 0.0, "the simulator refuses this core")] * len(measured)
+    refusal = [Figure(0.0, 0.0, "the simulator refuses this core")] * len(measured)
     predictions = [
-        predicted or unanswered
-        for predicted in _predictions(laboratory.machine, codes, time, hypotheses)
+        refusal if core is None else time(core)
+        for core in _candidates(laboratory.machine, codes, hypotheses)
     ]
     counting = [n for n in answered if any(predicted[n] for predicted in predictions)]
     deciding = [n for n in counting if apart and _differ([one[n] for one in predictions])]
@@ -144,10 +144,10 @@ def _overestimate(predicted: Figure, measured: Figure) -> float:
     )
 
 
-def _predictions(
-    machine: Oracle, codes: Sequence[bytes], time: Time, hypotheses: Sequence[Hypothesis]
-) -> Iterator[Sequence[Figure] | None]:
-    """Yield the predictions of each hypothesis; None of a core that the simulator refuses.
+def _candidates(
+    machine: Oracle, codes: Sequence[bytes], hypotheses: Sequence[Hypothesis]
+) -> Iterator[Laboratory | None]:
+    """Yield a laboratory for each hypothesis; None where the simulator refuses the core.
 
     Tables of the same learned core are written once.
     """
@@ -164,7 +164,7 @@ def _predictions(
         except ValueError:
             yield None
         else:
-            yield time(Laboratory(candidate))
+            yield Laboratory(candidate)
 
 
 def errors(predicted: Sequence[Figure], measured: Sequence[Figure]) -> list[float]:

@@ -43,8 +43,8 @@ _SLOT_TOLERANCE, _WORST = 0.08, 0.4
 class Width:
     """Instructions dispatched a cycle, rounded and as measured, and an instruction of one slot.
 
-    nops says that the instruction, counted, is a nop, and not a move. notion is how copies that
-    dispatch limits are repeated.
+    counted is that instruction: a nop if nops is true, else a move. notion names a repetition of
+    copies that dispatch alone limits, as Laboratory has it.
     """
 
     instructions: int

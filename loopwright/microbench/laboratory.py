@@ -30,10 +30,10 @@ class Figure:
 class Laboratory:
     """Timing of kernels on a machine.
 
-    A kernel is a list of instructions as bytes, which is repeated. The notion tells which cycles of
-    a copy are meant: those in a long loop, with a share of the closing branch ("loop"); the slope
-    between a loop of half the copies and the long one, which excludes the branch ("slope"); or
-    those of copies without any branch ("unrolled").
+    A kernel is a list of instructions as bytes, which is repeated. notion names the cycles of a
+    copy that a figure has: those in a long loop, with a share of the closing branch ("loop"); the
+    slope between a loop of half the copies and the long one, which excludes the branch ("slope");
+    or those of copies without any branch ("unrolled").
     """
 
     def __init__(self, machine: Oracle) -> None:

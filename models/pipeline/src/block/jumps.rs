@@ -16,7 +16,7 @@ pub struct Found {
 /// What it finds behind each instruction of successive iterations; empty where targets are not found ahead.
 pub(crate) fn of(block: &Block, params: &Params) -> Vec<Found> {
     let p = &params.uop_cache;
-    if matches!(p.joins, Joins::None | Joins::Apart | Joins::All) {
+    if !p.joins.finds_ahead() {
         return Vec::new();
     }
     let insts = &block.insts;
@@ -42,7 +42,7 @@ pub(crate) fn of(block: &Block, params: &Params) -> Vec<Found> {
             };
             begins = p.joins == Joins::Pairs && inst.jump && leaves(i) && !second && !returned;
             returned = inst.returns;
-        } else if returns && behind(i).is_some() && leaves(i) {
+        } else if returns && behind(i).is_some_and(|next| region(next) != region(i)) {
             found[i].takes_cycle = !begins;
             (begins, returned) = (false, false);
         }

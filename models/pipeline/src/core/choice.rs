@@ -160,6 +160,13 @@ pub enum Choice {
     InTurn,
 }
 
+impl Joins {
+    /// Whether the predictor finds targets ahead of delivery.
+    pub fn finds_ahead(self) -> bool {
+        matches!(self, Joins::Others | Joins::Pairs)
+    }
+}
+
 impl Choice {
     /// Choices of the dispatch slots of a cycle from their letters; further slots repeat them.
     ///

@@ -1,6 +1,6 @@
 //! Parameters without an effect on a core, given its others: an override of one is a mistake.
 
-use crate::core::choice::{Assign, CacheRule, FetchKind, Joins, Renames};
+use crate::core::choice::{Assign, CacheRule, FetchKind, Renames};
 use crate::core::params::Params;
 use crate::core::value::UNLIMITED;
 use crate::isa::Isa;
@@ -196,13 +196,12 @@ impl Params {
 
     fn inert_taken_branch(&self, key: &str) -> Option<String> {
         let p = &self.taken_branch;
-        let joins = self.uop_cache.joins;
         let why = match key {
             "level" if p.second_bubble + p.third_bubble + p.dense_bubble == 0 => {
                 "all target buffers are as fast (taken_branch.second_bubble, third_bubble and dense_bubble are 0)"
             }
             "exit_turns" if p.exit_bubble == 0 => "taken_branch.exit_bubble is 0",
-            "return_lead" if p.return_bubble == 0 && !matches!(joins, Joins::Others | Joins::Pairs) => {
+            "return_lead" if p.return_bubble == 0 && !self.uop_cache.joins.finds_ahead() => {
                 "taken_branch.return_bubble is 0, and uop_cache.joins finds no targets ahead"
             }
             "jump_pairs" | "next_line" if p.return_bubble == 0 => "taken_branch.return_bubble is 0",

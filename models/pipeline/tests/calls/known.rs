@@ -242,15 +242,25 @@ fn cycles_of_branches(branches: &str) -> f64 {
         let distance = |behind: u32| to.wrapping_sub(at + behind).to_le_bytes();
         let mut pass = |place, load, store| steps.extend(step(place, 1, load, store));
         match kind {
-            'c' => (put("e8", &distance(5)), pass(*at, -1, 0x1000)),
-            'j' => (put("e9", &distance(5)), pass(*at, -1, -1)),
-            'r' => (put("c3", &[]), pass(*at, 0x1000, -1)),
-            'n' => (put("", &[]), (*at..to).for_each(|place| pass(place, -1, -1))),
-            _ => {
-                pass(*at, -1, -1);
-                (put("49ffcf0f85", &distance(9)), pass(at + 3, -1, -1))
+            'c' => {
+                put("e8", &distance(5));
+                pass(*at, -1, 0x1000);
             }
-        };
+            'j' => {
+                put("e9", &distance(5));
+                pass(*at, -1, -1);
+            }
+            'r' => {
+                put("c3", &[]);
+                pass(*at, 0x1000, -1);
+            }
+            'n' => (*at..to).for_each(|place| pass(place, -1, -1)),
+            _ => {
+                put("49ffcf0f85", &distance(9));
+                pass(*at, -1, -1);
+                pass(at + 3, -1, -1);
+            }
+        }
     }
     ask(&core("goldencove"), &code, 0, steps).expect("a prediction").cycles
 }
