@@ -1,4 +1,4 @@
-"""Dispatch rules: slots of indexed memory operands, late addresses, and rotated port binding.
+"""Dispatch rules: slots of indexed memory operands, late addresses, and balanced port binding.
 
 Slots. Microbenchmarks: loops of a form with a memory operand and of moves, which dispatch limits,
 with and without an index. The simulator predicts them with one to three slots, and with one more
@@ -20,10 +20,9 @@ loops of computing uops and moves; the loops of taken branches.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 
 from loopwright.calibrating import core_files, fit
-from loopwright.calibrating.core_files import Between
 from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.ports import Ports
@@ -36,10 +35,14 @@ from loopwright.microbench.windows import SCHEDULER
 
 ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
-_LEAD, _LEADS = "ports.rotated_lead", (3, 2, 4, 5, 6)  # the first one wins ties
-_ROTATED_UOPS, _PORT_UOPS = "ports.rotated_uops", (1, 2)  # of a port in rotation in a cycle
+BALANCED, _SECOND = "ports.balanced", "ports.second"
+# Cycles until rename sees that uops are bound and start; the first ones, Zen 4's, win ties.
+_SEEN: tuple[Rules, ...] = (
+    {"ports.bound_seen": 3, "ports.started_seen": 6},
+    {"ports.bound_seen": 1, "ports.started_seen": 1},
+)
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
-_LEFT_ROTATED = 0.8  # share of the error without rotated binding that is left, at most
+_LEFT_BALANCED = 0.8  # share of the error without balanced binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of each kind of access
@@ -47,7 +50,8 @@ RARE = 1.0  # weight of forms that libraries hardly use, as instructions per mil
 _SLOTS = (1, 2, 3)
 _LATER = range(4)  # cycles
 _BETWEEN = range(9)  # uops between two that read one load
-_LEAST = 3  # ports in the rotation, at least
+_LEAST = 3  # ports that are bound evenly, at least
+_FEW = 2  # ports of a pair with a result, where a scheduler takes a second one
 _SEED, _LOOPS, _LENGTHS = 61, 60, (2, 3, 4, 5, 6, 8, 10, 13)
 _DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
 _COMPUTING = range(1, 7)
@@ -239,7 +243,7 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
 
 
 def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return the learned core with rotated port binding, where rename does it.
+    """Return the learned core with ports that rename binds evenly, where it does.
 
     The front end has to be known, as it limits some of the loops.
     """
@@ -260,23 +264,19 @@ def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
 
     figures = [*figures, *laboratory.iterations(branches), *laboratory.tested_iterations(tested)]
     codes = loop_codes(laboratory, counted, tested)
-    hypotheses = [Hypothesis(learned), *_rotated_hypotheses(_without_taken_ports(learned))]
+    hypotheses = [Hypothesis(learned), *_balanced_hypotheses(_without_taken_ports(learned))]
     best_fit = fit.fit(laboratory, codes, time, hypotheses, figures)
     if best_fit is None or not best_fit.explained:
         return learned
-    if best_fit.error > _LEFT_ROTATED * best_fit.error_of(0):
+    if best_fit.error > _LEFT_BALANCED * best_fit.error_of(0):
         return learned
     best = best_fit.hypothesis
-    leads = (replace(best, rules={**best.rules, _LEAD: lead}) for lead in _LEADS)
-    hypotheses = [Hypothesis(learned), *leads]
+    seen = (replace(best, rules={**best.rules, **ages}) for ages in _SEEN)
+    hypotheses = [Hypothesis(learned), *seen]
     best_fit = fit.fit(laboratory, codes, time, hypotheses, figures) or best_fit
     kind = "loops of uops that wait for one load, of moves and of branches"
     basis = f"{len(figures)} {kind}, {best_fit.gain_note}"
-    learned = fit.with_chosen_rules(best_fit.hypothesis.learned, best_fit, basis)
-    rules: list[Rules] = [{}, *({_ROTATED_UOPS: n} for n in _PORT_UOPS)]
-    return fit.with_less_error(
-        laboratory, learned, codes, time, rules, "loops of these", _LEFT_ROTATED, figures
-    )
+    return fit.with_chosen_rules(best_fit.hypothesis.learned, best_fit, basis)
 
 
 def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
@@ -380,44 +380,60 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
         yield f"{_BESIDE} {number} registers that wait for themselves", pair + links
 
 
-def _rotated_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:
-    """Yield hypotheses of rotated binding, with their limits of dispatch and branches."""
+def _balanced_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:
+    """Yield hypotheses of balanced binding, with the ports of branches and their limits."""
     integer = list(dict.fromkeys(learned.core.integer_classes))
     classes = {ports for ports in integer if len(ports) >= _LEAST}
     for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
-        rotated: dict[str, object] = {
-            "ports.rotated": core_files.port_names(ports),
-            _LEAD: _LEADS[0],
-        }
+        rules: dict[str, object] = dict(_SEEN[0])
         if window := learned.windows.by_name.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
-            rotated["ports.rotated_entries"] = max(parts) // len(ports)
-        limit = Between(len(ports), len(ports), learned.width.instructions, "up to no limit")
-        for dispatched in ({}, {"rename.alu_uops": limit}):
-            for core, branch in _branch_rules(learned, rotated["ports.rotated"], integer):
-                yield Hypothesis(core, {**rotated, **dispatched, **branch})
+            rules["ports.balanced_entries"] = max(parts) // len(ports)
+        for order in _orders(ports, integer):
+            for core, branch in _branch_rules(learned, order, integer):
+                yield Hypothesis(core, {BALANCED: order, **rules, **branch})
+
+
+def _orders(ports: Ports, integer: Sequence[Ports]) -> Iterator[str]:
+    """Yield the names of ports in each order that tells the classes of which they are apart."""
+    told: set[tuple[tuple[bool, ...], ...]] = set()
+    for order in permutations(sorted(ports)):
+        kinds = tuple(tuple(port in one for one in integer) for port in order)
+        if kinds not in told:
+            told.add(kinds)
+            yield "".join(core_files.port_names(frozenset({port})) for port in order)
 
 
 def _without_taken_ports(learned: CoreModel) -> CoreModel:
     """Return the learned core without the ports of taken branches.
 
-    They were found on a core without rotation, which prolongs the same loops.
+    They were found on a core without such binding, which prolongs the same loops.
     """
     rules = {n: value for n, value in learned.rules.items() if n not in (TAKEN, RESULTS)}
     return replace(learned, rules=rules)
 
 
+def _ports_of_branches(balanced: str, integer: Sequence[Ports]) -> Iterator[Rules]:
+    """Yield ports of taken branches or of pairs with a result, and schedulers of second uops."""
+    yield {TAKEN: balanced}
+    yield {}
+    for names in map(core_files.port_names, integer):
+        yield {RESULTS: names}
+        if len(names) == _FEW:
+            yield from ({RESULTS: names, _SECOND: port} for port in names)
+
+
 def _branch_rules(
-    learned: CoreModel, rotated: object, integer: Sequence[Ports]
+    learned: CoreModel, balanced: str, integer: Sequence[Ports]
 ) -> Iterator[tuple[CoreModel, Rules]]:
     """Yield the possible ports of branches, and how many are dispatched in a cycle.
 
-    The plainest: taken branches are rotated like all other uops. A fused pair that has a result may
-    need the ports of a class, and branches may have these besides their own. The number that runs
-    in a cycle alone is then the dispatch limit.
+    The plainest: taken branches are bound like all other uops. A fused pair that has a result may
+    need the ports of a class, and branches may have these besides their own; the number that runs
+    in a cycle alone is then the dispatch limit. The scheduler of one of two such ports may take a
+    second uop of a cycle.
     """
-    port_rules: list[Rules] = [{TAKEN: rotated}, {}]
-    port_rules += [{RESULTS: core_files.port_names(ports)} for ports in integer]
+    port_rules = list(_ports_of_branches(balanced, integer))
     limits: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
     for port_rule, limit in product(port_rules, limits):
         yield learned, {**port_rule, **limit}

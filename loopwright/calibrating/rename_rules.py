@@ -9,13 +9,10 @@ each pair. A pair fuses where its loop takes fewer dispatch slots than the other
 nops share dispatch slots are not asked, as there the nops' places count as well.
 
 Shared schedulers. Microbenchmarks: straight code of loads, stores, computing uops that nothing
-waits for, and moves that need no port, in random order. The computing uops use all ports in
-rotation, or those of one class alone, which tells the ports without a shared scheduler. Where
-rename gives uops their ports in rotation, a scheduler that an ALU and an AGU share accepts few uops
-in a cycle, so that rename gives an access another AGU, and one of them gets more than the others.
-The branch of a loop would change which port is next in each iteration, so that the conflicts of one
-are made good in another. The hypotheses: no shared schedulers, or one for each load port with one
-of the ports in rotation, by the ports left over and by the uops that each accepts.
+waits for, and moves that need no port, in random order. The computing uops use all ports that
+rename fills evenly, or those of one class alone, which tells the ports without a shared scheduler.
+Uops that wait in a shared scheduler count for both of its ports. The hypotheses: no shared
+schedulers, or one for each load port with one of the ports that compute, by the ports left over.
 
 Sums. Microbenchmarks: chains of floating-point additions and products. On some cores an addition
 waits longer for an operand that no addition made.
@@ -38,6 +35,7 @@ from itertools import combinations, cycle, islice, pairwise, product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
+from loopwright.calibrating.dispatch_rules import BALANCED
 from loopwright.calibrating.fit import Rules
 from loopwright.calibrating.ports import Core
 from loopwright.microbench import form_instances, kits
@@ -118,52 +116,50 @@ def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     return fit.with_rules(learned, rules, fitted(why)) if rules else learned
 
 
-ROTATED = "ports.rotated"
-SHARED, ACCEPTED = "ports.shared", "ports.shared_uops"
+SHARED = "ports.shared"
 _SHARED_SEED, _DRAWN, _NARROW_DRAWN = 67, 60, 24
 _GROUPS = (1, 1, 2)  # cycles of dispatch that a copy takes, at least
 _LOAD, _STORE, _COMPUTING, _MOVE = "load", "store", "add", "move"
 _KINDS = {_LOAD: 0.6, _COMPUTING: 0.3, _STORE: 0.05, _MOVE: 0.05}  # shares of the uops
-_UOPS = (2, 1, 3)  # that a scheduler accepts in a cycle; the first one wins ties
 _WORD = 8  # bytes: loads of one word could have a bank conflict
 
 
 def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return the learned core with the schedulers that ALUs and AGUs share, if rename rotates."""
+    """Return the learned core with schedulers that ALUs and AGUs share, if rename fills them."""
     kit = laboratory.kit
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
     loads = learned.core.class_ports(kit.LOAD)
-    if ROTATED not in learned.rules or loads is None or not {kit.LOAD, kit.STORE} <= set(named):
+    if BALANCED not in learned.rules or loads is None or not {kit.LOAD, kit.STORE} <= set(named):
         return learned
     load, store, width = named[kit.LOAD], named[kit.STORE], learned.width.instructions
     bodies: dict[str, Sequence[bytes]] = {}
     for blocker in (None, *_narrow_blockers(learned.core)):
         bodies |= _accesses(load, store, width, blocker)
-    rotated = str(learned.rules[ROTATED][0])
+    balanced = str(learned.rules[BALANCED][0])
     return fit.with_less_error(
         laboratory,
         learned,
         [b"".join(kernel) for kernel in bodies.values()],
         lambda core: core.time(list(bodies.values()), "unrolled"),
-        list(_shared_rules(rotated, loads)),
+        list(_shared_rules(balanced, loads)),
         f"loops such as {next(iter(bodies))}",
         _LESS,
     )
 
 
-def _shared_rules(rotated: str, loads: frozenset[int]) -> Iterator[Rules]:
-    """Yield no shared schedulers, then one for each load port with a port in rotation.
+def _shared_rules(balanced: str, loads: frozenset[int]) -> Iterator[Rules]:
+    """Yield no shared schedulers, then one for each load port with a port that computes.
 
     A port that does both has no scheduler to share.
     """
     yield {}
     loading = [core_files.port_names(frozenset({port})) for port in sorted(loads)]
-    names = [port for port in loading if port not in rotated]
-    computing = [port for port in rotated if port not in loading]
-    for uops in _UOPS if names and computing else ():
-        for chosen in combinations(computing, min(len(names), len(computing))):
-            pairs = [f"{alu}{agu}" for alu, agu in zip(chosen, names, strict=False)]
-            yield {SHARED: " ".join(pairs), ACCEPTED: uops}
+    names = [port for port in loading if port not in balanced]
+    computing = [port for port in balanced if port not in loading]
+    for chosen in combinations(computing, min(len(names), len(computing))):
+        pairs = [f"{alu}{agu}" for alu, agu in zip(chosen, names, strict=False)]
+        if pairs:
+            yield {SHARED: " ".join(pairs)}
 
 
 def _narrow_blockers(core: Core) -> Iterator[Form]:

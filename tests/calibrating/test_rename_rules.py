@@ -30,15 +30,6 @@ def cycles(machine):
     return [one.cycles for one in Laboratory(machine).time(list(kernels.values()), "unrolled")]
 
 
-def test_each_load_port_shares_a_scheduler_with_one_port_of_the_rotation(folder):
-    found = calibrations.parameters(folder)
-    pairs = found[rename_rules.SHARED].split()
-    assert {one[1] for one in pairs} == set(found["ports.load"])
-    assert {one[0] for one in pairs} < set(found[rename_rules.ROTATED])
-    on_core = calibrations.parameters(paths.models_root() / CORE)
-    assert found[rename_rules.ACCEPTED] == on_core[rename_rules.ACCEPTED]
-
-
 def test_a_port_that_loads_and_computes_shares_no_scheduler():
     tried = list(rename_rules._shared_rules("0124", frozenset({4, 5})))
     names = [rules[rename_rules.SHARED].split() for rules in tried if rules]
@@ -49,14 +40,9 @@ def test_a_port_that_loads_and_computes_shares_no_scheduler():
 
 def test_accesses_beside_computing_uops_take_as_long_as_on_the_core(folder):
     texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
-    learned = CandidateCore(Simulated(CORE, noise=0), *texts, {})
-    without = CandidateCore(Simulated(CORE, noise=0), *texts, {rename_rules.SHARED: ""})
+    learned = cycles(CandidateCore(Simulated(CORE, noise=0), *texts, {}))
     true = cycles(calibrations.original(CORE))
-
-    def error(machine):
-        return fmean(abs(one / other - 1) for one, other in zip(cycles(machine), true, strict=True))
-
-    assert error(learned) < 0.01 < error(without)
+    assert fmean(abs(a / b - 1) for a, b in zip(learned, true, strict=True)) < 0.005
 
 
 @pytest.mark.parametrize("name", ["imul", "cmovb", "bt", "shl"])

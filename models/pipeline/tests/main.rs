@@ -13,6 +13,7 @@ mod loop_offsets;
 mod parameters;
 mod paths;
 mod robust;
+mod schedulers;
 mod units;
 mod zen;
 mod zen3;

@@ -21,11 +21,10 @@ impl Params {
                     self.ports.assign != Assign::DispatchSlots,
                     "ports.assign is not dispatch_slots",
                 ),
-                ("ports", "rotated") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
-                ("ports", "rotated_lead" | "rotated_uops" | "rotated_entries" | "shared") => {
-                    because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
+                ("ports", "balanced") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
+                ("ports", "shared" | "second" | "balanced_entries" | "bound_seen" | "started_seen") => {
+                    because(self.ports.balanced.is_empty(), "ports.balanced names no ports")
                 }
-                ("ports", "shared_uops") => because(self.ports.shared.is_empty(), "ports.shared names no ports"),
                 ("ports", "wide_closes") => because(self.ports.assign == Assign::AtIssue, "ports.assign is at_issue"),
                 ("ports", "wide_slots") => {
                     because(self.ports.wide_closes.is_empty(), "ports.wide_closes names no ports")

@@ -2,6 +2,7 @@
 
 pub mod ablation;
 pub mod backend;
+mod balanced;
 pub mod banks;
 pub mod events;
 pub mod filled_lines;
@@ -20,7 +21,7 @@ pub mod rename;
 pub mod results;
 pub mod retire;
 pub mod schedule;
-pub mod shared_schedulers;
+pub mod slots_of_schedulers;
 pub mod steady;
 pub mod store_entry;
 pub mod uop_set_hash;

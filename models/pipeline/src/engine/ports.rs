@@ -5,8 +5,8 @@ use crate::block::Block;
 use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
 use crate::core::value::PORTS;
+use crate::engine::balanced::Balanced;
 use crate::engine::fingerprint::Fingerprint;
-use crate::engine::shared_schedulers::SharedSchedulers;
 use smallvec::SmallVec;
 
 /// No port yet.
@@ -65,133 +65,6 @@ impl Turns {
     /// Tell what the future depends on.
     pub fn fingerprint(&self, into: &mut Fingerprint) {
         into.add_ports(u64::from(self.low));
-    }
-}
-
-/// Ports that rename gives to uops in turn, before it is known when they can start.
-///
-/// Uops that cannot use all of them choose first, among those of a cycle; the others get what is left.
-#[derive(Clone, Debug)]
-struct Rotation {
-    ports: u32,
-    /// Uops more that wait for a port than for another at which a cycle begins with that other.
-    lead: u32,
-    /// The port whose turn it is.
-    next: u32,
-    /// Those that got a uop in this cycle.
-    given: u32,
-    /// Uops that each port takes in a cycle at most.
-    most: u32,
-    /// Uops that each has got in this cycle.
-    taken: [u32; PORTS],
-    /// Uops that rename gives a port in one cycle at most.
-    group: usize,
-    /// Ports of the uops of this cycle that cannot use all and have not got theirs, the next one last.
-    chosen: SmallVec<[u8; 4]>,
-}
-
-impl Rotation {
-    fn new(params: &Params) -> Rotation {
-        Rotation {
-            ports: params.mask(&params.ports.rotated).unwrap_or(0),
-            lead: params.ports.rotated_lead,
-            next: params.mask(&params.ports.rotated).unwrap_or(0).trailing_zeros() % u32::BITS,
-            given: 0,
-            most: params.ports.rotated_uops,
-            taken: [0; PORTS],
-            group: params.rename.alu_uops as usize,
-            chosen: SmallVec::new(),
-        }
-    }
-
-    /// Whether a uop for these ports takes its turn.
-    fn applies(&self, ports: u32) -> bool {
-        ports & !self.ports == 0 && ports & self.ports != 0
-    }
-
-    /// A cycle of rename begins, with uops for these ports next: with the port for which the fewest uops wait, if
-    /// the one whose turn it is is ahead of it.
-    fn begin(&mut self, load: &[u32; PORTS], coming: impl Iterator<Item = u32>) {
-        if self.ports == 0 {
-            return;
-        }
-        self.given = 0;
-        self.taken = [0; PORTS];
-        self.chosen.clear();
-        let least = self.least(self.ports, load);
-        if load[self.next as usize] >= load[least as usize] + self.lead {
-            self.next = least;
-        }
-        let mut load = *load;
-        let all = self.ports;
-        let group = coming.filter(|ports| ports & !all == 0 && *ports != 0).take(self.group);
-        for ports in group.filter(|ports| *ports != all) {
-            let free = ports & !self.reserved();
-            let port = self.least(if free == 0 { ports } else { free }, &load);
-            load[port as usize] += 1;
-            self.chosen.push(port as u8);
-        }
-        self.chosen.reverse();
-    }
-
-    /// Ports that uops of this cycle have chosen and are still to get.
-    fn reserved(&self) -> u32 {
-        self.chosen.iter().fold(0, |ports, port| ports | 1 << port)
-    }
-
-    /// Some ports, from the one whose turn it is.
-    fn in_turn(&self, ports: u32) -> impl Iterator<Item = u32> {
-        let next = self.next;
-        (0..u32::BITS)
-            .map(move |n| (next + n) % u32::BITS)
-            .filter(move |p| ports & 1 << p != 0)
-    }
-
-    /// The port for which the fewest uops wait, the next of several.
-    fn least(&self, ports: u32, load: &[u32; PORTS]) -> u32 {
-        self.in_turn(ports).min_by_key(|p| load[*p as usize]).unwrap_or(0)
-    }
-
-    /// The ports that uops for these get in this cycle, as far as it goes.
-    fn due_to(&self, coming: impl Iterator<Item = u32>, load: &[u32; PORTS]) -> SmallVec<[u8; 8]> {
-        let mut ahead = self.clone();
-        let group = coming.filter(|ports| self.applies(*ports)).take(self.group);
-        group
-            .map(|ports| {
-                let due = ahead.due(ports, load);
-                ahead.give(ports, due);
-                due
-            })
-            .collect()
-    }
-
-    /// The port of the next uop for some of these ports: the one that it chose, or of those that got none in this
-    /// cycle and are not chosen the one whose turn it is.
-    fn due(&self, ports: u32, load: &[u32; PORTS]) -> u8 {
-        let free = ports & !self.given;
-        if ports != self.ports {
-            let own = self.chosen.last().copied();
-            return own.unwrap_or_else(|| self.least(if free == 0 { ports } else { free }, load) as u8);
-        }
-        let left = [free & !self.reserved(), free, ports];
-        let left = left.into_iter().find(|ports| *ports != 0).unwrap_or(0);
-        self.in_turn(left).next().unwrap_or(0) as u8
-    }
-
-    /// A uop that could use these ports got one of them.
-    fn give(&mut self, ports: u32, port: u8) {
-        self.given |= 1 << port;
-        self.taken[usize::from(port)] += 1;
-        if self.given & self.ports == self.ports {
-            self.given = 0;
-        }
-        if ports != self.ports {
-            self.chosen.pop();
-        }
-        if ports == self.ports || self.next == u32::from(port) {
-            let later = self.ports & !((2 << port) - 1);
-            self.next = (if later == 0 { self.ports } else { later }).trailing_zeros();
-        }
     }
 }
 
@@ -308,8 +181,7 @@ pub struct PortChoice<'a> {
     /// Ties go to the highest port.
     high: bool,
     turns: Turns,
-    rotation: Rotation,
-    shared: SharedSchedulers,
+    balanced: Balanced<'a>,
     wide: WideVectors,
     neighbours: Neighbours,
 }
@@ -330,8 +202,7 @@ impl<'a> PortChoice<'a> {
             choices,
             high: p.tie == Tie::High,
             turns: Turns::new(params),
-            rotation: Rotation::new(params),
-            shared: SharedSchedulers::new(params),
+            balanced: Balanced::new(params),
             wide: WideVectors::new(params),
             neighbours: Neighbours {
                 most: p.neighbours as usize,
@@ -349,38 +220,23 @@ impl<'a> PortChoice<'a> {
 
     /// Whether a uop for these ports gets one of them at rename.
     pub fn binds(&self, ports: u32) -> bool {
-        self.p.assign != Assign::AtIssue
-            || self.turns.applies(ports)
-            || self.rotation.applies(ports)
-            || self.shared.applies(ports)
+        self.p.assign != Assign::AtIssue || self.turns.applies(ports) || self.balanced.applies(ports)
     }
 
-    /// A cycle of rename begins, with uops for these ports next, each of which takes an entry of its own or does not.
-    pub fn begin(&mut self, coming: impl Iterator<Item = (u32, bool)> + Clone) {
+    /// A cycle begins, before uops start.
+    pub fn tick(&mut self) {
+        self.balanced.tick();
+    }
+
+    /// A cycle of rename begins, with uops for these ports next.
+    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
         self.neighbours.begin();
-        self.rotation.begin(&self.load, coming.clone().map(|(ports, _)| ports));
-        if self.shared.accesses != 0 {
-            self.shared.begin();
-            let own = coming.filter(|(_, own)| *own).map(|(ports, _)| ports);
-            for port in self.rotation.due_to(own, &self.load) {
-                self.shared.take(port);
-            }
-        }
+        self.balanced.begin(coming);
     }
 
-    /// Whether shared schedulers have room for a cycle of rename.
-    pub fn cycle_fits(&self) -> bool {
-        self.shared.fit(&self.load)
-    }
-
-    /// Whether the port whose turn it is has room for a uop for these ports.
-    pub fn fits(&self, ports: u32) -> bool {
-        let entries = self.p.rotated_entries;
-        if !self.rotation.applies(ports) {
-            return true;
-        }
-        let due = usize::from(self.rotation.due(ports, &self.load));
-        self.load[due] < entries && self.rotation.taken[due] < self.rotation.most
+    /// Whether this cycle of rename has ports for uops that can use these, with room in their schedulers.
+    pub fn fit(&mut self, uops: impl Iterator<Item = u32>) -> bool {
+        self.balanced.fit(uops)
     }
 
     /// Give a uop its port, or leave the choice to issue.
@@ -392,18 +248,9 @@ impl<'a> PortChoice<'a> {
             return NO_PORT;
         }
         let port = match self.p.assign {
-            _ if self.rotation.applies(ports) => {
-                let due = self.rotation.due(ports, &self.load);
-                self.rotation.give(ports, due);
-                due
-            }
+            _ if self.balanced.applies(ports) => self.balanced.choose(ports),
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
-            _ if self.turns.applies(ports) => {
-                let port = self.turns.next(ports);
-                self.shared.note(port);
-                port
-            }
-            _ if self.shared.applies(ports) => self.shared.choose(ports, &self.load),
+            _ if self.turns.applies(ports) => self.turns.next(ports),
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
             _ if uop.role == Role::Load && self.p.loads_balanced => self.least(ports),
             Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
@@ -433,6 +280,7 @@ impl<'a> PortChoice<'a> {
     #[inline]
     pub fn start(&mut self, uop: &Uop, port: usize) {
         self.wide.starts(uop);
+        self.balanced.start(port);
         self.started[port] += u32::from(self.p.counts_age > 1);
         self.load[port] = self.load[port].saturating_sub(1);
     }
@@ -515,8 +363,7 @@ impl<'a> PortChoice<'a> {
             into.add_ports(u64::from(*given));
         }
         self.turns.fingerprint(into);
-        self.shared.fingerprint(into);
-        into.add_ports(u64::from(self.rotation.next));
+        self.balanced.fingerprint(into);
         self.wide.fingerprint(into);
     }
 }

@@ -1,7 +1,7 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
 use crate::block::uops::{self, From, Role, Uop, OUTPUTS};
-use crate::block::{indices, Block, Fused, Notion, Slot, SlotKind, Traits};
+use crate::block::{indices, Block, Fused, Notion, Slot, Traits};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
@@ -110,22 +110,24 @@ impl<'a> Rename<'a> {
             return self.why;
         }
         let p = &self.params.rename;
-        if (p.whole_groups && !backend.schedule.fits(p.width)) || !backend.schedule.cycle_fits() {
+        if p.whole_groups && !backend.schedule.fits(p.width) {
             return Hold::Scheduler;
         }
         self.computing = 0;
         let block = self.block;
-        let coming = queue.iter().take(p.width as usize).flat_map(|head| {
-            let slots = &block.slots[indices(&block.fused[head.fused as usize].slots)];
-            slots.iter().flat_map(|slot| {
-                let uops = &block.uops[indices(&slot.uops)];
-                // A uop waits for its load in the load's entry, and a move may need none.
-                let loads = uops.first().is_some_and(|uop| uop.role == Role::Load);
-                let own = slot.kind == SlotKind::Normal && !loads;
-                uops.iter().map(move |uop| (uop.ports, own))
-            })
-        });
-        backend.schedule.begin(coming);
+        let mut room = p.width;
+        let coming = queue
+            .iter()
+            .map(|head| &block.fused[head.fused as usize])
+            .take_while(|fused| {
+                let count = fused.slots.end - fused.slots.start;
+                let fits = count <= room || room == p.width;
+                room = room.saturating_sub(count);
+                fits
+            });
+        backend
+            .schedule
+            .begin(coming.flat_map(|fused| &block.slots[indices(&fused.slots)]));
         self.counts_slots = match self.params.ports.position {
             Counted::Slots => true,
             Counted::Computing => false,

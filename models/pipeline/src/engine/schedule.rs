@@ -1,7 +1,7 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
 use crate::block::uops::Role;
-use crate::block::{indices, Block, Fused};
+use crate::block::{indices, Block, Fused, Slot, SlotKind};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
 use crate::core::scheduler_pools::POOLS;
@@ -117,14 +117,12 @@ impl<'a> Schedule<'a> {
         &self.flights
     }
 
-    /// A cycle of rename begins, with uops for these ports next, each of which takes an entry of its own or does not.
-    pub fn begin(&mut self, coming: impl Iterator<Item = (u32, bool)> + Clone) {
-        self.choice.begin(coming);
-    }
-
-    /// Whether shared schedulers have room for a cycle of rename.
-    pub fn cycle_fits(&self) -> bool {
-        self.choice.cycle_fits()
+    /// A cycle of rename begins, with these slots next.
+    pub fn begin<'b>(&mut self, coming: impl Iterator<Item = &'b Slot>) {
+        let block = self.block;
+        let executed = coming.filter(|slot| slot.kind == SlotKind::Normal);
+        let uops = executed.flat_map(|slot| &block.uops[indices(&slot.uops)]);
+        self.choice.begin(uops.map(|uop| uop.ports));
     }
 
     /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
@@ -143,13 +141,15 @@ impl<'a> Schedule<'a> {
     }
 
     /// Whether the uops of a fused one can wait, each where those of its ports do.
-    pub fn takes(&self, fused: &Fused) -> bool {
+    pub fn takes(&mut self, fused: &Fused) -> bool {
         if !self.fits(fused.uops) {
             return false;
         }
         let slots = &self.block.slots[indices(&fused.slots)];
-        let mut uops = slots.iter().flat_map(|slot| slot.uops.clone());
-        if !uops.all(|uop| self.choice.fits(self.block.uops[uop as usize].ports)) {
+        let block = self.block;
+        let executed = slots.iter().filter(|slot| slot.kind == SlotKind::Normal);
+        let uops = executed.flat_map(|slot| &block.uops[indices(&slot.uops)]);
+        if !self.choice.fit(uops.map(|uop| uop.ports)) {
             return false;
         }
         if self.pools.is_empty() {
@@ -231,6 +231,7 @@ impl<'a> Schedule<'a> {
     /// Start uops for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         self.ready.arrive(now);
+        self.choice.tick();
         if let Some(write_back) = &mut self.write_back {
             write_back.begin(now);
         }

@@ -95,8 +95,7 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ab
         }
         Limit::Ports(ports) => {
             ablation.ports |= ports;
-            params.ports.shared.clear();
-            params.ports.rotated_uops = UNLIMITED;
+            params.ports.balanced.clear();
         }
         Limit::BlockedLoads => block.uops.iter_mut().for_each(|u| u.sources.retain(|s| !s.committed())),
         Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),

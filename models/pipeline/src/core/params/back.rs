@@ -98,18 +98,18 @@ tables! {
         store_data: text = None,
         /// Whether uops for one of two load ports alternate between them.
         load_turns: flag = Some(false),
-        /// Ports that rename gives in turn to uops which can use no other, one a cycle each as far as it goes, where issue chooses all others; empty: none.
-        rotated: text = Some(""),
-        /// Difference in waiting uops at which a cycle of rename begins with another of these ports than the next.
-        rotated_lead: int[1..=1000] = Some(2),
-        /// Uops that each of them takes in a cycle of rename; one more waits for the next cycle.
-        rotated_uops: limit[1..=64] = Some(UNLIMITED),
-        /// Most uops that wait for each of them.
-        rotated_entries: limit[1..=4096] = Some(UNLIMITED),
-        /// Ports of loads and of store addresses that share a scheduler with one of those each, one word each, `04 15 26`: rename gives accesses one of them, first those that have fewest of its cycle; empty: none.
+        /// Ports of schedulers that rename fills evenly, one each, where issue chooses all other ports: of those with equally many uops the first goes first; empty: none.
+        balanced: text = Some(""),
+        /// Further ports of these schedulers, each with its own of those, one word a scheduler, `04 15 26`: of loads, of store addresses and of some branches; empty: none.
         shared: text = Some(""),
-        /// Uops that each of these schedulers accepts in a cycle; rename waits until each has room for as many.
-        shared_uops: int[1..=64] = Some(2),
+        /// Those of these schedulers that take a second uop of a cycle, one which not all of them can take.
+        second: text = Some(""),
+        /// Most uops that wait in each of them.
+        balanced_entries: limit[1..=4096] = Some(UNLIMITED),
+        /// Cycles until rename sees that a uop is bound to one of them.
+        bound_seen: int[1..=16] = Some(1),
+        /// Cycles until rename sees that a uop of one of them started.
+        started_seen: int[1..=16] = Some(1),
         /// Least latency of uops that compete for the result bus of their port: no two results of such uops, in a general register or flags, arrive in one cycle; 0: none compete.
         result_cycles: int[0..=63] = Some(0),
         /// Ports that no computing vector uop gets while one of 512 bits waits, and for `wide_slots`; empty: none.

@@ -1,0 +1,280 @@
+//! Schedulers that rename fills evenly.
+
+use crate::core::params::{ports, Params};
+use crate::core::value::PORTS;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::slots_of_schedulers::{assign, Cycle};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Accesses that rename takes in a cycle at most.
+const ACCESSES: usize = 4;
+/// Entries that each scheduler must have free for a cycle of rename, and one for a second uop. Zen 4: a 24th
+/// multiplication that waits, or any uop behind 23 of them, stalls; the second slot is closed from 19 on.
+const FREE: u32 = 2;
+const SECOND: u32 = 6;
+/// Cycles until the entry of a uop that started is free. Zen 4: rename goes on in the fourth cycle.
+const FREED: usize = 3;
+
+/// A uop that may be renamed in this cycle: the ports that it can use, and the one that it gets.
+type Due = (u32, u8);
+
+/// Uops of each scheduler.
+type Counts = [u32; PORTS];
+
+/// Port binding at rename, by the numbers of uops in the schedulers.
+///
+/// The uops of a cycle that compute go to different schedulers, those with the fewest uops, and so do accesses. What
+/// was bound keeps its port where its scheduler is full, and goes before others are bound.
+#[derive(Debug)]
+pub struct Balanced<'a> {
+    p: &'a ports,
+    /// Ports of each scheduler.
+    schedulers: Vec<u32>,
+    /// Ports of uops that compute, one of each scheduler; further ones, for some of these uops; and those of accesses.
+    computing: u32,
+    special: u32,
+    accesses: u32,
+    /// The schedulers that take a second uop of a cycle, one that not all can take.
+    second: u32,
+    /// Entries of each that are in use.
+    entries: Counts,
+    /// Uops of each as rename sees them.
+    seen: Counts,
+    /// Uops of each that were bound, and that started, in each of the last cycles, the present one last.
+    bound: VecDeque<Counts>,
+    started: VecDeque<Counts>,
+    /// Uops that compute, and accesses, that are due in this cycle, the next one last.
+    due: [SmallVec<[Due; 8]>; 2],
+    /// A scheduler has no room for a cycle.
+    full: bool,
+    /// This cycle ended before a uop for which there was no room.
+    stuck: bool,
+    /// No uop got a port in this cycle.
+    first: bool,
+}
+
+impl<'a> Balanced<'a> {
+    /// Nothing waits.
+    pub fn new(params: &'a Params) -> Balanced<'a> {
+        let p = &params.ports;
+        let computing = params.mask(&p.balanced).unwrap_or(0);
+        let mut schedulers = params.shared().unwrap_or_default();
+        schedulers.retain(|_| computing != 0);
+        let together = schedulers.iter().fold(0, |all, ports| all | ports);
+        let alone = (0..u32::BITS).map(|n| computing & !together & 1 << n);
+        schedulers.extend(alone.filter(|port| *port != 0));
+        let order: Vec<u32> = p
+            .balanced
+            .chars()
+            .map(|port| params.mask(&port.to_string()).unwrap_or(0))
+            .collect();
+        schedulers.sort_by_key(|ports| order.iter().position(|port| port & ports != 0));
+        let others = if computing == 0 { 0 } else { together & !computing };
+        let memory = params.memory_ports();
+        let second = params.mask(&p.second).unwrap_or(0);
+        Balanced {
+            p,
+            computing,
+            special: others & !memory,
+            accesses: others & memory,
+            second: bits(schedulers.iter().map(|ports| ports & second)),
+            schedulers,
+            entries: [0; PORTS],
+            seen: [0; PORTS],
+            bound: VecDeque::from([[0; PORTS]]),
+            started: VecDeque::from([[0; PORTS]]),
+            due: [SmallVec::new(), SmallVec::new()],
+            full: false,
+            stuck: false,
+            first: true,
+        }
+    }
+
+    /// Whether a uop for these ports gets one of them at rename.
+    pub fn applies(&self, ports: u32) -> bool {
+        self.kind(ports).is_some()
+    }
+
+    /// 0 of uops that compute, 1 of accesses.
+    fn kind(&self, ports: u32) -> Option<usize> {
+        let computes = ports & self.computing != 0 && ports & !(self.computing | self.special) == 0;
+        let accesses = ports & self.accesses != 0 && ports & !self.accesses == 0;
+        computes.then_some(0).or(accesses.then_some(1))
+    }
+
+    /// A cycle begins, before uops start.
+    pub fn tick(&mut self) {
+        if self.computing == 0 {
+            return;
+        }
+        self.bound.push_back([0; PORTS]);
+        self.started.push_back([0; PORTS]);
+        if self.bound.len() > self.p.bound_seen as usize {
+            add(&mut self.seen, self.bound.pop_front());
+        }
+        let seen = self.p.started_seen as usize;
+        let ago = |cycles: usize| {
+            let n = self.started.len().checked_sub(1 + cycles)?;
+            self.started.get(n).copied()
+        };
+        let (freed, gone) = (ago(FREED), ago(seen));
+        take(&mut self.entries, freed);
+        take(&mut self.seen, gone);
+        if self.started.len() > seen.max(FREED) {
+            self.started.pop_front();
+        }
+    }
+
+    /// A cycle of rename begins, with uops for these ports next.
+    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+        if self.computing == 0 {
+            return;
+        }
+        self.first = true;
+        let most = self.p.balanced_entries.saturating_sub(FREE);
+        self.full = self.entries[..self.schedulers.len()]
+            .iter()
+            .any(|entries| *entries > most);
+        if std::mem::take(&mut self.stuck) && self.due.iter().any(|due| !due.is_empty()) {
+            return;
+        }
+        let mut uops: [SmallVec<[u32; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
+        for ports in coming {
+            if let Some(kind) = self.kind(ports) {
+                uops[kind].push(ports);
+            }
+        }
+        self.due = [self.bind(0, &uops[0]), self.bind(1, &uops[1])];
+    }
+
+    /// Bind the uops of a kind, in program order, as far as a cycle takes them.
+    fn bind(&self, kind: usize, uops: &[u32]) -> SmallVec<[Due; 8]> {
+        let of = |ports: u32| bits(self.schedulers.iter().map(|own| own & ports));
+        let open = |n: &u32| self.entries[*n as usize] + SECOND <= self.p.balanced_entries;
+        let second = (0..self.schedulers.len() as u32)
+            .filter(open)
+            .fold(0, |all, n| all | 1 << n);
+        let cycle = if kind == 0 {
+            Cycle {
+                schedulers: of(self.computing),
+                second: self.second & second,
+                crowded: 0,
+            }
+        } else {
+            Cycle {
+                schedulers: of(self.accesses),
+                second: 0,
+                crowded: ACCESSES,
+            }
+        };
+        let masks: SmallVec<[u32; 8]> = uops.iter().map(|ports| of(*ports)).collect();
+        let chosen = assign(&cycle, &masks, &self.seen);
+        let due = uops.iter().zip(chosen);
+        let mut due: SmallVec<[Due; 8]> = due.map(|(ports, n)| (*ports, self.port_in(n, *ports))).collect();
+        due.reverse();
+        due
+    }
+
+    /// The port that a uop for some ports gets in a scheduler.
+    fn port_in(&self, scheduler: usize, ports: u32) -> u8 {
+        let own = ports & self.schedulers[scheduler];
+        let special = own & self.special;
+        (if special == 0 { own } else { special }).trailing_zeros() as u8
+    }
+
+    fn scheduler(&self, port: u8) -> Option<usize> {
+        self.schedulers.iter().position(|own| own & 1 << port != 0)
+    }
+
+    /// The port that is due to a uop for some ports, if this cycle takes it.
+    fn due(&self, ports: u32) -> Option<u8> {
+        let kind = self.kind(ports)?;
+        self.due[kind].iter().rev().find(|due| due.0 == ports).map(|due| due.1)
+    }
+
+    /// Whether this cycle takes uops for these ports.
+    pub fn fit(&mut self, uops: impl Iterator<Item = u32>) -> bool {
+        let mut left = [self.due[0].len(), self.due[1].len()];
+        let mut more: Counts = [0; PORTS];
+        for ports in uops {
+            let Some(kind) = self.kind(ports) else {
+                continue;
+            };
+            let Some(n) = self.due[kind][..left[kind]].iter().rposition(|due| due.0 == ports) else {
+                // What no cycle takes whole goes alone.
+                return self.first && !self.full;
+            };
+            left[kind] = n;
+            if let Some(scheduler) = self.scheduler(self.due[kind][n].1) {
+                more[scheduler] += 1;
+            }
+        }
+        let counts = || self.entries.iter().zip(&more).filter(|(_, more)| **more > 0);
+        let fit = counts().all(|(entries, more)| !self.full && entries + more <= self.p.balanced_entries);
+        self.stuck |= !fit;
+        fit
+    }
+
+    /// Give a uop the port that is due to it.
+    pub fn choose(&mut self, ports: u32) -> u8 {
+        self.first = false;
+        let port = self.due(ports).unwrap_or_else(|| self.lightest(ports));
+        if let Some(kind) = self.kind(ports) {
+            // Uops before it that are not executed get none.
+            while self.due[kind].pop().is_some_and(|due| due.0 != ports) {}
+        }
+        if let (Some(n), Some(bound)) = (self.scheduler(port), self.bound.back_mut()) {
+            self.entries[n] += 1;
+            bound[n] += 1;
+        }
+        port
+    }
+
+    /// The port of a uop that was not expected: of the scheduler with the fewest.
+    fn lightest(&self, ports: u32) -> u8 {
+        let own = |n: &usize| self.schedulers[*n] & ports != 0;
+        let scheduler = (0..self.schedulers.len()).filter(own).min_by_key(|n| self.seen[*n]);
+        self.port_in(scheduler.unwrap_or(0), ports)
+    }
+
+    /// A uop starts on the port that it was given.
+    pub fn start(&mut self, port: usize) {
+        if let (Some(n), Some(started)) = (self.scheduler(port as u8), self.started.back_mut()) {
+            started[n] += 1;
+        }
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, into: &mut Fingerprint) {
+        let count = self.schedulers.len();
+        for counts in self.bound.iter().chain(&self.started) {
+            into.add_ports(counts[..count].iter().fold(0, |all, n| all << 8 | u64::from(*n)));
+        }
+        for (entries, seen) in self.entries[..count].iter().zip(&self.seen) {
+            into.add_ports(u64::from(*entries) << 32 | u64::from(*seen));
+        }
+        for due in self.due.iter().flatten().filter(|_| self.stuck) {
+            into.add_ports(u64::from(due.0) << 8 | u64::from(due.1));
+        }
+    }
+}
+
+fn add(counts: &mut Counts, more: Option<Counts>) {
+    for (count, more) in counts.iter_mut().zip(more.iter().flatten()) {
+        *count += more;
+    }
+}
+
+fn take(counts: &mut Counts, fewer: Option<Counts>) {
+    for (count, fewer) in counts.iter_mut().zip(fewer.iter().flatten()) {
+        *count = count.saturating_sub(*fewer);
+    }
+}
+
+/// A bit for each of some masks that is not empty.
+fn bits(masks: impl Iterator<Item = u32>) -> u32 {
+    masks
+        .enumerate()
+        .fold(0, |all, (n, mask)| all | u32::from(mask != 0) << n)
+}
