@@ -242,7 +242,7 @@ def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[For
     return fit.with_chosen_rules(learned, best_fit, basis)
 
 
-def choose_turns(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+def choose_balanced(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return the learned core with ports that rename binds evenly, where it does.
 
     The front end has to be known, as it limits some of the loops.
@@ -433,9 +433,8 @@ def _branch_rules(
     in a cycle alone is then the dispatch limit. The scheduler of one of two such ports may take a
     second uop of a cycle.
     """
-    port_rules = list(_ports_of_branches(balanced, integer))
     limits: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
-    for port_rule, limit in product(port_rules, limits):
+    for port_rule, limit in product(_ports_of_branches(balanced, integer), limits):
         yield learned, {**port_rule, **limit}
     own = learned.branches.ports
     most = {"rename.branches": max(map(len, own.values()), default=1)}

@@ -289,7 +289,7 @@ PASSES: Sequence[Pass] = (
         "front end that explains what was timed",
     ),
     _pass(
-        dispatch_rules.choose_turns,
+        dispatch_rules.choose_balanced,
         "uops branches throughputs windows rules assigned front_end",
         "rules branches figures",
     ),

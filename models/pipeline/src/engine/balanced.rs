@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 /// Accesses that rename takes in a cycle at most.
 const ACCESSES: usize = 4;
-/// Entries that each scheduler must have free for a cycle of rename, and one for a second uop. Zen 4: a 24th
-/// multiplication that waits, or any uop behind 23 of them, stalls; the second slot is closed from 19 on.
+/// Entries that each scheduler must have free for a cycle of rename. Zen 4: any uop behind 23 that wait stalls.
 const FREE: u32 = 2;
-const SECOND: u32 = 6;
+/// Entries that a scheduler must have free for a second uop. Zen 4: none is taken from 19 uops on.
+const FREE_FOR_SECOND: u32 = 6;
 /// Cycles until the entry of a uop that started is free. Zen 4: rename goes on in the fourth cycle.
 const FREED: usize = 3;
 
@@ -151,14 +151,11 @@ impl<'a> Balanced<'a> {
     /// Bind the uops of a kind, in program order, as far as a cycle takes them.
     fn bind(&self, kind: usize, uops: &[u32]) -> SmallVec<[Due; 8]> {
         let of = |ports: u32| bits(self.schedulers.iter().map(|own| own & ports));
-        let open = |n: &u32| self.entries[*n as usize] + SECOND <= self.p.balanced_entries;
-        let second = (0..self.schedulers.len() as u32)
-            .filter(open)
-            .fold(0, |all, n| all | 1 << n);
         let cycle = if kind == 0 {
+            let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
             Cycle {
                 schedulers: of(self.computing),
-                second: self.second & second,
+                second: self.second & bits(self.entries.iter().map(open)),
                 crowded: 0,
             }
         } else {
@@ -195,6 +192,9 @@ impl<'a> Balanced<'a> {
 
     /// Whether this cycle takes uops for these ports.
     pub fn fit(&mut self, uops: impl Iterator<Item = u32>) -> bool {
+        if self.computing == 0 {
+            return true;
+        }
         let mut left = [self.due[0].len(), self.due[1].len()];
         let mut more: Counts = [0; PORTS];
         for ports in uops {

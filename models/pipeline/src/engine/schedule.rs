@@ -118,11 +118,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// A cycle of rename begins, with these slots next.
-    pub fn begin<'b>(&mut self, coming: impl Iterator<Item = &'b Slot>) {
-        let block = self.block;
-        let executed = coming.filter(|slot| slot.kind == SlotKind::Normal);
-        let uops = executed.flat_map(|slot| &block.uops[indices(&slot.uops)]);
-        self.choice.begin(uops.map(|uop| uop.ports));
+    pub fn begin(&mut self, coming: impl Iterator<Item = &'a Slot>) {
+        self.choice.begin(ports_of_executed(self.block, coming));
     }
 
     /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
@@ -146,10 +143,7 @@ impl<'a> Schedule<'a> {
             return false;
         }
         let slots = &self.block.slots[indices(&fused.slots)];
-        let block = self.block;
-        let executed = slots.iter().filter(|slot| slot.kind == SlotKind::Normal);
-        let uops = executed.flat_map(|slot| &block.uops[indices(&slot.uops)]);
-        if !self.choice.fit(uops.map(|uop| uop.ports)) {
+        if !self.choice.fit(ports_of_executed(self.block, slots.iter())) {
             return false;
         }
         if self.pools.is_empty() {
@@ -407,4 +401,15 @@ impl<'a> Schedule<'a> {
     pub fn into_parts(self) -> (InFlight, Ready) {
         (self.flights, self.ready)
     }
+}
+
+/// The ports of the uops in some slots, but for moves that rename can do.
+fn ports_of_executed<'b, I: Iterator<Item = &'b Slot>>(
+    block: &'b Block,
+    slots: I,
+) -> impl Iterator<Item = u32> + use<'b, I> {
+    slots
+        .filter(|slot| slot.kind == SlotKind::Normal)
+        .flat_map(|slot| &block.uops[indices(&slot.uops)])
+        .map(|uop| uop.ports)
 }

@@ -32,7 +32,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
     for (n, mask) in masks.iter().enumerate() {
         let own = mask & cycle.schedulers;
         taken.push(slots_of(own));
-        if places(&taken, all).is_some() {
+        if placeable(&taken, all) {
             continue;
         }
         taken.pop();
@@ -59,7 +59,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
                 .map(|m| taken[m])
                 .collect();
             let free = taken[n] & left;
-            let mut fitting = ascending(free).filter(|slot| places(&behind, left & !slot).is_some());
+            let mut fitting = ascending(free).filter(|slot| placeable(&behind, left & !slot));
             fitting.next().unwrap_or(free & free.wrapping_neg())
         });
         left &= !slot;
@@ -97,7 +97,7 @@ fn doubled(uops: &[u32], used: u32) -> Option<(usize, u32, Slots)> {
         apart[*n] &= !(slot | slot >> SECOND);
     }
     apart[*first] = slot;
-    (others.len() <= 1 && places(&apart, used).is_some()).then_some((*first, slot, apart))
+    (others.len() <= 1 && placeable(&apart, used)).then_some((*first, slot, apart))
 }
 
 /// The first of the schedulers that take the fewest uops in this cycle, of these one with the fewest.
@@ -132,23 +132,17 @@ fn least(uops: &[u32], cycle: &Cycle, load: &[u32]) -> u32 {
                     .fold(0, |all, (n, own)| all | u32::from(own & slot != 0) << n)
             })
             .collect();
-        if places(&takers, u32::MAX).is_none() {
+        if !placeable(&takers, u32::MAX) {
             used.pop();
         }
     }
     used.iter().fold(0, |all, slot| all | slot)
 }
 
-/// A different one of some slots for each of these uops, or `None`.
-fn places(uops: &[u32], slots: u32) -> Option<[u8; 32]> {
+/// Whether each of these uops can take a different one of some slots.
+fn placeable(uops: &[u32], slots: u32) -> bool {
     let mut owner = [u8::MAX; 32];
-    for n in 0..uops.len() {
-        let mut seen = 0;
-        if !place(uops, n, slots, &mut owner, &mut seen) {
-            return None;
-        }
-    }
-    Some(owner)
+    (0..uops.len()).all(|n| place(uops, n, slots, &mut owner, &mut 0))
 }
 
 /// Find a slot for a uop, where others that have one may move.
