@@ -41,6 +41,8 @@ _SEEN: tuple[Rules, ...] = (
     {"ports.bound_seen": 3, "ports.started_seen": 6},
     {"ports.bound_seen": 1, "ports.started_seen": 1},
 )
+# The state in which a loop is entered, which one whose ports are full may keep: Zen 4's, or none.
+_ENTERED: tuple[Rules, ...] = ({"rename.entry_slots": 1, "scheduler.entry_delay": 6}, {})
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
 _LEFT_BALANCED = 0.8  # share of the error without balanced binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
@@ -271,8 +273,9 @@ def choose_balanced(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     if best_fit.error > _LEFT_BALANCED * best_fit.error_of(0):
         return learned
     best = best_fit.hypothesis
-    seen = (replace(best, rules={**best.rules, **ages}) for ages in _SEEN)
-    hypotheses = [Hypothesis(learned), *seen]
+    states = ({**ages, **entered} for ages, entered in product(_SEEN, _ENTERED))
+    hypotheses = [Hypothesis(learned)]
+    hypotheses += [replace(best, rules={**best.rules, **state}) for state in states]
     best_fit = fit.fit(laboratory, codes, time, hypotheses, figures) or best_fit
     kind = "loops of uops that wait for one load, of moves and of branches"
     basis = f"{len(figures)} {kind}, {best_fit.gain_note}"

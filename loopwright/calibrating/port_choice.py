@@ -47,7 +47,7 @@ PICKS, SHIFTS = "rename.pick_cycles", "rename.added_shift_cycles"
 LOADS, TURNS = "ports.loads_balanced", "ports.load_turns"
 NEIGHBOURS, AGE = "ports.neighbours", "ports.counts_age"
 IMBALANCE = "ports.imbalance"
-RESULTS = "ports.result_cycles"
+RESULTS, PATIENCE = "ports.result_cycles", "ports.result_patience"
 _SEED = 71
 _CHAINS, _CHASES, _MIXTURES = 300, 120, 400  # loops
 _LINKS, _FREE = (3, 8), (1, 8)  # instructions of a chain, and independent ones
@@ -60,6 +60,7 @@ _SLOTS, _AGES = range(4), range(3)
 _IMBALANCES = (5, 6, 4)  # the first one wins ties
 _LATE_FORMS, _LATE_CHAINS = 3, (3, 4, 5)  # forms of each latency, and chains beside one
 _LESS = 0.8  # share of the error without late results that is left, at most
+_PATIENCE = 3  # cycles in a row, as on Zen 4
 _LATEST = 6  # cycles of a late result; later ones are those of dividers and microcode
 
 
@@ -196,7 +197,9 @@ def choose_late_results(
     known = [form for form in forms if learned.has_ports(form.name)]
     late = _late_forms(learned, known)
     bodies = dict(_beside_chains(learned, known, late))
-    tried: list[Rules] = [{}, *({RESULTS: cycles} for cycles in sorted(late))]
+    tried: list[Rules] = [{}]
+    for cycles in sorted(late):
+        tried += [{RESULTS: cycles}, {RESULTS: cycles, PATIENCE: _PATIENCE}]
     return _choose_rules(laboratory, learned, bodies, tried, _LESS)
 
 

@@ -117,6 +117,8 @@ const ACTS: &[Case] = &[
     ("ports.bound_seen", "1", "zen4", Loop, 0, "483b6e184c8b1e4c035e504c8b4e3049ffcf75ec", &[]),
     ("ports.started_seen", "1", "zen4", Loop, 0, "483b6e184c8b1e4c035e504c8b4e3049ffcf75ec", &[]),
     ("ports.result_cycles", "3", "sandybridge", Loop, 0, "486bc1054883c2014883c3014883c6014883c7014983c00149ffcf75e3", &[("ports.result_cycles", "0")]),
+    ("ports.result_patience", "0", "zen4", Loop, 0, "486bd303c4e3fbf0cb03c463fbf0c30349ffcf75eb", &[]),
+    ("ports.borrowed", "", "zen4", Loop, 0, "660f7ecac4e3fbf0cb03c463fbf0c30349ffcf75eb", &[]),
     ("ports.wide_closes", "", "redwoodcove", Loop, 0, "6291fd486fc6c4c109fecfc4c109fed7c4c109fedfc4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecf49ffcf75c8", &[]),
     ("ports.wide_slots", "0", "redwoodcove", Loop, 0, "6291fd486fc6c4c109fecfc4c109fed7c4c109fedfc4c109fee7c4c109feefc4c109fef7c4c109feffc44109fec7c44109fecf49ffcf75c8", &[]),
     ("ports.store_address", "2", "skylake", Unrolled, 0, "48890f488b0f", &[]),

@@ -12,12 +12,13 @@ const ZEN4: Cycle = Cycle {
     crowded: 0,
 };
 
-/// f: lea, all four; c: cmov; r: rorx; i: imul.
+/// f: lea, all four; c: cmov; r: rorx; i: imul; x: movd to a vector.
 fn schedulers(uops: &str) -> Vec<u32> {
     let of = |kind| match kind {
         'c' => 0b1001,
         'r' => 0b0110,
         'i' => 0b0010,
+        'x' => 0b0001,
         _ => 0b1111,
     };
     uops.chars().map(of).collect()
@@ -53,6 +54,8 @@ fn uops_go_to_the_schedulers_of_the_machine() {
         ("ifif", "1012"),
         ("iifff", "11023"),
         ("rcff", "1023"),
+        ("xcff", "0312"),
+        ("fcxf", "1302"),
     ] {
         assert_eq!(chosen(uops, [0; 4]), measured, "{uops}");
     }
@@ -67,6 +70,10 @@ fn a_cycle_ends_before_a_uop_that_finds_no_scheduler() {
         ("iii", 2),
         ("cfffff", 5),
         ("rrff", 4),
+        ("cccff", 5),
+        ("xcfff", 5),
+        ("xccfff", 2),
+        ("ccxff", 2),
     ] {
         assert_eq!(chosen(uops, [0; 4]).len(), taken, "{uops}");
     }

@@ -166,13 +166,23 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
     })
 }
 
-/// Ports that compute and access no memory, where there are any: a uop of others would be a load or store.
+/// Ports that compute and access no memory, where there are any: a uop of others would be a load or store. Where rename
+/// fills schedulers evenly not the first, for which branches compete.
 fn own_unit(params: &Params) -> u32 {
     let computing = params.mask(&params.ports.alu).unwrap_or(1);
-    match computing & !params.memory_ports() {
-        0 => computing,
-        own => own,
-    }
+    let first = if params.ports.balanced.is_empty() {
+        0
+    } else {
+        computing & computing.wrapping_neg()
+    };
+    [
+        computing & !params.memory_ports() & !first,
+        computing & !params.memory_ports(),
+        computing,
+    ]
+    .into_iter()
+    .find(|ports| *ports != 0)
+    .unwrap_or(computing)
 }
 
 /// Cycles for so many bytes by start-up and rate.

@@ -16,6 +16,7 @@ impl Params {
         self.check_ports()?;
         self.pools()?;
         self.shared()?;
+        self.borrowed()?;
         self.check_pairs()?;
         self.check_points()
     }

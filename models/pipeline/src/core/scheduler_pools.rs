@@ -23,6 +23,23 @@ impl Params {
         self.schedulers("ports.shared", &self.ports.shared)
     }
 
+    /// Read `ports.borrowed`: a port, and the one whose result bus it takes.
+    ///
+    /// # Errors
+    /// Names the parameter and what it must be.
+    pub fn borrowed(&self) -> Result<Vec<(u32, u32)>, Error> {
+        let text = &self.ports.borrowed;
+        let pair = |names: &str| {
+            let mut ports = names.chars().map(|port| self.mask(&port.to_string()));
+            let (Some(Some(borrower)), Some(Some(lender)), None) = (ports.next(), ports.next(), ports.next()) else {
+                let must = format!("{names} is not two of {}", self.ports.names);
+                return Err(Error::Parameter(format!("ports.borrowed = {text}: {must}")));
+            };
+            Ok((borrower, lender))
+        };
+        text.split_whitespace().map(pair).collect()
+    }
+
     fn schedulers(&self, name: &str, text: &str) -> Result<Vec<u32>, Error> {
         let wrong = |must: String| Error::Parameter(format!("{name} = {text}: {must}"));
         let mut out: Vec<u32> = Vec::new();

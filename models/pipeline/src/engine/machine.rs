@@ -36,11 +36,17 @@ thread_local! {
     static SCRATCH: Cell<Option<Scratch>> = const { Cell::new(None) };
 }
 
+/// Cycles after which an undecided simulation is evaluated as it is.
+const CYCLES: i32 = 500;
+/// The same where rename fills schedulers evenly: such loops take longer until they settle.
+const EVEN_CYCLES: i32 = 1000;
+
 /// A core at work on a block.
 #[derive(Debug)]
 pub struct Machine<'a> {
     block: &'a Block,
     now: i32,
+    undecided: i32,
     front: FrontEnd<'a>,
     /// Fused uops in front of rename.
     uops: VecDeque<Waiting>,
@@ -64,6 +70,11 @@ impl<'a> Machine<'a> {
         Ok(Machine {
             block,
             now: 0,
+            undecided: if params.ports.balanced.is_empty() {
+                CYCLES
+            } else {
+                EVEN_CYCLES
+            },
             front: FrontEnd::new(Stream { block, cut }, params, ablation, scratch.queue),
             uops: scratch.uops,
             rename: Rename::new(block, params, ablation),
@@ -110,6 +121,11 @@ impl<'a> Machine<'a> {
     /// Cycles since the start.
     pub fn now(&self) -> i32 {
         self.now
+    }
+
+    /// Cycles after which an undecided simulation is evaluated as it is.
+    pub fn undecided(&self) -> i32 {
+        self.undecided
     }
 
     /// Front end.

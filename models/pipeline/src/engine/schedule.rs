@@ -55,6 +55,8 @@ pub struct Schedule<'a> {
     banks: Option<Banks<'a>>,
     /// The write-back that results of a port share, where it limits them.
     write_back: Option<WriteBack>,
+    /// Ports whose results take the result bus of another, with that port.
+    borrowed: Vec<(u32, u32)>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,
 }
@@ -108,6 +110,7 @@ impl<'a> Schedule<'a> {
             lines: Lines::new(&params.memory),
             banks: Banks::new(block, params),
             write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
+            borrowed: params.borrowed().unwrap_or_default(),
             unlimited: ablation.ports,
         }
     }
@@ -253,7 +256,9 @@ impl<'a> Schedule<'a> {
                 let id = self.ready.queues[queue].oldest();
                 self.ready.queues[queue].pop();
                 if self.without_result(id, 1 << port) == 0 {
-                    self.hold(queue, id);
+                    if self.hold(queue, id) {
+                        break;
+                    }
                     continue;
                 }
                 self.start(now, id, port, results, retire, observer);
@@ -274,11 +279,35 @@ impl<'a> Schedule<'a> {
         write_back.map_or(ports, |w| w.free(self.flights.get(id).uop, ports))
     }
 
-    /// Hold a uop, taken from a queue, for this cycle.
-    fn hold(&mut self, queue: usize, id: u32) {
-        if let Some(write_back) = &mut self.write_back {
-            write_back.hold(queue, id);
+    /// Hold a uop, taken from a queue, for this cycle; whether its port starts no other.
+    fn hold(&mut self, queue: usize, id: u32) -> bool {
+        let ports = self.ready.queues[queue].ports;
+        let uop = self.flights.get(id).uop;
+        let write_back = self.write_back.as_mut();
+        write_back.is_some_and(|w| w.hold(queue, id, uop, ports))
+    }
+
+    /// Start the uops whose results take the bus of another port, the oldest of each; the ports that start none then.
+    fn issue_borrowers<O: Observer>(
+        &mut self,
+        now: i32,
+        results: &mut Results,
+        retire: &mut Retire,
+        observer: &mut O,
+    ) -> u32 {
+        let mut closed = 0;
+        for n in 0..self.borrowed.len() {
+            let (borrower, lender) = self.borrowed[n];
+            let port = borrower.trailing_zeros() as usize;
+            let can = [now >= self.port_free[port], now >= self.unit_free[port]];
+            let can = can.map(|free| if free { borrower } else { 0 });
+            if let Some((id, queue)) = self.ready.oldest_for([can[0], can[0] & can[1]]) {
+                self.ready.queues[queue].pop();
+                self.start(now, id, port, results, retire, observer);
+                closed |= borrower | lender;
+            }
         }
+        closed & !self.unlimited
     }
 
     /// Oldest first, each on the first free port that can take it.
@@ -288,6 +317,7 @@ impl<'a> Schedule<'a> {
             free |= u32::from(self.port_free[port] <= now) << port;
             idle |= u32::from(self.unit_free[port] <= now) << port;
         }
+        free &= !self.issue_borrowers(now, results, retire, observer);
         loop {
             let can = [free, free & idle];
             let Some((id, n)) = self.ready.oldest_for(can) else {
@@ -295,9 +325,12 @@ impl<'a> Schedule<'a> {
             };
             let queue = &self.ready.queues[n];
             let possible = self.without_result(id, queue.ports & can[usize::from(queue.slow)]);
+            let ports = queue.ports;
             self.ready.queues[n].pop();
             if possible == 0 {
-                self.hold(n, id);
+                if self.hold(n, id) {
+                    free &= !ports;
+                }
                 continue;
             }
             if self

@@ -32,7 +32,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
     for (n, mask) in masks.iter().enumerate() {
         let own = mask & cycle.schedulers;
         taken.push(slots_of(own));
-        if placeable(&taken, all) {
+        if placeable(&taken, all) && !crowded(&masks[..=n], cycle) {
             continue;
         }
         taken.pop();
@@ -81,6 +81,16 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
         )
     };
     (0..count).map(&mut place).collect()
+}
+
+/// Whether two uops that can go to a second slot follow or precede one that has another scheduler of theirs alone.
+fn crowded(masks: &[u32], cycle: &Cycle) -> bool {
+    let alone = masks
+        .iter()
+        .filter(|mask| mask.count_ones() == 1 && **mask & cycle.second == 0)
+        .fold(0, |all, mask| all | mask);
+    let both = |mask: &&u32| **mask & alone != 0 && **mask & cycle.second != 0 && **mask != cycle.schedulers;
+    masks.iter().filter(both).count() > 1
 }
 
 /// The uop that goes to a second slot, the first of two that can, that slot, and what all can take then: the other one

@@ -4,10 +4,8 @@ use crate::engine::events::Observer;
 use crate::engine::machine::Machine;
 use crate::error::Error;
 
-/// Cycles after which an undecided simulation is evaluated as it is.
-const CYCLES: i32 = 500;
 /// Cycles after which it is all the same while stores still pile up before the cache.
-const PILING_CYCLES: i32 = 8 * CYCLES;
+const PILING_CYCLES: i32 = 4000;
 /// Stores by which their number differs when they do.
 const PILING: usize = 1;
 /// Iterations that must be complete then.
@@ -91,7 +89,7 @@ fn until<O: Observer>(
             continue;
         }
         backlog.resize(complete, machine.memory().backlog());
-        if machine.now() >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
+        if machine.now() >= machine.undecided() && complete >= ITERATIONS && complete >= least as usize {
             let piles_up = piles_up(&backlog[complete / 2 - 1..]);
             if !piles_up || machine.now() >= PILING_CYCLES {
                 return Ok((throughput(machine.retire().completed()), false));

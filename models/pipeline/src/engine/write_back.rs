@@ -8,21 +8,27 @@ use crate::engine::fingerprint::Fingerprint;
 use crate::engine::ready::Ready;
 use crate::isa::inst::{Reg, CARRY, HIGH, OTHER, VECTOR};
 
+/// Past cycles that are kept.
+const PAST: u32 = 8;
 /// Cycles that are looked ahead; results of uops that take longer (dividers) are not followed.
-const HORIZON: u32 = u64::BITS;
+const HORIZON: u32 = u64::BITS - PAST;
 
 /// The results that are due.
 #[derive(Debug)]
 pub struct WriteBack {
     /// Latency from which on a result keeps others out.
     least: u32,
+    /// Cycles in a row without a free bus after which a uop lets no younger one pass; 0: it always does.
+    patience: u32,
     /// By uop of the block: cycles to its result; 0 where it delivers none to general registers.
     latency: Vec<u32>,
-    /// By port, a bit for each cycle from `at` on in which a result is due.
+    /// By port, a bit for each cycle in which a result is due, those before `at` first.
     due: [u64; PORTS],
     at: i32,
     /// Uops that wait for the next cycle, and the queues that they came from.
     held: Vec<(usize, u32)>,
+    /// By port, the oldest uop that was held, in the last cycle and in this one.
+    denied: [[Option<u32>; 2]; PORTS],
 }
 
 impl WriteBack {
@@ -31,10 +37,12 @@ impl WriteBack {
         let least = params.ports.result_cycles;
         (least > 0).then(|| WriteBack {
             least,
+            patience: params.ports.result_patience,
             latency: block.uops.iter().map(latency).collect(),
             due: [0; PORTS],
             at: 0,
             held: Vec::new(),
+            denied: [[None; 2]; PORTS],
         })
     }
 
@@ -45,6 +53,9 @@ impl WriteBack {
         for due in &mut self.due {
             *due = due.checked_shr(passed).unwrap_or(0);
         }
+        for [before, now] in &mut self.denied {
+            *before = now.take().filter(|_| passed == 1);
+        }
     }
 
     /// The ports of some on which a uop that starts now delivers a result in a cycle that has none.
@@ -53,7 +64,7 @@ impl WriteBack {
         if latency == 0 {
             return ports;
         }
-        let taken = (0..PORTS).filter(|port| self.due[*port] >> latency & 1 != 0);
+        let taken = (0..PORTS).filter(|port| self.due[*port] >> (PAST + latency) & 1 != 0);
         ports & !taken.fold(0, |all, port| all | 1 << port)
     }
 
@@ -61,13 +72,22 @@ impl WriteBack {
     pub fn start(&mut self, uop: u32, port: usize) {
         let latency = self.latency[uop as usize];
         if latency >= self.least {
-            self.due[port] |= 1 << latency;
+            self.due[port] |= 1 << (PAST + latency);
         }
     }
 
-    /// Hold a uop from a queue for this cycle.
-    pub fn hold(&mut self, queue: usize, id: u32) {
+    /// Hold a uop, number `id`, from a queue for this cycle; whether its port, if it has one alone, starts no other.
+    pub fn hold(&mut self, queue: usize, id: u32, uop: u32, ports: u32) -> bool {
         self.held.push((queue, id));
+        if self.patience == 0 || ports.count_ones() != 1 {
+            return false;
+        }
+        let port = ports.trailing_zeros() as usize;
+        let [before, now] = &mut self.denied[port];
+        now.get_or_insert(id);
+        let latency = self.latency[uop as usize];
+        let mut ago = 1..=self.patience;
+        *before == Some(id) && ago.all(|cycles| self.due[port] >> (PAST + latency - cycles) & 1 != 0)
     }
 
     /// The cycle is over: what was held is in its queue again.
@@ -79,8 +99,9 @@ impl WriteBack {
 
     /// Tell what the future depends on, of so many ports.
     pub fn fingerprint(&self, ports: usize, into: &mut Fingerprint) {
-        for due in &self.due[..ports] {
+        for (due, denied) in self.due[..ports].iter().zip(&self.denied) {
             into.add(*due);
+            into.add(u64::from(denied[1].is_some()));
         }
     }
 }
@@ -92,7 +113,7 @@ fn latency(uop: &Uop) -> u32 {
     let foreign = uop.outputs.iter().flat_map(|o| &o.regs).any(|reg| others(*reg))
         || uop.sources.iter().any(|source| reads(&source.from));
     let last = uop.outputs.iter().map(|o| o.latency).max().unwrap_or(0);
-    if uop.role != Role::Compute || foreign || last >= HORIZON {
+    if uop.role != Role::Compute || uop.vector || foreign || last >= HORIZON {
         0
     } else {
         last
