@@ -172,7 +172,7 @@ def _solve(
                 blocked.append((n, class_number))
                 continue
             del open_cases[n]
-            single = _single_uop(generator, core, case)
+            single = single_uop(generator, core, case)
             if single is not None:
                 case.usage = single
             elif case.usage is None:
@@ -284,7 +284,7 @@ def _occupied_longer(generator: Candidates, core: Core, case: Case) -> Multiset 
     return fitting[0].uops if len({one.shown for one in fitting}) == 1 else None
 
 
-def _single_uop(generator: Candidates, core: Core, case: Case) -> Multiset | None:
+def single_uop(generator: Candidates, core: Core, case: Case) -> Multiset | None:
     """Return the ports of a form's one uop, where blockers of more ports show a number that is not.
 
     Its result can keep those of blockers out of its cycle, and a move to a general register those

@@ -107,6 +107,27 @@ def test_the_fewest_uops_explain_blockers_that_are_longer(measured, slots, found
     assert (None if chosen is None else set(chosen)) == (None if found is None else set(found))
 
 
+@pytest.mark.parametrize(
+    ("measured", "uops", "found"),
+    [
+        ((4.75, 1.0, 0.0), (5, 1, 0), {2}),
+        ((1.38, 1.0, 0.0), (None, 1, 0), {2}),
+        ((3.83, 0.0, 0.0), (4, 0, 0), {0, 1, 2, 3}),
+        ((2.0, 1.0, 0.0), (2, 1, 0), None),  # two uops
+        ((0.5, 1.0, 0.0), (None, 1, 0), None),  # blockers of more ports show it, too
+    ],
+)
+def test_late_results_of_one_uop_prolong_blockers_of_more_ports(measured, uops, found):
+    _, forms = laboratory("skylake")
+    named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {2, 3}, "cmovb r64,r64": {0, 1}}
+    classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]
+    core = Core(classes, [frozenset(p) for p in named.values()], 6)
+    seen = {n: Surplus(uops[n], one, 0.02) for n, one in enumerate(measured)}
+    case = Case(forms["imul r64,r64"], 4, 1, UopBounds(1), 1.0, late=True, surpluses=seen)
+    chosen = port_usage_search.single_uop(Candidates(core), core, case)
+    assert chosen == (None if found is None else (frozenset(found),))
+
+
 def test_what_leaves_upper_halves_stands_beside_none_that_writes_them():
     _, forms = laboratory("skylake")
     old, new, wide, none = (
