@@ -172,10 +172,8 @@ def _solve(
                 blocked.append((n, class_number))
                 continue
             del open_cases[n]
-            single = single_uop(generator, core, case)
-            if single is not None:
-                case.usage = single
-            elif case.usage is None:
+            case.usage = single_uop(generator, core, case) or case.usage
+            if case.usage is None:
                 case.usage = (
                     _all_shown(core, case)
                     or _occupied_longer(generator, core, case)
@@ -297,16 +295,16 @@ def single_uop(generator: Candidates, core: Core, case: Case) -> Multiset | None
         return None
     if case.usage and len(core.computing(case.usage)) <= 1:
         return None
-    seen = {n: one for n, one in case.surpluses.items() if not isnan(one.measured)}
+    known = {n: seen for n, seen in case.surpluses.items() if not isnan(seen.measured)}
     fitting = [
         one
         for one in generator.fitting(case)
         if one.computing == 1
         and all(
-            (one.shown[n] > 0) == (shown.measured > _SLACK)
-            and shown.measured > one.shown[n] - _SLACK
-            and (shown.uops is None or abs(shown.uops - one.shown[n]) != 1)
-            for n, shown in seen.items()
+            (one.shown[n] > 0) == (seen.measured > _SLACK)
+            and seen.measured > one.shown[n] - _SLACK
+            and (seen.uops is None or abs(seen.uops - one.shown[n]) != 1)
+            for n, seen in known.items()
         )
     ]
     if len({one.shown for one in fitting}) != 1:

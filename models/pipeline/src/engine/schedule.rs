@@ -279,7 +279,7 @@ impl<'a> Schedule<'a> {
         write_back.map_or(ports, |w| w.free(self.flights.get(id).uop, ports))
     }
 
-    /// Hold a uop, taken from a queue, for this cycle; whether its port starts no other.
+    /// Hold a uop, taken from a queue, for this cycle. Returns whether its port starts no other.
     fn hold(&mut self, queue: usize, id: u32) -> bool {
         let ports = self.ready.queues[queue].ports;
         let uop = self.flights.get(id).uop;
@@ -287,7 +287,7 @@ impl<'a> Schedule<'a> {
         write_back.is_some_and(|w| w.hold(queue, id, uop, ports))
     }
 
-    /// Start the uops whose results take the bus of another port, the oldest of each; the ports that start none then.
+    /// Start the oldest uop of each port whose results take the bus of another. Returns the ports that start no other.
     fn issue_borrowers<O: Observer>(
         &mut self,
         now: i32,

@@ -83,7 +83,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
     (0..count).map(&mut place).collect()
 }
 
-/// Whether two uops that can go to a second slot follow or precede one that has another scheduler of theirs alone.
+/// Whether two uops that can take a second slot are beside one that has another scheduler of theirs alone.
 fn crowded(masks: &[u32], cycle: &Cycle) -> bool {
     let alone = masks
         .iter()

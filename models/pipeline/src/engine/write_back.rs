@@ -76,7 +76,8 @@ impl WriteBack {
         }
     }
 
-    /// Hold a uop, number `id`, from a queue for this cycle; whether its port, if it has one alone, starts no other.
+    /// Hold a uop, number `id`, from a queue for this cycle. Returns whether its port, where it has one alone, starts no
+    /// other in this cycle.
     pub fn hold(&mut self, queue: usize, id: u32, uop: u32, ports: u32) -> bool {
         self.held.push((queue, id));
         if self.patience == 0 || ports.count_ones() != 1 {

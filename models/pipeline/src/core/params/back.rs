@@ -112,7 +112,7 @@ tables! {
         started_seen: int[1..=16] = Some(1),
         /// Least latency of uops that compete for the result bus of their port: no two results of such uops, in a general register or flags, arrive in one cycle; 0: none compete.
         result_cycles: int[0..=63] = Some(0),
-        /// Cycles in a row in which a uop finds that bus taken, after which its port starts no younger one before it; 0: it always does.
+        /// Cycles in a row in which a uop finds that bus taken, after which its port starts no younger uop first; 0: younger ones always pass.
         result_patience: int[0..=8] = Some(0),
         /// Pairs of ports, `e2`: results of the first go over the result bus of the second, which starts no uop in the cycles in which the first does; empty: none.
         borrowed: text = Some(""),
