@@ -283,11 +283,11 @@ def _occupied_longer(generator: Candidates, core: Core, case: Case) -> Multiset 
 
 
 def single_uop(generator: Candidates, core: Core, case: Case) -> Multiset | None:
-    """Return the ports of a form's one uop, where blockers of more ports show a number that is not.
+    """Return the ports of a form's one uop, where some blocking instructions show another number.
 
-    Its result can keep those of blockers out of its cycle, and a move to a general register those
-    of a port that it does not use. On Zen 4 blockers of all four ALUs show 1.4 or 4.8 uops of imul,
-    and 3.8 of movd. Blockers that show one uop more than there is mean two.
+    They are those of more ports than it has. Its result can keep theirs out of its cycle, and a
+    move to a general register those of a port that it does not use. On Zen 4 blocking instructions
+    of all four ALUs show 1.4 or 4.8 uops of imul, and 3.8 of movd. One uop more means two.
     """
     memory = case.form.memory
     shows_all = len(case.surpluses) == len(core.classes)

@@ -114,10 +114,10 @@ def test_the_fewest_uops_explain_blockers_that_are_longer(measured, slots, found
         ((1.38, 1.0, 0.0), (None, 1, 0), {2}),
         ((3.83, 0.0, 0.0), (4, 0, 0), {0, 1, 2, 3}),
         ((2.0, 1.0, 0.0), (2, 1, 0), None),  # two uops
-        ((0.5, 1.0, 0.0), (None, 1, 0), None),  # blockers of more ports show it, too
+        ((0.5, 1.0, 0.0), (None, 1, 0), None),  # those of more ports show it, too
     ],
 )
-def test_late_results_of_one_uop_prolong_blockers_of_more_ports(measured, uops, found):
+def test_late_results_of_one_uop_prolong_blocking_instructions_of_more_ports(measured, uops, found):
     _, forms = laboratory("skylake")
     named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {2, 3}, "cmovb r64,r64": {0, 1}}
     classes = [PortClass(forms[n], len(p), (n,)) for n, p in named.items()]

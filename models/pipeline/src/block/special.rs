@@ -175,14 +175,9 @@ fn own_unit(params: &Params) -> u32 {
     } else {
         computing & computing.wrapping_neg()
     };
-    [
-        computing & !params.memory_ports() & !first,
-        computing & !params.memory_ports(),
-        computing,
-    ]
-    .into_iter()
-    .find(|ports| *ports != 0)
-    .unwrap_or(computing)
+    let own = computing & !params.memory_ports();
+    let choices = [own & !first, own, computing];
+    choices.into_iter().find(|ports| *ports != 0).unwrap_or(0)
 }
 
 /// Cycles for so many bytes by start-up and rate.

@@ -10,6 +10,11 @@ impl Params {
         })
     }
 
+    /// Bit masks of the named ports, one each, in their order; `None` if one of them does not exist.
+    pub fn masks(&self, list: &str) -> Option<Vec<u32>> {
+        list.chars().map(|port| self.mask(&port.to_string())).collect()
+    }
+
     /// Bit mask of the ports that load or store.
     pub fn memory_ports(&self) -> u32 {
         let p = &self.ports;

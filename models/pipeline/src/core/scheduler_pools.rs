@@ -29,13 +29,12 @@ impl Params {
     /// Names the parameter and what it must be.
     pub fn borrowed(&self) -> Result<Vec<(u32, u32)>, Error> {
         let text = &self.ports.borrowed;
-        let pair = |names: &str| {
-            let mut ports = names.chars().map(|port| self.mask(&port.to_string()));
-            let (Some(Some(borrower)), Some(Some(lender)), None) = (ports.next(), ports.next(), ports.next()) else {
+        let pair = |names: &str| match self.masks(names).as_deref() {
+            Some(&[borrower, lender]) => Ok((borrower, lender)),
+            _ => {
                 let must = format!("{names} is not two of {}", self.ports.names);
-                return Err(Error::Parameter(format!("ports.borrowed = {text}: {must}")));
-            };
-            Ok((borrower, lender))
+                Err(Error::Parameter(format!("ports.borrowed = {text}: {must}")))
+            }
         };
         text.split_whitespace().map(pair).collect()
     }

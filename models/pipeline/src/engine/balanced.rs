@@ -64,11 +64,7 @@ impl<'a> Balanced<'a> {
         let together = schedulers.iter().fold(0, |all, ports| all | ports);
         let alone = (0..u32::BITS).map(|n| computing & !together & 1 << n);
         schedulers.extend(alone.filter(|port| *port != 0));
-        let order: Vec<u32> = p
-            .balanced
-            .chars()
-            .map(|port| params.mask(&port.to_string()).unwrap_or(0))
-            .collect();
+        let order = params.masks(&p.balanced).unwrap_or_default();
         schedulers.sort_by_key(|ports| order.iter().position(|port| port & ports != 0));
         let others = if computing == 0 { 0 } else { together & !computing };
         let memory = params.memory_ports();
