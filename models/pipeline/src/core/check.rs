@@ -17,6 +17,7 @@ impl Params {
         self.pools()?;
         self.shared()?;
         self.borrowed()?;
+        self.joint()?;
         self.check_pairs()?;
         self.check_points()
     }

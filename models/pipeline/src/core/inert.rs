@@ -21,7 +21,11 @@ impl Params {
                     self.ports.assign != Assign::DispatchSlots,
                     "ports.assign is not dispatch_slots",
                 ),
-                ("ports", "balanced") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
+                ("ports", "balanced" | "borrowed" | "joint") => {
+                    because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue")
+                }
+                ("ports", "joint_patience") => because(self.ports.joint.is_empty(), "ports.joint names no ports"),
+                ("ports", "result_patience") => because(self.ports.result_cycles == 0, "ports.result_cycles is 0"),
                 ("ports", "shared" | "second" | "balanced_entries" | "bound_seen" | "started_seen") => {
                     because(self.ports.balanced.is_empty(), "ports.balanced names no ports")
                 }

@@ -39,6 +39,22 @@ impl Params {
         text.split_whitespace().map(pair).collect()
     }
 
+    /// Read `ports.joint`: an ALU, and the branch unit beside it; none where the text is empty.
+    ///
+    /// # Errors
+    /// Names the parameter and what it must be.
+    pub fn joint(&self) -> Result<Option<[u32; 2]>, Error> {
+        let text = &self.ports.joint;
+        match self.masks(text).as_deref() {
+            Some([]) => Ok(None),
+            Some(&[alu, branches]) => Ok(Some([alu, branches])),
+            _ => {
+                let must = format!("it is not two of {}", self.ports.names);
+                Err(Error::Parameter(format!("ports.joint = {text}: {must}")))
+            }
+        }
+    }
+
     fn schedulers(&self, name: &str, text: &str) -> Result<Vec<u32>, Error> {
         let wrong = |must: String| Error::Parameter(format!("{name} = {text}: {must}"));
         let mut out: Vec<u32> = Vec::new();

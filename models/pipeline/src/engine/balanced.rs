@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const ACCESSES: usize = 4;
 /// Entries that each scheduler must have free for a cycle of rename. Zen 4: any uop behind 23 that wait stalls.
 const FREE: u32 = 2;
-/// Entries that a scheduler must have free for a second uop. Zen 4: none is taken from 19 uops on.
+/// Entries that a scheduler must have had free a cycle before for a second uop. Zen 4: none is taken from 19 uops on.
 const FREE_FOR_SECOND: u32 = 6;
 /// Cycles until the entry of a uop that started is free. Zen 4: rename goes on in the fourth cycle.
 const FREED: usize = 3;
@@ -39,6 +39,8 @@ pub struct Balanced<'a> {
     second: u32,
     /// Entries of each that are in use.
     entries: Counts,
+    /// Those in the cycle before.
+    entries_before: Counts,
     /// Uops of each as rename sees them.
     seen: Counts,
     /// Uops of each that were bound, and that started, in each of the last cycles, the present one last.
@@ -77,6 +79,7 @@ impl<'a> Balanced<'a> {
             second: bits(schedulers.iter().map(|ports| ports & second)),
             schedulers,
             entries: [0; PORTS],
+            entries_before: [0; PORTS],
             seen: [0; PORTS],
             bound: VecDeque::from([[0; PORTS]]),
             started: VecDeque::from([[0; PORTS]]),
@@ -104,6 +107,8 @@ impl<'a> Balanced<'a> {
         if self.computing == 0 {
             return;
         }
+        self.entries_before = self.entries;
+        take(&mut self.entries_before, self.bound.back().copied());
         self.bound.push_back([0; PORTS]);
         self.started.push_back([0; PORTS]);
         if self.bound.len() > self.p.bound_seen as usize {
@@ -151,7 +156,7 @@ impl<'a> Balanced<'a> {
             let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
             Cycle {
                 schedulers: of(self.computing),
-                second: self.second & bits(self.entries.iter().map(open)),
+                second: self.second & bits(self.entries_before.iter().map(open)),
                 crowded: 0,
             }
         } else {
@@ -247,8 +252,9 @@ impl<'a> Balanced<'a> {
         for counts in self.bound.iter().chain(&self.started) {
             into.add_ports(counts[..count].iter().fold(0, |all, n| all << 8 | u64::from(*n)));
         }
-        for (entries, seen) in self.entries[..count].iter().zip(&self.seen) {
-            into.add_ports(u64::from(*entries) << 32 | u64::from(*seen));
+        for (n, entries) in self.entries[..count].iter().enumerate() {
+            let before = u64::from(self.entries_before[n]) << 48;
+            into.add_ports(before | u64::from(*entries) << 32 | u64::from(self.seen[n]));
         }
         for due in self.due.iter().flatten().filter(|_| self.stuck) {
             into.add_ports(u64::from(due.0) << 8 | u64::from(due.1));

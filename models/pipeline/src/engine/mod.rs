@@ -10,6 +10,7 @@ pub mod fingerprint;
 pub mod flight;
 pub mod front;
 pub mod in_flight;
+mod joint;
 pub mod machine;
 pub mod memory;
 pub mod partial_stores;

@@ -12,6 +12,7 @@ use crate::engine::events::{Event, Observer};
 use crate::engine::filled_lines::Lines;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::in_flight::{Flight, InFlight};
+use crate::engine::joint::{First, Joint};
 use crate::engine::ports::{order, PortChoice, NO_PORT};
 use crate::engine::ready::Ready;
 use crate::engine::results::Results;
@@ -57,6 +58,8 @@ pub struct Schedule<'a> {
     write_back: Option<WriteBack>,
     /// Ports whose results take the result bus of another, with that port.
     borrowed: Vec<(u32, u32)>,
+    /// The ports that a branch with a result takes both.
+    joint: Option<Joint>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,
 }
@@ -111,6 +114,7 @@ impl<'a> Schedule<'a> {
             banks: Banks::new(block, params),
             write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
             borrowed: params.borrowed().unwrap_or_default(),
+            joint: Joint::new(block, params),
             unlimited: ablation.ports,
         }
     }
@@ -310,6 +314,31 @@ impl<'a> Schedule<'a> {
         closed & !self.unlimited
     }
 
+    /// Start the branch that takes two ports, if it is its turn. Returns the ports that start no other.
+    fn issue_joint<O: Observer>(
+        &mut self,
+        now: i32,
+        [free, idle]: [u32; 2],
+        results: &mut Results,
+        retire: &mut Retire,
+        observer: &mut O,
+    ) -> u32 {
+        let Some(joint) = &mut self.joint else {
+            return 0;
+        };
+        let [alu, branches] = joint.ports();
+        let closed = match joint.first(free, idle, &self.ready, &self.flights) {
+            First::Any => 0,
+            First::Branch => alu,
+            First::Pair(id, queue) => {
+                self.ready.queues[queue].pop();
+                self.start(now, id, alu.trailing_zeros() as usize, results, retire, observer);
+                alu | branches
+            }
+        };
+        closed & !self.unlimited
+    }
+
     /// Oldest first, each on the first free port that can take it.
     fn issue_any<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         let (mut free, mut idle) = (0u32, 0u32);
@@ -318,6 +347,7 @@ impl<'a> Schedule<'a> {
             idle |= u32::from(self.unit_free[port] <= now) << port;
         }
         free &= !self.issue_borrowers(now, results, retire, observer);
+        free &= !self.issue_joint(now, [free, idle], results, retire, observer);
         loop {
             let can = [free, free & idle];
             let Some((id, n)) = self.ready.oldest_for(can) else {
@@ -427,6 +457,9 @@ impl<'a> Schedule<'a> {
         self.lines.fingerprint(into);
         if let Some(write_back) = &self.write_back {
             write_back.fingerprint(self.ports, into);
+        }
+        if let Some(joint) = &self.joint {
+            joint.fingerprint(into);
         }
     }
 

@@ -116,6 +116,10 @@ tables! {
         result_patience: int[0..=8] = Some(0),
         /// Pairs of ports, `e2`: results of the first go over the result bus of the second, which starts no uop in the cycles in which the first does; empty: none.
         borrowed: text = Some(""),
+        /// Two ports, `3B`, an ALU and the branch unit beside it: on the first a branch that is fused with an instruction that has a result takes a cycle of the second, too, and passes older branches there; empty: it does not.
+        joint: text = Some(""),
+        /// Cycles in which such pairs pass the same older branch.
+        joint_patience: int[0..=63] = Some(0),
         /// Ports that no computing vector uop gets while one of 512 bits waits, and for `wide_slots`; empty: none.
         wide_closes: text = Some(""),
         /// Dispatch slots after an instruction of 512 bits for which they stay closed.
