@@ -406,6 +406,31 @@ fn zen4_branches_take_an_alu_only_for_a_result() {
 }
 
 #[test]
+fn zen4_branches_with_a_result_take_the_branch_unit_beside_the_alu() {
+    for (what, code, measured) in [
+        (
+            "test and jo, lea, sub and jo, two lea; twice",
+            "4885eb7000488d4b084883ea0070004c8d43084c8d4b084885eb70004c8d5b084983ec0070004c8d6b08488d430849ffcf75cd",
+            3.0,
+        ),
+        (
+            "the same three times",
+            "4885eb7000488d4b084883ea0070004c8d43084c8d4b084885eb70004c8d5b084983ec0070004c8d6b08488d43084885eb7000\
+             488d53084983e80070004c8d4b084c8d530849ffcf75b6",
+            4.0,
+        ),
+        (
+            "two of test and jo, sub and jo; twice: two branches a cycle",
+            "4885eb70004885eb70004883ea0070004885eb70004885eb70004983ea00700049ffcf75db",
+            3.48,
+        ),
+    ] {
+        let got = run(&core("zen4"), code, 0, Loop).expect(what).cycles;
+        assert!((got - measured).abs() <= 0.03, "{what}: {got}");
+    }
+}
+
+#[test]
 fn zen4_follows_chains_as_measured() {
     zen4_takes(&[
         ("mov esi,esi; imul rsi,rdi", "89f6480faff749ffcf75f5", 3.0),
