@@ -174,6 +174,7 @@ const ACTS: &[Case] = &[
     ("retire.reorder_buffer", "4", "skylake", Unrolled, 0, "415c", &[]),
     ("macro_fusion.pairs", "none", "skylake", Loop, 29, "48ffc975fb", &[]),
     ("macro_fusion.boundary_bytes", "1", "skylake", Loop, 29, "48ffc975fb", &[]),
+    ("macro_fusion.load_slots", "1", "zen4", Loop, 0, "4989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d8833e00700049ffcf75c9", &[]),
     ("macro_fusion.result_ports", "1", "zen4", Loop, 0, "4c0f48c34c0f48cb4c0f48d3ffc975f0", &[]),
     ("macro_fusion.dependent", "", "tsv110", Unrolled, 0, "001c216e001c226e", &[]),
     ("macro_fusion.move_ops", "", "redwoodcove", Loop, 0, "4889d84801c84889da4801ca4989d84901c8909090909090909090ffc975e2", &[]),

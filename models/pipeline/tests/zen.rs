@@ -431,6 +431,17 @@ fn zen4_branches_with_a_result_take_the_branch_unit_beside_the_alu() {
 }
 
 #[test]
+fn zen4_dispatches_a_pair_that_loads_as_two_uops() {
+    zen4_takes(&[
+        ("15 mov, cmp m32,i8 and jo", "4989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d8833e00700049ffcf75c9", 3.0),
+        ("15 mov, cmp r32,m32 and jo", "4989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d83b0e700049ffcf75ca", 3.0),
+        ("15 mov, cmp r32,r32 and jo", "4989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d84989d839d9700049ffcf75ca", 2.83),
+        ("words compared: mov, cmp r64,m64 and jne, sub, two add, cmp and ja", "488b01483b0275124983ee014883c1084883c2084983fe0177e6", 1.4),
+        ("the same, sub behind add", "488b01483b0275124883c1084883c2084983ee014983fe0177e6", 1.6),
+    ]);
+}
+
+#[test]
 fn zen4_follows_chains_as_measured() {
     zen4_takes(&[
         ("mov esi,esi; imul rsi,rdi", "89f6480faff749ffcf75f5", 3.0),

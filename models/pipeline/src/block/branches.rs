@@ -61,11 +61,15 @@ impl Builder<'_> {
             None => return row,
         };
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
+        let loads = |ports: &u32| ports & !load == 0;
         for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
             .into_iter()
             .flatten()
         {
-            if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
+            if shape.ports.iter().any(loads) {
+                shape.slots = shape.slots.max(self.params.macro_fusion.load_slots as u16);
+            }
+            if let Some(computes) = shape.ports.iter_mut().find(|ports| !loads(ports)) {
                 *computes = ports;
             }
         }

@@ -8,6 +8,8 @@ tables! {
         boundary_bytes: int[0..=64] = Some(0),
         /// Ports of a fused pair that has a result beside flags; empty: those of the branch.
         result_ports: text = Some(""),
+        /// Dispatch slots of a fused pair that loads, at least.
+        load_slots: int[1..=2] = Some(1),
         /// Vector instructions of which the second, right behind the first, shares its place and its uop, where it reads and writes the register that the first writes: `eor+eor aese+aesmc`.
         dependent: text = Some(""),
         /// Instructions that fuse with a move between registers right before them, whose result they read and replace: `add shl`.
