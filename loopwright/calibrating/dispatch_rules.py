@@ -11,6 +11,9 @@ in a few cycles, and one less. The branch follows the count directly, or a test 
 then comes first. On some cores a fused pair that has a result uses the ports of arithmetic, and a
 pair without one those of branches.
 
+Pairs that load: loops of a fused pair whose compare reads memory, and of computing uops. On some
+cores it takes two dispatch slots, as many as both apart, and one port.
+
 Rotated binding: some cores bind uops to ports in turn at rename, before it is known when they can
 start. Two uops that read one load then wait for each other if a multiple of the ports is between
 them. Microbenchmarks: chains of a load, two uops that read it, and independent uops between them;
@@ -21,6 +24,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
+from math import ceil
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
@@ -35,7 +39,9 @@ from loopwright.microbench.windows import SCHEDULER
 
 ALONE = "rename.index_alone"
 TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
+LOAD_SLOTS = "macro_fusion.load_slots"
 BALANCED, _SECOND = "ports.balanced", "ports.second"
+JOINT, _PATIENCE, SHARED = "ports.joint", "ports.joint_patience", "ports.shared"
 # Cycles until rename sees that uops are bound and start; the first ones, Zen 4's, win ties.
 _SEEN: tuple[Rules, ...] = (
     {"ports.bound_seen": 3, "ports.started_seen": 6},
@@ -54,6 +60,7 @@ _LATER = range(4)  # cycles
 _BETWEEN = range(9)  # uops between two that read one load
 _LEAST = 3  # ports that are bound evenly, at least
 _FEW = 2  # ports of a pair with a result, where a scheduler takes a second one
+_PASSED = 8  # cycles in which such pairs pass the same older branch, as on Zen 4
 _SEED, _LOOPS, _LENGTHS = 61, 60, (2, 3, 4, 5, 6, 8, 10, 13)
 _DRAWN, _BESIDE = "a loop drawn", "a test and a branch not taken beside"
 _COMPUTING = range(1, 7)
@@ -391,10 +398,14 @@ def _balanced_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:
         rules: dict[str, object] = dict(_SEEN[0])
         if window := learned.windows.by_name.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
-            rules["ports.balanced_entries"] = max(parts) // len(ports)
+            rules["ports.balanced_entries"] = ceil(max(parts) / len(ports))
         for order in _orders(ports, integer):
             for core, branch in _branch_rules(learned, order, integer):
                 yield Hypothesis(core, {BALANCED: order, **rules, **branch})
+            for core, branch in _joint_rules(learned, integer):
+                last = str(branch[_SECOND])
+                ordered = order.replace(last, "") + last
+                yield Hypothesis(core, {BALANCED: ordered, **rules, **branch})
 
 
 def _orders(ports: Ports, integer: Sequence[Ports]) -> Iterator[str]:
@@ -445,6 +456,64 @@ def _branch_rules(
         wider = {name: own_ports | ports for name, own_ports in own.items()}
         core = replace(learned, branches=replace(learned.branches, ports=wider))
         yield core, {RESULTS: core_files.port_names(ports), **most}
+
+
+def _joint_rules(learned: CoreModel, integer: Sequence[Ports]) -> Iterator[tuple[CoreModel, Rules]]:
+    """Yield a branch unit beside one of two ports that run fused pairs with a result.
+
+    Such a pair on that port takes the unit, too, and goes before older branches there; the
+    scheduler of both takes a second uop of a cycle. Branches without a result have all three ports.
+    """
+    own = learned.branches.ports
+    units = frozenset().union(*own.values()).difference(*integer)
+    for ports in (ports for ports in integer if len(ports) == _FEW and len(units) == 1):
+        wider = dict.fromkeys(own, units | ports)
+        core = replace(learned, branches=replace(learned.branches, ports=wider))
+        unit = core_files.port_names(units)
+        for port in core_files.port_names(ports):
+            results = core_files.port_names(ports)
+            joint: Rules = {JOINT: port + unit, _PATIENCE: _PASSED, SHARED: port + unit}
+            yield core, {RESULTS: results, _SECOND: port, **joint}
+
+
+def choose_loading_pairs(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
+    """Return the learned core with the pairs of a branch and a form that reads memory."""
+    kit = laboratory.kit
+    fused = {f.mnemonic: learned.fusion[f.name] for f in forms if f.name in learned.fusion}
+    reading = [
+        form
+        for form in forms
+        if form.memory and form.memory.read and not form.memory.written and form.mnemonic in fused
+    ]
+    reading = [f for f in reading if learned.has_ports(f.name) and f.name not in learned.fusion]
+    load = next((form for form in forms if form.name == kit.LOAD), None)
+    branch = next((one for one in kit.BRANCHES if one.kind == "o"), None)
+    comparing = [form for form in reading if not any(one.written for one in form.chosen)]
+    if not comparing or load is None or branch is None:
+        return learned
+    usage = kits.per_million()
+    samples = sorted(comparing, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+    width = learned.width.instructions
+    bodies = {}
+    for form in samples:
+        pair = form.encode(form_instances.registers_for(form, {})) + branch.code
+        for number in _COMPUTING:
+            name = f"{form.name} and a branch not taken beside {number} uops that compute"
+            bodies[name] = pair + b"".join(_independent(load, number))
+        for number in (width - 2, 2 * width - 2):
+            name = f"{form.name} and a branch not taken beside {number} moves"
+            bodies[name] = pair + kit.MOVE * number
+    learned, figures = _with_figures(laboratory, learned, bodies)
+    fusion = {**learned.fusion, **{form.name: fused[form.mnemonic] for form in reading}}
+    pairs = replace(learned, fusion=fusion)
+    hypotheses = [Hypothesis(learned), Hypothesis(pairs), Hypothesis(pairs, {LOAD_SLOTS: 2})]
+    best_fit = _fit_loops(laboratory, bodies, hypotheses, figures)
+    if best_fit is None or not best_fit.explained or best_fit.hypothesis.learned is learned:
+        return learned
+    basis = f"{len(bodies)} loops of a branch and what reads memory, {best_fit.gain_note}"
+    return fit.with_chosen_rules(best_fit.hypothesis.learned, best_fit, basis)
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:

@@ -299,6 +299,11 @@ PASSES: Sequence[Pass] = (
         "rules",
     ),
     _pass(
+        dispatch_rules.choose_loading_pairs,
+        "uops branches fusion rules assigned front_end",
+        "fusion rules figures",
+    ),
+    _pass(
         rename_rules.choose_rename_rules,
         "uops width windows rules assigned front_end",
         "rules",

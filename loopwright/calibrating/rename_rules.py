@@ -35,7 +35,7 @@ from itertools import combinations, cycle, islice, pairwise, product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, fitted
-from loopwright.calibrating.dispatch_rules import BALANCED
+from loopwright.calibrating.dispatch_rules import BALANCED, JOINT, SHARED
 from loopwright.calibrating.fit import Rules
 from loopwright.calibrating.ports import Core
 from loopwright.microbench import form_instances, kits
@@ -116,7 +116,6 @@ def choose_absorbed(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     return fit.with_rules(learned, rules, fitted(why)) if rules else learned
 
 
-SHARED = "ports.shared"
 _SHARED_SEED, _DRAWN, _NARROW_DRAWN = 67, 60, 24
 _GROUPS = (1, 1, 2)  # cycles of dispatch that a copy takes, at least
 _LOAD, _STORE, _COMPUTING, _MOVE = "load", "store", "add", "move"
@@ -136,30 +135,32 @@ def choose_shared(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Fo
     for blocker in (None, *_narrow_blockers(learned.core)):
         bodies |= _accesses(load, store, width, blocker)
     balanced = str(learned.rules[BALANCED][0])
+    joint = str(learned.rules[JOINT][0]) if JOINT in learned.rules else ""
     return fit.with_less_error(
         laboratory,
         learned,
         [b"".join(kernel) for kernel in bodies.values()],
         lambda core: core.time(list(bodies.values()), "unrolled"),
-        list(_shared_rules(balanced, loads)),
+        list(_shared_rules(balanced, loads, joint)),
         f"loops such as {next(iter(bodies))}",
         _LESS,
     )
 
 
-def _shared_rules(balanced: str, loads: frozenset[int]) -> Iterator[Rules]:
+def _shared_rules(balanced: str, loads: frozenset[int], joint: str) -> Iterator[Rules]:
     """Yield no shared schedulers, then one for each load port with a port that computes.
 
-    A port that does both has no scheduler to share.
+    A port that does both has no scheduler to share. joint names a port and the branch unit beside
+    it, which have a scheduler of their own; empty: none.
     """
-    yield {}
+    yield {SHARED: joint} if joint else {}
     loading = [core_files.port_names(frozenset({port})) for port in sorted(loads)]
     names = [port for port in loading if port not in balanced]
-    computing = [port for port in balanced if port not in loading]
+    computing = [port for port in balanced if port not in loading and port not in joint]
     for chosen in combinations(computing, min(len(names), len(computing))):
         pairs = [f"{alu}{agu}" for alu, agu in zip(chosen, names, strict=False)]
         if pairs:
-            yield {SHARED: " ".join(pairs)}
+            yield {SHARED: " ".join([*pairs, joint] if joint else pairs)}
 
 
 def _narrow_blockers(core: Core) -> Iterator[Form]:

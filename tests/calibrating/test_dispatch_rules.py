@@ -68,7 +68,17 @@ def test_rules_of_addresses_and_dispatch_are_those_of_the_core(folder):
     assert found[dispatch_rules.ALONE] is False
     assert found[rename_rules.NOP_BYTES] == 12
     assert len(found[dispatch_rules.BALANCED]) == 4
-    assert found["rename.branches"] == 2
+
+
+def test_the_branch_unit_beside_an_alu_and_pairs_that_load_are_those_of_the_core(folder):
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")
+    joint, second = found[dispatch_rules.JOINT], found["ports.second"]
+    assert joint[0] == second == found[dispatch_rules.BALANCED][-1]
+    assert joint[1] not in found[dispatch_rules.BALANCED]
+    assert joint in found[dispatch_rules.SHARED].split()
+    assert second in found[dispatch_rules.RESULTS]
+    assert len(found[dispatch_rules.RESULTS]) == 2
+    assert found[dispatch_rules.LOAD_SLOTS] == 2
 
 
 def test_stores_take_a_slot_more_with_an_index_and_loads_none(folder):

@@ -122,6 +122,8 @@ def test_pairs_that_fuse_are_found(core):
     for name in names:
         flags = [flag for flag in table(core)[name]["flags"].split() if flag.startswith("fuse=")]
         true = set(flags[0].removeprefix("fuse=")) if flags else set()
+        if core == "zen4" and known[name].memory:
+            true = set()  # such a pair takes two slots, as many as both apart
         assert set(found.get(name, "")) == true - {"p"}
 
 

@@ -31,11 +31,19 @@ def cycles(machine):
 
 
 def test_a_port_that_loads_and_computes_shares_no_scheduler():
-    tried = list(rename_rules._shared_rules("0124", frozenset({4, 5})))
+    tried = list(rename_rules._shared_rules("0124", frozenset({4, 5}), ""))
     names = [rules[rename_rules.SHARED].split() for rules in tried if rules]
     assert names
     assert {one for pairs in names for one in pairs} == {"05", "15", "25"}
-    assert list(rename_rules._shared_rules("01", frozenset({0, 1}))) == [{}]
+    assert list(rename_rules._shared_rules("01", frozenset({0, 1}), "")) == [{}]
+
+
+def test_a_branch_unit_beside_an_alu_shares_its_scheduler_with_no_load():
+    tried = list(rename_rules._shared_rules("0123", frozenset({8, 9}), "3d"))
+    words = [rules[rename_rules.SHARED].split() for rules in tried]
+    assert len(words) > 1
+    assert all(pairs[-1] == "3d" for pairs in words)
+    assert {one for pairs in words for one in pairs[:-1]} == {"08", "18", "19", "29"}
 
 
 def test_accesses_beside_computing_uops_take_as_long_as_on_the_core(folder):
