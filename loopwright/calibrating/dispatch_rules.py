@@ -32,7 +32,7 @@ from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.ports import Ports
 from loopwright.measuring import block
 from loopwright.microbench import form_instances, kits
-from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import COUNTER
 from loopwright.microbench.windows import SCHEDULER
@@ -144,7 +144,6 @@ def _choose_memory_slots(
     laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
 ) -> CoreModel:
     """Return the learned core with the dispatch slots of forms with memory operands."""
-    usage = kits.per_million()
     kinds: dict[_Kind, list[Form]] = {}
     for form in forms:
         if kind := _kind_of(learned, form):
@@ -152,7 +151,7 @@ def _choose_memory_slots(
     uops, indexed = dict(learned.uops), set(learned.indexed)
     for kind, members in kinds.items():
         informative = [form for form in members if _is_informative(learned, form)]
-        ranked = sorted(informative, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+        ranked = _most_used(informative)
         if not ranked:
             continue
         bodies = dict(_beside_moves(learned, ranked))
@@ -174,6 +173,12 @@ def _choose_memory_slots(
                 indexed.add(form.name)
     learned = replace(learned, uops=uops, indexed=frozenset(indexed))
     return _index_alone(laboratory, learned, forms) if indexed else learned
+
+
+def _most_used(forms: Sequence[Form]) -> list[Form]:
+    """Return the few forms that libraries use most."""
+    usage = kits.per_million()
+    return sorted(forms, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
 
 
 def _kind_of(learned: CoreModel, form: Form) -> _Kind | None:
@@ -232,9 +237,7 @@ def _among_moves(form: Form, address: Mapping[str, int], moves: int) -> bytes:
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return the learned core with the rule whether an index without a base counts as one."""
-    usage = kits.per_million()
-    most_used = [form for form in forms if form.name in learned.indexed]
-    most_used = sorted(most_used, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+    most_used = _most_used([form for form in forms if form.name in learned.indexed])
     bodies = {}
     for form in most_used:
         index = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
@@ -297,19 +300,18 @@ def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
     first = load.encode({result.label: register, BASE: register})
     behind = b"".join([*kit.make_dependent(one, other)[:1], *kit.make_dependent(register, one)])
     for number in _BETWEEN:
-        free = b"".join(_independent(load, number))
+        free = b"".join(_independent(load.kit, number))
         reads = [kit.transfer("gpr", "gpr", register, to) for to in (one, other)]
         body = first + reads[0] + free + reads[1] + behind
         yield f"two uops that read a load, {number} between them", body
 
 
-def _independent(load: Form, number: int) -> list[bytes]:
+def _independent(kit: Kit, number: int) -> list[bytes]:
     """Return uops whose operands nothing writes."""
-    pool = load.kit.POOLS["gpr"]
+    pool = kit.POOLS["gpr"]
     free = [one for one in pool.others if one not in pool.back]
     return [
-        load.kit.transfer("gpr", "gpr", pool.constant[0], free[n % len(free)])
-        for n in range(number)
+        kit.transfer("gpr", "gpr", pool.constant[0], free[n % len(free)]) for n in range(number)
     ]
 
 
@@ -318,7 +320,7 @@ def _computing(learned: CoreModel, load: Form) -> Iterator[tuple[str, bytes]]:
     width = learned.width.instructions
     for number in range(width - 1, 2 * width - 2):
         moves = 2 * width - number
-        body = b"".join(_independent(load, number)) + load.kit.MOVE * moves
+        body = b"".join(_independent(load.kit, number)) + load.kit.MOVE * moves
         yield f"{number} uops that compute and {moves} moves", body
 
 
@@ -383,7 +385,7 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
     for number in _PAIRS:
         yield f"{number} tests and branches not taken", pair * number
     for number in _COMPUTING:
-        free = b"".join(_independent(load, number))
+        free = b"".join(_independent(load.kit, number))
         yield f"{_BESIDE} {number} uops that compute", pair + free
         pool = kit.POOLS["gpr"].others[:number]
         links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool)
@@ -399,13 +401,16 @@ def _balanced_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:
         if window := learned.windows.by_name.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
             rules["ports.balanced_entries"] = ceil(max(parts) / len(ports))
+        tried = set()
         for order in _orders(ports, integer):
             for core, branch in _branch_rules(learned, order, integer):
                 yield Hypothesis(core, {BALANCED: order, **rules, **branch})
             for core, branch in _joint_rules(learned, integer):
                 last = str(branch[_SECOND])
                 ordered = order.replace(last, "") + last
-                yield Hypothesis(core, {BALANCED: ordered, **rules, **branch})
+                if (ordered, branch[RESULTS]) not in tried:
+                    tried.add((ordered, branch[RESULTS]))
+                    yield Hypothesis(core, {BALANCED: ordered, **rules, **branch})
 
 
 def _orders(ports: Ports, integer: Sequence[Ports]) -> Iterator[str]:
@@ -454,8 +459,7 @@ def _branch_rules(
     most = {"rename.branches": max(map(len, own.values()), default=1)}
     for ports in integer:
         wider = {name: own_ports | ports for name, own_ports in own.items()}
-        core = replace(learned, branches=replace(learned.branches, ports=wider))
-        yield core, {RESULTS: core_files.port_names(ports), **most}
+        yield _with_branch_ports(learned, wider), {RESULTS: core_files.port_names(ports), **most}
 
 
 def _joint_rules(learned: CoreModel, integer: Sequence[Ports]) -> Iterator[tuple[CoreModel, Rules]]:
@@ -466,14 +470,20 @@ def _joint_rules(learned: CoreModel, integer: Sequence[Ports]) -> Iterator[tuple
     """
     own = learned.branches.ports
     units = frozenset().union(*own.values()).difference(*integer)
-    for ports in (ports for ports in integer if len(ports) == _FEW and len(units) == 1):
-        wider = dict.fromkeys(own, units | ports)
-        core = replace(learned, branches=replace(learned.branches, ports=wider))
-        unit = core_files.port_names(units)
-        for port in core_files.port_names(ports):
-            results = core_files.port_names(ports)
+    if len(units) != 1:
+        return
+    unit = core_files.port_names(units)
+    for ports in (ports for ports in integer if len(ports) == _FEW):
+        core = _with_branch_ports(learned, dict.fromkeys(own, units | ports))
+        results = core_files.port_names(ports)
+        for port in results:
             joint: Rules = {JOINT: port + unit, _PATIENCE: _PASSED, SHARED: port + unit}
             yield core, {RESULTS: results, _SECOND: port, **joint}
+
+
+def _with_branch_ports(learned: CoreModel, ports: dict[str, Ports]) -> CoreModel:
+    """Return the learned core with other ports of branches, by name."""
+    return replace(learned, branches=replace(learned.branches, ports=ports))
 
 
 def choose_loading_pairs(
@@ -485,23 +495,21 @@ def choose_loading_pairs(
     reading = [
         form
         for form in forms
-        if form.memory and form.memory.read and not form.memory.written and form.mnemonic in fused
+        if form.memory and form.memory.read and not form.memory.written
+        if form.mnemonic in fused and form.name not in learned.fusion
+        if learned.has_ports(form.name)
     ]
-    reading = [f for f in reading if learned.has_ports(f.name) and f.name not in learned.fusion]
-    load = next((form for form in forms if form.name == kit.LOAD), None)
     branch = next((one for one in kit.BRANCHES if one.kind == "o"), None)
     comparing = [form for form in reading if not any(one.written for one in form.chosen)]
-    if not comparing or load is None or branch is None:
+    if not comparing or branch is None:
         return learned
-    usage = kits.per_million()
-    samples = sorted(comparing, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
     width = learned.width.instructions
     bodies = {}
-    for form in samples:
+    for form in _most_used(comparing):
         pair = form.encode(form_instances.registers_for(form, {})) + branch.code
         for number in _COMPUTING:
             name = f"{form.name} and a branch not taken beside {number} uops that compute"
-            bodies[name] = pair + b"".join(_independent(load, number))
+            bodies[name] = pair + b"".join(_independent(kit, number))
         for number in (width - 2, 2 * width - 2):
             name = f"{form.name} and a branch not taken beside {number} moves"
             bodies[name] = pair + kit.MOVE * number

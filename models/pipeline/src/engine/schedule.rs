@@ -295,6 +295,7 @@ impl<'a> Schedule<'a> {
     fn issue_borrowers<O: Observer>(
         &mut self,
         now: i32,
+        [free, idle]: [u32; 2],
         results: &mut Results,
         retire: &mut Retire,
         observer: &mut O,
@@ -302,12 +303,10 @@ impl<'a> Schedule<'a> {
         let mut closed = 0;
         for n in 0..self.borrowed.len() {
             let (borrower, lender) = self.borrowed[n];
-            let port = borrower.trailing_zeros() as usize;
-            let can = [now >= self.port_free[port], now >= self.unit_free[port]];
-            let can = can.map(|free| if free { borrower } else { 0 });
-            if let Some((id, queue)) = self.ready.oldest_for([can[0], can[0] & can[1]]) {
+            let can = borrower & free;
+            if let Some((id, queue)) = self.ready.oldest_for([can, can & idle]) {
                 self.ready.queues[queue].pop();
-                self.start(now, id, port, results, retire, observer);
+                self.start(now, id, borrower.trailing_zeros() as usize, results, retire, observer);
                 closed |= borrower | lender;
             }
         }
@@ -346,7 +345,7 @@ impl<'a> Schedule<'a> {
             free |= u32::from(self.port_free[port] <= now) << port;
             idle |= u32::from(self.unit_free[port] <= now) << port;
         }
-        free &= !self.issue_borrowers(now, results, retire, observer);
+        free &= !self.issue_borrowers(now, [free, idle], results, retire, observer);
         free &= !self.issue_joint(now, [free, idle], results, retire, observer);
         loop {
             let can = [free, free & idle];
