@@ -62,13 +62,15 @@ class Laboratory:
             )
         return [self._figures[kernel] for kernel in keys]
 
-    def time_least(self, kernels: Sequence[Sequence[bytes]]) -> list[Figure]:
-        """Return the least of several measurements of each kernel in a loop, in order.
+    def time_least(
+        self, kernels: Sequence[Sequence[bytes]], notion: str = "loop"
+    ) -> list[Figure]:
+        """Return the least of several measurements of each kernel, in order.
 
         Other load makes a kernel slower, and so may early binding, differently each time; nothing
         makes it faster. A kernel that most looks refuse is refused.
         """
-        looks = [self.time(kernels, look=look) for look in range(_LOOKS)]
+        looks = [self.time(kernels, notion, look) for look in range(_LOOKS)]
         out = []
         for figures in zip(*looks, strict=True):
             answered = [figure for figure in figures if figure]
