@@ -269,7 +269,7 @@ impl Builder<'_> {
         let read = d.mems.iter().filter(|m| m.read).count() as u16;
         let mut reads = self.reads..self.reads.saturating_add(read);
         self.reads = reads.end;
-        for uop in &expansion.uops {
+        for (at, uop) in expansion.uops.iter().enumerate() {
             let store = if uop.role == Role::StoreData {
                 numbers.next()
             } else {
@@ -278,6 +278,7 @@ impl Builder<'_> {
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
             let mut uop = uop.clone();
+            uop.beside = expansion.beside(at, d.vector());
             match uop.role {
                 Role::StoreData => {
                     uop.streamed = std::mem::take(&mut streamed);

@@ -96,6 +96,34 @@ pub struct Uop {
     pub wide: bool,
     /// Branches, and is not taken or part of no instruction that writes a register.
     pub branch: bool,
+    /// Ports of the uop that waits in one scheduler entry with it: of a load and the uop that computes with it, and of
+    /// a store's address and data; 0: none does.
+    pub beside: u32,
+}
+
+impl Expansion {
+    /// Ports of the uop that waits in one scheduler entry with a uop, but for stores of vectors; 0: none does.
+    ///
+    /// A store's address and data share an entry, and so do a load and the uop that computes with it in one dispatch
+    /// slot.
+    pub fn beside(&self, at: usize, vector: bool) -> u32 {
+        if let ([address, data], false) = (&self.uops[..], vector) {
+            if [address.role, data.role] == [Role::StoreAddress, Role::StoreData] {
+                return if at == 0 { data.ports } else { address.ports };
+            }
+        }
+        let slots = self.fused.iter().flatten();
+        let mut slots = slots.filter(|slot| slot.iter().any(|n| usize::from(*n) == at));
+        let Some(slot) = slots.next() else { return 0 };
+        let uop = |n: u16| &self.uops[usize::from(n)];
+        let computes_with = |n: u16, load: u16| {
+            let of_load = |source: &Source| matches!(source.from, From::Inner(from) if from == load);
+            uop(load).role == Role::Load && uop(n).role == Role::Compute && uop(n).sources.iter().any(of_load)
+        };
+        let at = at as u16;
+        let mut others = slot.iter().filter(|n| computes_with(**n, at) || computes_with(at, **n));
+        others.next().map_or(0, |n| uop(*n).ports)
+    }
 }
 
 impl Uop {
@@ -114,6 +142,7 @@ impl Uop {
             vector: false,
             wide: false,
             branch: false,
+            beside: 0,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Schedulers that rename fills evenly.
 
+use crate::block::uops::{Role, Uop};
 use crate::core::params::{ports, Params};
 use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
@@ -7,8 +8,14 @@ use crate::engine::slots_of_schedulers::{assign, Cycle};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// Accesses that rename takes in a cycle at most.
-const ACCESSES: usize = 4;
+/// No entry of a scheduler.
+pub const NO_ENTRY: u8 = 255;
+/// Loads, and stores, that rename takes in a cycle at most. Zen 4: five of either take another cycle.
+const OF_A_ROLE: usize = 4;
+/// Accesses with entries of their own that rename takes in a cycle at most, by the schedulers with ports for them that
+/// take a uop which computes. Zen 4: five loads and stores go with additions, four beside one or two of load and
+/// addition, and three beside three.
+const ACCESSES: [usize; 4] = [5, 4, 4, 3];
 /// Entries that each scheduler must have free for a cycle of rename. Zen 4: any uop behind 23 that wait stalls.
 const FREE: u32 = 2;
 /// Entries that a scheduler must have had free a cycle before for a second uop. Zen 4: none is taken from 19 uops on.
@@ -22,10 +29,31 @@ type Due = (u32, u8);
 /// Uops of each scheduler.
 type Counts = [u32; PORTS];
 
+/// What an uop needs of schedulers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// An entry, for ports that compute.
+    Compute,
+    /// An entry, for ports of accesses.
+    Access,
+    /// The entry of the uop that computes with it.
+    Shared,
+}
+
+/// A uop that rename may take in a cycle.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    need: Need,
+    ports: u32,
+    role: Role,
+}
+
 /// Port binding at rename, by the numbers of uops in the schedulers.
 ///
-/// The uops of a cycle that compute go to different schedulers, those with the fewest uops, and so do accesses. What
-/// was bound keeps its port where its scheduler is full, and goes before others are bound.
+/// The uops of a cycle that compute go to different schedulers, those with the fewest uops, and so do accesses. A load
+/// and the uop that computes with it are one entry where each scheduler of the latter has ports for accesses, and so are
+/// the address and the data of a store. What was bound keeps its port where its scheduler is full, and goes before
+/// others are bound.
 #[derive(Debug)]
 pub struct Balanced<'a> {
     p: &'a ports,
@@ -54,6 +82,8 @@ pub struct Balanced<'a> {
     stuck: bool,
     /// No uop got a port in this cycle.
     first: bool,
+    /// The scheduler of the last store's address, until its data follows.
+    store: u8,
 }
 
 impl<'a> Balanced<'a> {
@@ -87,12 +117,27 @@ impl<'a> Balanced<'a> {
             full: false,
             stuck: false,
             first: true,
+            store: NO_ENTRY,
         }
     }
 
     /// Whether a uop for these ports gets one of them at rename.
     pub fn applies(&self, ports: u32) -> bool {
         self.kind(ports).is_some()
+    }
+
+    /// Whether a load shares an entry with the uop that computes with it.
+    fn shares(&self, uop: &Uop) -> bool {
+        let one_entry = |own: &u32| own & uop.beside == 0 || own & uop.ports != 0;
+        uop.role == Role::Load
+            && self.kind(uop.ports) == Some(1)
+            && self.kind(uop.beside) == Some(0)
+            && self.schedulers.iter().all(one_entry)
+    }
+
+    /// Whether the entry of a store's address holds its data, too.
+    fn holds_data(&self, uop: &Uop) -> bool {
+        uop.role == Role::StoreAddress && uop.beside != 0 && self.kind(uop.ports) == Some(1)
     }
 
     /// 0 of uops that compute, 1 of accesses.
@@ -127,8 +172,8 @@ impl<'a> Balanced<'a> {
         }
     }
 
-    /// A cycle of rename begins, with uops for these ports next.
-    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+    /// A cycle of rename begins, with these uops next.
+    pub fn begin<'b>(&mut self, coming: impl Iterator<Item = &'b Uop>) {
         if self.computing == 0 {
             return;
         }
@@ -140,38 +185,87 @@ impl<'a> Balanced<'a> {
         if std::mem::take(&mut self.stuck) && self.due.iter().any(|due| !due.is_empty()) {
             return;
         }
-        let mut uops: [SmallVec<[u32; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
-        for ports in coming {
-            if let Some(kind) = self.kind(ports) {
-                uops[kind].push(ports);
+        let mut group: SmallVec<[Asked; 16]> = coming.filter_map(|uop| self.asked(uop)).collect();
+        self.due = loop {
+            if let Some(due) = self.bind(&group) {
+                break due;
             }
-        }
-        self.due = [self.bind(0, &uops[0]), self.bind(1, &uops[1])];
+            group.pop();
+        };
     }
 
-    /// Bind the uops of a kind, in program order, as far as a cycle takes them.
-    fn bind(&self, kind: usize, uops: &[u32]) -> SmallVec<[Due; 8]> {
-        let of = |ports: u32| bits(self.schedulers.iter().map(|own| own & ports));
-        let cycle = if kind == 0 {
-            let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
-            Cycle {
-                schedulers: of(self.computing),
-                second: self.second & bits(self.entries_before.iter().map(open)),
-                crowded: 0,
-            }
-        } else {
-            Cycle {
-                schedulers: of(self.accesses),
-                second: 0,
-                crowded: ACCESSES,
-            }
+    /// What a uop needs of these schedulers.
+    fn asked(&self, uop: &Uop) -> Option<Asked> {
+        let need = match self.kind(uop.ports)? {
+            0 => Need::Compute,
+            _ if self.shares(uop) => Need::Shared,
+            _ => Need::Access,
         };
-        let masks: SmallVec<[u32; 8]> = uops.iter().map(|ports| of(*ports)).collect();
-        let chosen = assign(&cycle, &masks, &self.seen);
-        let due = uops.iter().zip(chosen);
-        let mut due: SmallVec<[Due; 8]> = due.map(|(ports, n)| (*ports, self.port_in(n, *ports))).collect();
+        Some(Asked {
+            need,
+            ports: uop.ports,
+            role: uop.role,
+        })
+    }
+
+    /// Bind uops, in program order, if one cycle takes them all.
+    fn bind(&self, group: &[Asked]) -> Option<[SmallVec<[Due; 8]>; 2]> {
+        let accesses = || group.iter().filter(|one| one.need != Need::Compute);
+        let of_role = |role: Role| accesses().filter(|one| one.role == role).count();
+        if of_role(Role::Load) > OF_A_ROLE || of_role(Role::StoreAddress) > OF_A_ROLE {
+            return None;
+        }
+        let ports_of = |need: Need| -> SmallVec<[u32; 8]> {
+            let asked = group.iter().filter(|one| one.need == need);
+            asked.map(|one| one.ports).collect()
+        };
+        let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
+        let computing = self.assigned(
+            &Cycle {
+                schedulers: self.with_ports(self.computing),
+                second: self.second & bits(self.entries_before.iter().map(open)),
+                any: false,
+                most: usize::MAX,
+            },
+            &ports_of(Need::Compute),
+        )?;
+        let taken = |least: usize| {
+            let uops = |n| computing.iter().filter(|due| self.scheduler(due.1) == Some(n)).count();
+            bits((0..self.schedulers.len()).map(|n| u32::from(uops(n) >= least)))
+        };
+        let own = self.with_ports(self.accesses);
+        // Two uops that compute take both entries that a scheduler gets in a cycle.
+        let left = own & !taken(2);
+        let some = (own & taken(1)).count_ones() as usize;
+        let accesses = self.assigned(
+            &Cycle {
+                schedulers: left,
+                second: left & !taken(1),
+                any: true,
+                most: if left == own {
+                    ACCESSES[some.min(ACCESSES.len() - 1)]
+                } else {
+                    left.count_ones() as usize
+                },
+            },
+            &ports_of(Need::Access),
+        )?;
+        Some([computing, accesses])
+    }
+
+    /// The ports that uops get, the next one last, if the cycle takes them all.
+    fn assigned(&self, cycle: &Cycle, uops: &[u32]) -> Option<SmallVec<[Due; 8]>> {
+        let masks: SmallVec<[u32; 8]> = uops.iter().map(|ports| self.with_ports(*ports)).collect();
+        let chosen = assign(cycle, &masks, &self.seen);
+        let due = uops.iter().zip(&chosen);
+        let mut due: SmallVec<[Due; 8]> = due.map(|(ports, n)| (*ports, self.port_in(*n, *ports))).collect();
         due.reverse();
-        due
+        (due.len() == uops.len()).then_some(due)
+    }
+
+    /// The schedulers with some of these ports, one bit each.
+    fn with_ports(&self, ports: u32) -> u32 {
+        bits(self.schedulers.iter().map(|own| own & ports))
     }
 
     /// The port that a uop for some ports gets in a scheduler.
@@ -191,15 +285,16 @@ impl<'a> Balanced<'a> {
         self.due[kind].iter().rev().find(|due| due.0 == ports).map(|due| due.1)
     }
 
-    /// Whether this cycle takes uops for these ports.
-    pub fn fit(&mut self, uops: impl Iterator<Item = u32>) -> bool {
+    /// Whether this cycle takes uops.
+    pub fn fit<'b>(&mut self, uops: impl Iterator<Item = &'b Uop>) -> bool {
         if self.computing == 0 {
             return true;
         }
         let mut left = [self.due[0].len(), self.due[1].len()];
         let mut more: Counts = [0; PORTS];
-        for ports in uops {
-            let Some(kind) = self.kind(ports) else {
+        for uop in uops {
+            let ports = uop.ports;
+            let Some(kind) = self.kind(ports).filter(|_| !self.shares(uop)) else {
                 continue;
             };
             let Some(n) = self.due[kind][..left[kind]].iter().rposition(|due| due.0 == ports) else {
@@ -217,10 +312,17 @@ impl<'a> Balanced<'a> {
         fit
     }
 
-    /// Give a uop the port that is due to it.
-    pub fn choose(&mut self, ports: u32) -> u8 {
+    /// Give a uop, which can use some ports, the one that is due to it.
+    pub fn choose(&mut self, uop: &Uop, ports: u32) -> u8 {
         self.first = false;
+        if self.shares(uop) {
+            let beside = self.due(uop.beside).unwrap_or_else(|| self.lightest(uop.beside));
+            return self.scheduler(beside).map_or(0, |n| self.port_in(n, ports));
+        }
         let port = self.due(ports).unwrap_or_else(|| self.lightest(ports));
+        if self.holds_data(uop) {
+            self.store = self.scheduler(port).map_or(NO_ENTRY, |n| n as u8);
+        }
         if let Some(kind) = self.kind(ports) {
             // Uops before it that are not executed get none.
             while self.due[kind].pop().is_some_and(|due| due.0 != ports) {}
@@ -239,10 +341,28 @@ impl<'a> Balanced<'a> {
         self.port_in(scheduler.unwrap_or(0), ports)
     }
 
+    /// The scheduler whose entry a uop, which was just bound, shares with another of its store.
+    pub fn entry(&mut self, uop: &Uop) -> u8 {
+        if self.holds_data(uop) {
+            self.store
+        } else if uop.role == Role::StoreData {
+            std::mem::replace(&mut self.store, NO_ENTRY)
+        } else {
+            NO_ENTRY
+        }
+    }
+
     /// A uop starts on the port that it was given.
-    pub fn start(&mut self, port: usize) {
-        if let (Some(n), Some(started)) = (self.scheduler(port as u8), self.started.back_mut()) {
-            started[n] += 1;
+    pub fn start(&mut self, uop: &Uop, port: usize) {
+        if let (Some(n), false) = (self.scheduler(port as u8), self.shares(uop) || self.holds_data(uop)) {
+            self.leave(n);
+        }
+    }
+
+    /// All uops of an entry of a scheduler have started.
+    pub fn leave(&mut self, scheduler: usize) {
+        if let Some(started) = self.started.back_mut() {
+            started[scheduler] += 1;
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Flight {
     pub port: u8,
     /// It keeps its port for a cycle more.
     pub again: bool,
+    /// Scheduler whose entry it shares, of a store, or 255.
+    pub entry: u8,
     /// Inputs not known yet.
     pub pending: u8,
     /// Earliest start as far as known.
@@ -35,9 +37,9 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// A number for the port and how long it keeps it.
+    /// A number for the port, how long it keeps it, and its entry.
     fn held(&self) -> u8 {
-        self.port ^ u8::from(self.again) << 6
+        self.port ^ u8::from(self.again) << 6 ^ self.entry.rotate_left(3)
     }
 }
 
@@ -70,6 +72,7 @@ impl Default for InFlight {
             iteration: 0,
             port: 255,
             again: false,
+            entry: 255,
             pending: 0,
             ready: 0,
             earliest: 0,

@@ -228,14 +228,14 @@ impl<'a> PortChoice<'a> {
         self.balanced.tick();
     }
 
-    /// A cycle of rename begins, with uops for these ports next.
-    pub fn begin(&mut self, coming: impl Iterator<Item = u32>) {
+    /// A cycle of rename begins, with these uops next.
+    pub fn begin<'b>(&mut self, coming: impl Iterator<Item = &'b Uop>) {
         self.neighbours.begin();
         self.balanced.begin(coming);
     }
 
-    /// Whether this cycle of rename has ports for uops that can use these, with room in their schedulers.
-    pub fn fit(&mut self, uops: impl Iterator<Item = u32>) -> bool {
+    /// Whether this cycle of rename has ports for uops, with room in their schedulers.
+    pub fn fit<'b>(&mut self, uops: impl Iterator<Item = &'b Uop>) -> bool {
         self.balanced.fit(uops)
     }
 
@@ -248,7 +248,7 @@ impl<'a> PortChoice<'a> {
             return NO_PORT;
         }
         let port = match self.p.assign {
-            _ if self.balanced.applies(ports) => self.balanced.choose(ports),
+            _ if self.balanced.applies(ports) => self.balanced.choose(uop, ports),
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             _ if self.turns.applies(ports) => self.turns.next(ports),
             _ if uop.branch && self.p.branches_balanced => self.least(ports),
@@ -259,6 +259,16 @@ impl<'a> PortChoice<'a> {
         self.load[usize::from(port)] += 1;
         self.given[usize::from(port)] += u32::from(self.p.counts_late);
         port
+    }
+
+    /// The scheduler whose entry a uop, which was just bound, shares with another of its store.
+    pub fn entry(&mut self, uop: &Uop) -> u8 {
+        self.balanced.entry(uop)
+    }
+
+    /// Both uops of a store have started, which shared an entry of a scheduler.
+    pub fn leave(&mut self, scheduler: u8) {
+        self.balanced.leave(usize::from(scheduler));
     }
 
     /// Rename sees the load before this cycle's issue, or before the previous cycle's.
@@ -280,7 +290,7 @@ impl<'a> PortChoice<'a> {
     #[inline]
     pub fn start(&mut self, uop: &Uop, port: usize) {
         self.wide.starts(uop);
-        self.balanced.start(port);
+        self.balanced.start(uop, port);
         self.started[port] += u32::from(self.p.counts_age > 1);
         self.load[port] = self.load[port].saturating_sub(1);
     }

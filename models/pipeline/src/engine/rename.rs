@@ -6,6 +6,7 @@ use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::ablation::Ablation;
 use crate::engine::backend::Backend;
+use crate::engine::balanced::NO_ENTRY;
 use crate::engine::events::{Event, Hold, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, Source, Waiting, LATER, NONE};
@@ -52,6 +53,7 @@ pub struct Rename<'a> {
 impl<'a> Rename<'a> {
     /// Nothing is renamed yet.
     pub fn new(block: &'a Block, params: &'a Params, ablation: &Ablation) -> Rename<'a> {
+        let enters = block.notion == Notion::Loop;
         Rename {
             block,
             params,
@@ -61,13 +63,9 @@ impl<'a> Rename<'a> {
             computing: 0,
             logic: [false; 2],
             merged: false,
-            before: if block.notion == Notion::Loop {
-                params.rename.entry_slots
-            } else {
-                0
-            },
+            before: if enters { params.rename.entry_slots } else { 0 },
             drained: 0,
-            stall: 0,
+            stall: if enters { params.rename.entry_stall } else { 0 },
             why: Hold::Serial,
             redirect: Redirect::new(params, if ablation.mispredicts { &[] } else { &block.mispredicted }),
             sums: sums(block, params),
@@ -304,6 +302,7 @@ impl<'a> Rename<'a> {
             rob,
             iteration,
             port: NO_PORT,
+            entry: NO_ENTRY,
             again: false,
             pending: 0,
             ready,

@@ -1,16 +1,18 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
-use crate::block::uops::Role;
+use crate::block::uops::{Role, Uop};
 use crate::block::{indices, Block, Fused, Slot, SlotKind};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
 use crate::core::scheduler_pools::POOLS;
 use crate::core::value::PORTS;
 use crate::engine::ablation::Ablation;
+use crate::engine::balanced::NO_ENTRY;
 use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
 use crate::engine::filled_lines::Lines;
 use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::LATER;
 use crate::engine::in_flight::{Flight, InFlight};
 use crate::engine::joint::{First, Joint};
 use crate::engine::ports::{order, PortChoice, NO_PORT};
@@ -126,7 +128,7 @@ impl<'a> Schedule<'a> {
 
     /// A cycle of rename begins, with these slots next.
     pub fn begin(&mut self, coming: impl Iterator<Item = &'a Slot>) {
-        self.choice.begin(ports_of_executed(self.block, coming));
+        self.choice.begin(executed(self.block, coming));
     }
 
     /// A dispatch slot is renamed, of an instruction of 512 bits or of another.
@@ -150,7 +152,7 @@ impl<'a> Schedule<'a> {
             return false;
         }
         let slots = &self.block.slots[indices(&fused.slots)];
-        if !self.choice.fit(ports_of_executed(self.block, slots.iter())) {
+        if !self.choice.fit(executed(self.block, slots.iter())) {
             return false;
         }
         if self.pools.is_empty() {
@@ -175,7 +177,9 @@ impl<'a> Schedule<'a> {
 
     /// A renamed uop enters, by its place in the order of those that choose ports; its number.
     pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) -> u32 {
-        flight.port = self.choice.choose(&self.block.uops[flight.uop as usize], position);
+        let uop = &self.block.uops[flight.uop as usize];
+        flight.port = self.choice.choose(uop, position);
+        flight.entry = self.choice.entry(uop);
         let pending = flight.pending;
         if let Some(n) = self.pool_of(flight.uop) {
             self.waiting_in[n] += 1;
@@ -403,6 +407,16 @@ impl<'a> Schedule<'a> {
         };
         let latency = uop.outputs.first().map_or(1, |o| o.latency as i32);
         let flight = self.flights.start(id, now + delay + latency);
+        if flight.entry != NO_ENTRY {
+            let other = if uop.role == Role::StoreData {
+                id.wrapping_sub(1)
+            } else {
+                id.wrapping_add(1)
+            };
+            if self.flights.get(other).result != LATER {
+                self.choice.leave(flight.entry);
+            }
+        }
         if flight.port != NO_PORT {
             self.choice.start(uop, port);
         }
@@ -468,13 +482,12 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// The ports of the uops in some slots, but for moves that rename can do.
-fn ports_of_executed<'b, I: Iterator<Item = &'b Slot>>(
+/// The uops in some slots, but for moves that rename can do.
+fn executed<'b, I: Iterator<Item = &'b Slot>>(
     block: &'b Block,
     slots: I,
-) -> impl Iterator<Item = u32> + use<'b, I> {
+) -> impl Iterator<Item = &'b Uop> + use<'b, I> {
     slots
         .filter(|slot| slot.kind == SlotKind::Normal)
         .flat_map(|slot| &block.uops[indices(&slot.uops)])
-        .map(|uop| uop.ports)
 }

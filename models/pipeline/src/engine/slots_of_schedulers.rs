@@ -10,10 +10,12 @@ const SECOND: u32 = 16;
 pub struct Cycle {
     /// Those that take uops, one bit each.
     pub schedulers: u32,
-    /// Those that take a second uop, one that not all schedulers can take.
+    /// Those that take a second uop.
     pub second: u32,
-    /// Uops of the cycle up to which a scheduler takes more, where no other is left.
-    pub crowded: usize,
+    /// Any uop may be the second one of its scheduler, not only one that some schedulers cannot take.
+    pub any: bool,
+    /// Uops at most.
+    pub most: usize,
 }
 
 type Slots = SmallVec<[u32; 8]>;
@@ -25,19 +27,26 @@ type Slots = SmallVec<[u32; 8]>;
 /// gets the lowest that leaves one for all behind it. Two uops that can go to one scheduler alone go there together.
 pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]> {
     let few = |mask: u32| mask != cycle.schedulers;
-    let slots_of = |mask: u32| mask | if few(mask) { (mask & cycle.second) << SECOND } else { 0 };
+    let twice = |mask: u32| cycle.any || few(mask);
+    let slots_of = |mask: u32| {
+        mask | if twice(mask) {
+            (mask & cycle.second) << SECOND
+        } else {
+            0
+        }
+    };
     let all = cycle.schedulers | cycle.second << SECOND;
     let mut taken: Slots = Slots::new();
     let mut extra: SmallVec<[usize; 4]> = SmallVec::new();
-    for (n, mask) in masks.iter().enumerate() {
+    for (n, mask) in masks.iter().enumerate().take(cycle.most) {
         let own = mask & cycle.schedulers;
         taken.push(slots_of(own));
-        if placeable(&taken, all) && !crowded(&masks[..=n], cycle) {
+        if placeable(&taken, all) && (cycle.any || !crowded(&masks[..=n], cycle)) {
             continue;
         }
         taken.pop();
-        let twice = own.count_ones() == 1 && masks[..n].iter().filter(|m| **m == own).count() == 1;
-        if !(twice && cycle.crowded == 0 || n < cycle.crowded) {
+        let again = own.count_ones() == 1 && masks[..n].iter().filter(|m| **m == own).count() == 1;
+        if cycle.any || !again {
             break;
         }
         extra.push(n);
@@ -46,7 +55,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
     let used = least(&taken, cycle, load);
     let mut left = used;
     let mut fixed: SmallVec<[Option<u32>; 8]> = taken.iter().map(|_| None).collect();
-    if let Some((n, slot, others)) = doubled(&taken, used) {
+    if let Some((n, slot, others)) = doubled(&taken, used).filter(|_| !cycle.any) {
         left &= !slot;
         fixed[n] = Some(slot);
         taken = others;
@@ -59,8 +68,13 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
                 .map(|m| taken[m])
                 .collect();
             let free = taken[n] & left;
-            let mut fitting = ascending(free).filter(|slot| placeable(&behind, left & !slot));
-            fitting.next().unwrap_or(free & free.wrapping_neg())
+            let mut order: Slots = ascending(free).collect();
+            if cycle.any {
+                // First slots before second ones, which lie above them.
+                order.sort_unstable();
+            }
+            let mut fitting = order.iter().filter(|slot| placeable(&behind, left & !**slot));
+            *fitting.next().or(order.first()).unwrap_or(&0)
         });
         left &= !slot;
         slots.push(slot);
@@ -126,7 +140,11 @@ fn ascending(slots: u32) -> impl Iterator<Item = u32> {
 fn least(uops: &[u32], cycle: &Cycle, load: &[u32]) -> u32 {
     let mut order: SmallVec<[u32; 8]> = ascending(cycle.schedulers).collect();
     order.sort_by_key(|slot| load[slot.trailing_zeros() as usize]);
-    order.extend(ascending(cycle.second << SECOND));
+    let mut second: SmallVec<[u32; 8]> = ascending(cycle.second << SECOND).collect();
+    if cycle.any {
+        second.sort_by_key(|slot| load[(slot >> SECOND).trailing_zeros() as usize]);
+    }
+    order.extend(second);
     let mut used: Slots = Slots::new();
     for slot in order {
         if used.len() == uops.len() {

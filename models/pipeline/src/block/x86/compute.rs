@@ -258,6 +258,11 @@ impl Builder<'_> {
                     extra: cycles.saturating_sub(latency) as u16,
                 });
             }
+            if sources.is_empty() && profile.outputs.iter().all(|o| o.0 == MEM) {
+                // The constant of a store goes behind its address.
+                let written = self.d.mems.iter().find(|m| m.write);
+                sources = written.map(Self::address_sources).unwrap_or_default();
+            }
             let regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
             let mask = masks.next().unwrap_or(ports[0]);
             let mut outputs: Outputs = smallvec![Output { latency, regs }];

@@ -12,6 +12,8 @@ tables! {
         branches: limit[1..=1000] = Some(UNLIMITED),
         /// Slots that code before a loop takes in the cycle in which rename begins with the loop.
         entry_slots: int[0..=63] = Some(0),
+        /// Cycles for which rename stands still before it begins with a loop, while the queue before it fills.
+        entry_stall: int[0..=100] = Some(0),
         /// Entries of the uop queue before rename.
         queue: int[1..=4096] = None,
         /// Slots for eliminated moves of general-purpose registers.
