@@ -550,7 +550,19 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     if idiom is not None and idiom.waits:
         same = f"1:1:{shown([learned.core.all_arithmetic])}|*:1"
     indexed = f"{slots + 1}:{slots - sent}:{named}" if name in learned.indexed else ""
+    if name not in learned.stores:
+        named = shown(_with_load(learned, slots, ports))
     return (*issued, named, _latency(latencies), " ".join(flags), indexed, same)
+
+
+def _with_load(learned: CoreModel, slots: int, ports: Sequence[Ports]) -> Sequence[Ports]:
+    """Return the ports of uops, without those that do not compute with a load in one entry."""
+    computing = learned.core.computing(ports)
+    narrower = learned.beside_loads
+    alone = slots > 1 or len(computing) != 1 or len(ports) < 2
+    if alone or not narrower or not narrower < computing[0]:
+        return ports
+    return [narrower if one == computing[0] else one for one in ports]
 
 
 def _decoder(learned: CoreModel, name: str, slots: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from loopwright.calibrating.branches import Branches
-from loopwright.calibrating.ports import Core, Doubt, Uops
+from loopwright.calibrating.ports import Core, Doubt, Ports, Uops
 from loopwright.microbench.dispatch_width import Width
 from loopwright.microbench.front_end import FrontEndTimings
 from loopwright.microbench.laboratory import Figure
@@ -187,6 +187,7 @@ class CoreModel:
     - special: measurements unrelated to ports
     - stores: forms that write memory
     - indexed: forms with one dispatch slot more where the address has a base and an index
+    - beside_loads: ports that compute with a load in one entry of a scheduler; empty: any
     - doubts: ranges of forms whose kernels do not agree
     """
 
@@ -211,6 +212,7 @@ class CoreModel:
     special: Special | None = None
     stores: frozenset[str] = frozenset()
     indexed: frozenset[str] = frozenset()
+    beside_loads: Ports = frozenset()
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def has_ports(self, name: str) -> bool:

@@ -14,6 +14,9 @@ pair without one those of branches.
 Pairs that load: loops of a fused pair whose compare reads memory, and of computing uops. On some
 cores it takes two dispatch slots, as many as both apart, and one port.
 
+One entry: loops of blocking instructions and of forms that load and compute. Where schedulers hold
+both uops of such a form in one entry, it computes on the ports beside load ports alone.
+
 Rotated binding: some cores bind uops to ports in turn at rename, before it is known when they can
 start. Two uops that read one load then wait for each other if a multiple of the ports is between
 them. Microbenchmarks: chains of a load, two uops that read it, and independent uops between them;
@@ -26,7 +29,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations, product
 from math import ceil
 
-from loopwright.calibrating import core_files, fit
+from loopwright.calibrating import core_files, fit, port_classes
 from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.calibrating.ports import Ports
@@ -48,12 +51,17 @@ _SEEN: tuple[Rules, ...] = (
     {"ports.bound_seen": 1, "ports.started_seen": 1},
 )
 # The state in which a loop is entered, which one whose ports are full may keep: Zen 4's, or none.
-_ENTERED: tuple[Rules, ...] = ({"rename.entry_slots": 1, "scheduler.entry_delay": 6}, {})
+_ENTERED: tuple[Rules, ...] = (
+    {"rename.entry_slots": 1, "rename.entry_stall": 12},
+    {"rename.entry_slots": 1, "scheduler.entry_delay": 6},
+    {},
+)
 _FILLED = 2  # cycles of a full loop; a shorter one may be limited by delivery
 _LEFT_BALANCED = 0.8  # share of the error without balanced binding that is left, at most
 LEFT = 0.5  # share of the error with the ports of branches not taken that is left, at most
 _COMPLEX = "memory.complex_address_cycles"
 _SAMPLES = 3  # forms of each kind of access
+_ENTRIES = 3  # instances of each port in loops of loads that compute
 RARE = 1.0  # weight of forms that libraries hardly use, as instructions per million
 _SLOTS = (1, 2, 3)
 _LATER = range(4)  # cycles
@@ -522,6 +530,51 @@ def choose_loading_pairs(
         return learned
     basis = f"{len(bodies)} loops of a branch and what reads memory, {best_fit.gain_note}"
     return fit.with_chosen_rules(best_fit.hypothesis.learned, best_fit, basis)
+
+
+def choose_load_entries(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
+    """Return the learned core with the ports that compute with a load in one scheduler entry."""
+    core, loads = learned.core, learned.core.class_ports(laboratory.kit.LOAD)
+    if SHARED not in learned.rules or loads is None:
+        return learned
+    every = max(core.integer_classes, key=len)
+    schedulers = str(learned.rules[SHARED][0]).split()
+    beside = [word for word in schedulers if set(word) & set(core_files.port_names(loads))]
+    names = {port: core_files.port_names(frozenset({port})) for port in every}
+    left = frozenset(port for port in every if any(names[port] in word for word in beside))
+    bodies = dict(_beside_loads(learned, forms, every, left))
+    if not bodies or left == every:
+        return learned
+    learned, figures = _with_figures(laboratory, learned, bodies)
+    hypotheses = [Hypothesis(learned), Hypothesis(replace(learned, beside_loads=left))]
+    best_fit = _fit_loops(laboratory, bodies, hypotheses, figures)
+    if best_fit is None or not best_fit.explained or best_fit.error > LEFT * best_fit.error_of(0):
+        return learned
+    return best_fit.hypothesis.learned
+
+
+def _beside_loads(
+    learned: CoreModel, forms: Sequence[Form], every: Ports, left: Ports
+) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of blocking instructions and of forms that load and compute, on too few ports."""
+    uops = {form.name: learned.uops[form.name] for form in forms if learned.has_ports(form.name)}
+    loading = [
+        form
+        for form in forms
+        if form.name in uops and form.memory and form.memory.read and not form.memory.written
+        if uops[form.name].slots == 1 and len(uops[form.name].ports or ()) > 1
+        if learned.core.computing(uops[form.name].ports or ()) == [every]
+    ]
+    narrow = [ports for ports in dict.fromkeys(learned.core.integer_classes) if ports < left]
+    for form in _most_used(loading):
+        for blocker in filter(None, map(learned.core.blocker_of, narrow)):
+            blocking = len(learned.core.class_ports(blocker.name) or ())
+            more = len(left) + 1 - blocking
+            parts = [(blocker, blocking * _ENTRIES), (form, more * _ENTRIES)]
+            body = b"".join(port_classes.mixture(parts))
+            yield f"{blocking} of {blocker.name} and {more} of {form.name}", body
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:

@@ -299,6 +299,11 @@ PASSES: Sequence[Pass] = (
         "rules",
     ),
     _pass(
+        dispatch_rules.choose_load_entries,
+        "uops rules assigned front_end",
+        "beside_loads figures",
+    ),
+    _pass(
         dispatch_rules.choose_loading_pairs,
         "uops branches fusion rules assigned front_end",
         "fusion rules figures",

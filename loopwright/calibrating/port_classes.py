@@ -469,6 +469,9 @@ def find_ports(
 
     ports, _ = find_mapping(sizes, width, without_loads)
     written = ports[store]
+    if not any(written & ports[n] for n in range(len(sizes)) if n not in (load, store)):
+        # No mapping bears out that one pair shares ports.
+        return find_mapping(sizes, width, measure)[0], None
     ports[store] = frozenset(sorted(ports[load])[: sizes[store]])
     return ports, written
 

@@ -49,7 +49,7 @@ def measure(
     figures = laboratory.time([kernel(form) for form in forms], notion)
     out = {f.name: _throughput(f, figure) for f, figure in zip(forms, figures, strict=True)}
     late = [form for form in forms if _is_late(form, out[form.name])]
-    figures = laboratory.time_least([kernel(form) for form in late], notion)
+    figures = laboratory.time_least([kernel(form) for form in late], notion) if late else []
     for form, figure in zip(late, figures, strict=True):
         if figure:
             out[form.name] = _throughput(form, figure)

@@ -86,3 +86,11 @@ def test_stores_take_a_slot_more_with_an_index_and_loads_none(folder):
     assert table["mov", "m64,r64"]["slots"] == "1"
     assert table["mov", "m64,r64"]["indexed"].startswith("2:1:")
     assert table["mov", "r64,m64"]["indexed"] == ""
+
+
+def test_a_load_and_what_computes_with_it_share_an_entry_unless_it_has_an_index(folder):
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")
+    row = rows(folder)["add", "r64,m64"]
+    balanced, without = set(found[dispatch_rules.BALANCED]), {found[dispatch_rules.JOINT][0]}
+    assert balanced - without in [set(ports) for ports in row["ports"].split("+")]
+    assert balanced in [set(ports) for ports in row["indexed"].split(":")[-1].split("+")]
