@@ -62,9 +62,7 @@ class Laboratory:
             )
         return [self._figures[kernel] for kernel in keys]
 
-    def time_least(
-        self, kernels: Sequence[Sequence[bytes]], notion: str = "loop"
-    ) -> list[Figure]:
+    def time_least(self, kernels: Sequence[Sequence[bytes]], notion: str = "loop") -> list[Figure]:
         """Return the least of several measurements of each kernel, in order.
 
         Other load makes a kernel slower, and so may early binding, differently each time; nothing

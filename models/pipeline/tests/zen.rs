@@ -278,6 +278,13 @@ fn zen4_keeps_a_load_and_what_computes_with_it_in_one_entry() {
 }
 
 #[test]
+fn zen4_loads_two_vectors_a_cycle_beside_what_computes() {
+    let loads = "0f10070f104f104883c72049ffcf75f0"; // two movups and add: 1.02 cycles measured
+    let got = cycles_on(&core("zen4"), loads, 0, Loop).expect("a prediction");
+    assert!((got - 1.02).abs() < 0.03, "{got}");
+}
+
+#[test]
 fn zen4_keeps_the_entry_of_a_store_until_its_data_is_known() {
     zen4_takes(&[
         ("a copy of bytes", "0fb60c06880c074883c0014883f82075ef", 1.0),

@@ -12,10 +12,22 @@ pub struct Cycle {
     pub schedulers: u32,
     /// Those that take a second uop.
     pub second: u32,
-    /// Any uop may be the second one of its scheduler, not only one that some schedulers cannot take.
+    /// Any uop may be the second one of its scheduler, not only one that some schedulers cannot take; such a one even
+    /// where the others may not.
     pub any: bool,
     /// Uops at most.
     pub most: usize,
+}
+
+impl Cycle {
+    /// Schedulers that may take two uops.
+    fn twice(&self) -> u32 {
+        if self.any {
+            self.schedulers
+        } else {
+            self.second
+        }
+    }
 }
 
 type Slots = SmallVec<[u32; 8]>;
@@ -27,15 +39,13 @@ type Slots = SmallVec<[u32; 8]>;
 /// gets the lowest that leaves one for all behind it. Two uops that can go to one scheduler alone go there together.
 pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]> {
     let few = |mask: u32| mask != cycle.schedulers;
-    let twice = |mask: u32| cycle.any || few(mask);
-    let slots_of = |mask: u32| {
-        mask | if twice(mask) {
-            (mask & cycle.second) << SECOND
-        } else {
-            0
-        }
+    let second_of = |mask: u32| match (cycle.any, few(mask)) {
+        (true, true) => cycle.schedulers,
+        (false, false) => 0,
+        _ => cycle.second,
     };
-    let all = cycle.schedulers | cycle.second << SECOND;
+    let slots_of = |mask: u32| mask | (mask & second_of(mask)) << SECOND;
+    let all = cycle.schedulers | cycle.twice() << SECOND;
     let mut taken: Slots = Slots::new();
     let mut extra: SmallVec<[usize; 4]> = SmallVec::new();
     for (n, mask) in masks.iter().enumerate().take(cycle.most) {
@@ -140,7 +150,7 @@ fn ascending(slots: u32) -> impl Iterator<Item = u32> {
 fn least(uops: &[u32], cycle: &Cycle, load: &[u32]) -> u32 {
     let mut order: SmallVec<[u32; 8]> = ascending(cycle.schedulers).collect();
     order.sort_by_key(|slot| load[slot.trailing_zeros() as usize]);
-    let mut second: SmallVec<[u32; 8]> = ascending(cycle.second << SECOND).collect();
+    let mut second: SmallVec<[u32; 8]> = ascending(cycle.twice() << SECOND).collect();
     if cycle.any {
         second.sort_by_key(|slot| load[(slot >> SECOND).trailing_zeros() as usize]);
     }
