@@ -179,7 +179,8 @@ def test_a_gain_that_rests_on_what_nobody_has_measured_is_none(monkeypatch):
     assert found.rows.records()[-1]["status"] == "proven"
     found = answer_loops(asked(asm=ROUTINE.format(COPY)))
     assert {row["status"] for row in found.rows.records()} == {"baseline"}
-    assert any("if uop_cache.width = 5, which nobody has measured" in line for line in found.findings)
+    why = "if uop_cache.width = 5, which nobody has measured"
+    assert any(why in line for line in found.findings)
 
 
 def test_a_gain_has_to_be_more_than_a_core_is_off_by():

@@ -29,7 +29,7 @@ type Due = (u32, u8);
 /// Uops of each scheduler.
 type Counts = [u32; PORTS];
 
-/// What an uop needs of schedulers.
+/// What a uop needs of schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// An entry, for ports that compute.

@@ -408,6 +408,7 @@ impl<'a> Schedule<'a> {
         let latency = uop.outputs.first().map_or(1, |o| o.latency as i32);
         let flight = self.flights.start(id, now + delay + latency);
         if flight.entry != NO_ENTRY {
+            // Address and data enter one after the other, in one cycle.
             let other = if uop.role == Role::StoreData {
                 id.wrapping_sub(1)
             } else {
