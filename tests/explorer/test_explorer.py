@@ -173,7 +173,7 @@ def test_the_simulator_is_small(built):
 
 def test_a_loop_of_16_bytes_is_slow_across_a_line(page):
     shown = show(page, text=LOOP.replace(" ", "+"), at=48, cores="zen4", focus="zen4")
-    assert figures(shown) == ["1.02"]
+    assert figures(shown) == ["1.00"]
     shown = show(page, text=LOOP.replace(" ", "+"), at=56, cores="zen4", focus="zen4")
     assert figures(shown) == ["2.00"]
     assert "crosses the line" in shown.find_element("css selector", ".details").text
@@ -227,7 +227,7 @@ def test_the_text_to_quote_has_figures_and_their_source(page):
     )
     browsing.wait_until(shown, lambda: shown.execute_script("return window.copied"))
     copied = shown.execute_script("return window.copied")
-    assert "AMD Zen 4: 2.00 here, 1.96 times its best" in copied
+    assert "AMD Zen 4: 2.00 here, 2.00 times its best" in copied
     assert "loopwright" in copied
     assert max(len(line) for line in copied.splitlines() if "file:" not in line) <= 72
 
