@@ -559,8 +559,9 @@ def _with_load(learned: CoreModel, slots: int, ports: Sequence[Ports]) -> Sequen
     """Return the ports of uops, without those that do not compute with a load in one entry."""
     computing = learned.core.computing(ports)
     narrower = learned.beside_loads
-    alone = slots > 1 or len(computing) != 1 or len(ports) < 2
-    if alone or not narrower or not narrower < computing[0]:
+    if slots > 1 or len(computing) != 1 or len(ports) < 2:
+        return ports
+    if not frozenset() < narrower < computing[0]:
         return ports
     return [narrower if one == computing[0] else one for one in ports]
 

@@ -50,7 +50,8 @@ _SEEN: tuple[Rules, ...] = (
     {"ports.bound_seen": 3, "ports.started_seen": 6},
     {"ports.bound_seen": 1, "ports.started_seen": 1},
 )
-# The state in which a loop is entered, which one whose ports are full may keep: Zen 4's, or none.
+# The state in which a loop is entered, which one whose ports are full may keep: Zen 4's, behind a
+# full queue or with registers that are known late, or none.
 _ENTERED: tuple[Rules, ...] = (
     {"rename.entry_slots": 1, "rename.entry_stall": 12},
     {"rename.entry_slots": 1, "scheduler.entry_delay": 6},
@@ -559,22 +560,21 @@ def _beside_loads(
     learned: CoreModel, forms: Sequence[Form], every: Ports, left: Ports
 ) -> Iterator[tuple[str, bytes]]:
     """Yield loops of blocking instructions and of forms that load and compute, on too few ports."""
-    uops = {form.name: learned.uops[form.name] for form in forms if learned.has_ports(form.name)}
     loading = [
         form
         for form in forms
-        if form.name in uops and form.memory and form.memory.read and not form.memory.written
-        if uops[form.name].slots == 1 and len(uops[form.name].ports or ()) > 1
-        if learned.core.computing(uops[form.name].ports or ()) == [every]
+        if form.memory and form.memory.read and not form.memory.written
+        if learned.has_ports(form.name) and learned.uops[form.name].slots == 1
+        if len(ports := learned.uops[form.name].ports or ()) > 1
+        if learned.core.computing(ports) == [every]
     ]
     narrow = [ports for ports in dict.fromkeys(learned.core.integer_classes) if ports < left]
-    for form in _most_used(loading):
-        for blocker in filter(None, map(learned.core.blocker_of, narrow)):
-            blocking = len(learned.core.class_ports(blocker.name) or ())
-            more = len(left) + 1 - blocking
-            parts = [(blocker, blocking * _ENTRIES), (form, more * _ENTRIES)]
+    for form, blocked in product(_most_used(loading), narrow):
+        if blocker := learned.core.blocker_of(blocked):
+            more = len(left) + 1 - len(blocked)
+            parts = [(blocker, len(blocked) * _ENTRIES), (form, more * _ENTRIES)]
             body = b"".join(port_classes.mixture(parts))
-            yield f"{blocking} of {blocker.name} and {more} of {form.name}", body
+            yield f"{len(blocked)} of {blocker.name} and {more} of {form.name}", body
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:

@@ -9,8 +9,6 @@ use loopwright_pipeline::engine::slots_of_schedulers::{assign, Cycle};
 const ZEN4: Cycle = Cycle {
     schedulers: 0b1111,
     second: 0b1000,
-    any: false,
-    most: usize::MAX,
 };
 
 /// f: lea, all four; c: cmov; r: rorx; i: imul; x: movd to a vector.

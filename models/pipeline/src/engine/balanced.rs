@@ -4,7 +4,7 @@ use crate::block::uops::{Role, Uop};
 use crate::core::params::{ports, Params};
 use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
-use crate::engine::slots_of_schedulers::{assign, Cycle};
+use crate::engine::slots_of_schedulers::{assign, assign_accesses, Accesses, Cycle};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -220,15 +220,11 @@ impl<'a> Balanced<'a> {
             asked.map(|one| one.ports).collect()
         };
         let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
-        let computing = self.assigned(
-            &Cycle {
-                schedulers: self.with_ports(self.computing),
-                second: self.second & bits(self.entries_before.iter().map(open)),
-                any: false,
-                most: usize::MAX,
-            },
-            &ports_of(Need::Compute),
-        )?;
+        let cycle = Cycle {
+            schedulers: self.with_ports(self.computing),
+            second: self.second & bits(self.entries_before.iter().map(open)),
+        };
+        let computing = self.due_to(&ports_of(Need::Compute), |masks| assign(&cycle, masks, &self.seen))?;
         let taken = |least: usize| {
             let uops = |n| computing.iter().filter(|due| self.scheduler(due.1) == Some(n)).count();
             bits((0..self.schedulers.len()).map(|n| u32::from(uops(n) >= least)))
@@ -237,26 +233,25 @@ impl<'a> Balanced<'a> {
         // Two uops that compute take both entries that a scheduler gets in a cycle.
         let left = own & !taken(2);
         let some = (own & taken(1)).count_ones() as usize;
-        let accesses = self.assigned(
-            &Cycle {
-                schedulers: left,
-                second: left & !taken(1),
-                any: true,
-                most: if left == own {
-                    ACCESSES[some.min(ACCESSES.len() - 1)]
-                } else {
-                    left.count_ones() as usize
-                },
+        let cycle = Accesses {
+            schedulers: left,
+            second: left & !taken(1),
+            most: if left == own {
+                ACCESSES[some.min(ACCESSES.len() - 1)]
+            } else {
+                left.count_ones() as usize
             },
-            &ports_of(Need::Access),
-        )?;
+        };
+        let accesses = self.due_to(&ports_of(Need::Access), |masks| {
+            assign_accesses(&cycle, masks, &self.seen)
+        })?;
         Some([computing, accesses])
     }
 
-    /// The ports that uops get, the next one last, if the cycle takes them all.
-    fn assigned(&self, cycle: &Cycle, uops: &[u32]) -> Option<SmallVec<[Due; 8]>> {
+    /// The ports that uops get from the schedulers of each, the next one last, if the cycle takes them all.
+    fn due_to(&self, uops: &[u32], schedulers: impl Fn(&[u32]) -> SmallVec<[usize; 8]>) -> Option<SmallVec<[Due; 8]>> {
         let masks: SmallVec<[u32; 8]> = uops.iter().map(|ports| self.with_ports(*ports)).collect();
-        let chosen = assign(cycle, &masks, &self.seen);
+        let chosen = schedulers(&masks);
         let due = uops.iter().zip(&chosen);
         let mut due: SmallVec<[Due; 8]> = due.map(|(ports, n)| (*ports, self.port_in(*n, *ports))).collect();
         due.reverse();

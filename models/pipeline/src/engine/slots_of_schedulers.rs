@@ -5,29 +5,24 @@ use smallvec::SmallVec;
 /// Second slots are bits from here on.
 const SECOND: u32 = 16;
 
-/// What a cycle of rename gives to schedulers; each takes one uop.
+/// What a cycle of rename gives to schedulers, of uops that compute; each takes one uop.
 #[derive(Clone, Copy, Debug)]
 pub struct Cycle {
     /// Those that take uops, one bit each.
     pub schedulers: u32,
-    /// Those that take a second uop.
+    /// Those that take a second uop, one that not all schedulers can take.
     pub second: u32,
-    /// Any uop may be the second one of its scheduler, not only one that some schedulers cannot take; such a one even
-    /// where the others may not.
-    pub any: bool,
-    /// Uops at most.
-    pub most: usize,
 }
 
-impl Cycle {
-    /// Schedulers that may take two uops.
-    fn twice(&self) -> u32 {
-        if self.any {
-            self.schedulers
-        } else {
-            self.second
-        }
-    }
+/// What a cycle of rename gives to schedulers, of loads and stores; each takes one uop.
+#[derive(Clone, Copy, Debug)]
+pub struct Accesses {
+    /// Those that take uops, one bit each.
+    pub schedulers: u32,
+    /// Those that take a second uop, and any one of them does if not all can take it.
+    pub second: u32,
+    /// Uops at most.
+    pub most: usize,
 }
 
 type Slots = SmallVec<[u32; 8]>;
@@ -39,33 +34,30 @@ type Slots = SmallVec<[u32; 8]>;
 /// gets the lowest that leaves one for all behind it. Two uops that can go to one scheduler alone go there together.
 pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]> {
     let few = |mask: u32| mask != cycle.schedulers;
-    let second_of = |mask: u32| match (cycle.any, few(mask)) {
-        (true, true) => cycle.schedulers,
-        (false, false) => 0,
-        _ => cycle.second,
-    };
-    let slots_of = |mask: u32| mask | (mask & second_of(mask)) << SECOND;
-    let all = cycle.schedulers | cycle.twice() << SECOND;
+    let slots_of = |mask: u32| mask | if few(mask) { (mask & cycle.second) << SECOND } else { 0 };
+    let all = cycle.schedulers | cycle.second << SECOND;
     let mut taken: Slots = Slots::new();
     let mut extra: SmallVec<[usize; 4]> = SmallVec::new();
-    for (n, mask) in masks.iter().enumerate().take(cycle.most) {
+    for (n, mask) in masks.iter().enumerate() {
         let own = mask & cycle.schedulers;
         taken.push(slots_of(own));
-        if placeable(&taken, all) && (cycle.any || !crowded(&masks[..=n], cycle)) {
+        if placeable(&taken, all) && !crowded(&masks[..=n], cycle) {
             continue;
         }
         taken.pop();
-        let again = own.count_ones() == 1 && masks[..n].iter().filter(|m| **m == own).count() == 1;
-        if cycle.any || !again {
+        let twice = own.count_ones() == 1 && masks[..n].iter().filter(|m| **m == own).count() == 1;
+        if !twice {
             break;
         }
         extra.push(n);
     }
     let count = taken.len() + extra.len();
-    let used = least(&taken, cycle, load);
+    let mut order = by_load(cycle.schedulers, load);
+    order.extend(ascending(cycle.second << SECOND));
+    let used = least(&taken, &order);
     let mut left = used;
     let mut fixed: SmallVec<[Option<u32>; 8]> = taken.iter().map(|_| None).collect();
-    if let Some((n, slot, others)) = doubled(&taken, used).filter(|_| !cycle.any) {
+    if let Some((n, slot, others)) = doubled(&taken, used) {
         left &= !slot;
         fixed[n] = Some(slot);
         taken = others;
@@ -78,18 +70,12 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
                 .map(|m| taken[m])
                 .collect();
             let free = taken[n] & left;
-            let mut order: Slots = ascending(free).collect();
-            if cycle.any {
-                // First slots before second ones, which lie above them.
-                order.sort_unstable();
-            }
-            let mut fitting = order.iter().filter(|slot| placeable(&behind, left & !**slot));
-            *fitting.next().or(order.first()).unwrap_or(&0)
+            let mut fitting = ascending(free).filter(|slot| placeable(&behind, left & !slot));
+            fitting.next().unwrap_or(free & free.wrapping_neg())
         });
         left &= !slot;
         slots.push(slot);
     }
-    let scheduler = |slot: u32| (slot.trailing_zeros() % SECOND) as usize;
     let mut taking = [0; SECOND as usize];
     slots.iter().for_each(|slot| taking[scheduler(*slot)] += 1);
     let mut slots = slots.into_iter();
@@ -105,6 +91,42 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
         )
     };
     (0..count).map(&mut place).collect()
+}
+
+/// Return the schedulers of the first accesses of some, as far as a cycle takes them.
+///
+/// `masks` and `load` are those of [`assign`]. The schedulers with the fewest uops take one each, then a second one.
+pub fn assign_accesses(cycle: &Accesses, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]> {
+    let second_of = |mask: u32| {
+        if mask == cycle.schedulers {
+            cycle.second
+        } else {
+            cycle.schedulers
+        }
+    };
+    let all = cycle.schedulers | cycle.schedulers << SECOND;
+    let mut taken: Slots = Slots::new();
+    for mask in masks.iter().take(cycle.most) {
+        let own = mask & cycle.schedulers;
+        taken.push(own | (own & second_of(own)) << SECOND);
+        if !placeable(&taken, all) {
+            taken.pop();
+            break;
+        }
+    }
+    let mut order = by_load(cycle.schedulers, load);
+    order.extend(by_load(cycle.schedulers << SECOND, load));
+    let mut left = least(&taken, &order);
+    let mut chosen = SmallVec::new();
+    for (n, own) in taken.iter().enumerate() {
+        // First slots lie below second ones.
+        let free = (0..u32::BITS).map(|n| 1 << n).filter(|slot| own & left & slot != 0);
+        let mut fitting = free.filter(|slot| placeable(&taken[n + 1..], left & !slot));
+        let slot = fitting.next().unwrap_or(0);
+        left &= !slot;
+        chosen.push(scheduler(slot));
+    }
+    chosen
 }
 
 /// Whether two uops that can take a second slot are beside one that has another scheduler of theirs alone.
@@ -146,17 +168,21 @@ fn ascending(slots: u32) -> impl Iterator<Item = u32> {
     numbers.filter(move |slot| slots & slot != 0)
 }
 
-/// The slots that uops take: of the schedulers with the fewest uops, then second ones.
-fn least(uops: &[u32], cycle: &Cycle, load: &[u32]) -> u32 {
-    let mut order: SmallVec<[u32; 8]> = ascending(cycle.schedulers).collect();
-    order.sort_by_key(|slot| load[slot.trailing_zeros() as usize]);
-    let mut second: SmallVec<[u32; 8]> = ascending(cycle.twice() << SECOND).collect();
-    if cycle.any {
-        second.sort_by_key(|slot| load[(slot >> SECOND).trailing_zeros() as usize]);
-    }
-    order.extend(second);
+/// Slots of one kind, those of the schedulers with the fewest uops first.
+fn by_load(slots: u32, load: &[u32]) -> Slots {
+    let mut order: Slots = ascending(slots).collect();
+    order.sort_by_key(|slot| load[scheduler(*slot)]);
+    order
+}
+
+fn scheduler(slot: u32) -> usize {
+    (slot.trailing_zeros() % SECOND) as usize
+}
+
+/// The slots that uops take, of some in this order.
+fn least(uops: &[u32], order: &[u32]) -> u32 {
     let mut used: Slots = Slots::new();
-    for slot in order {
+    for &slot in order {
         if used.len() == uops.len() {
             break;
         }
