@@ -45,9 +45,10 @@ TAKEN, RESULTS = "ports.taken_branch", "macro_fusion.result_ports"
 LOAD_SLOTS = "macro_fusion.load_slots"
 BALANCED, _SECOND = "ports.balanced", "ports.second"
 JOINT, _PATIENCE, SHARED = "ports.joint", "ports.joint_patience", "ports.shared"
-# Cycles until rename sees that uops are bound and start; the first ones, Zen 4's, win ties.
+# Cycles until rename sees that uops are bound and start, and from rename to issue; the first ones,
+# Zen 4's, win ties.
 _SEEN: tuple[Rules, ...] = (
-    {"ports.bound_seen": 3, "ports.started_seen": 6},
+    {"ports.bound_seen": 3, "ports.started_seen": 6, "scheduler.delay": 3},
     {"ports.bound_seen": 1, "ports.started_seen": 1},
 )
 # The state in which a loop is entered, which one whose ports are full may keep: Zen 4's, behind a
@@ -474,8 +475,8 @@ def _branch_rules(
 def _joint_rules(learned: CoreModel, integer: Sequence[Ports]) -> Iterator[tuple[CoreModel, Rules]]:
     """Yield a branch unit beside one of two ports that run fused pairs with a result.
 
-    Such a pair on that port takes the unit, too, and goes before older branches there; the
-    scheduler of both takes a second uop of a cycle. Branches without a result have all three ports.
+    The unit executes the branch of such a pair on that port, before older branches; the scheduler
+    of both takes a second uop of a cycle. Branches without a result have all three ports.
     """
     own = learned.branches.ports
     units = frozenset().union(*own.values()).difference(*integer)

@@ -18,6 +18,7 @@ from statistics import fmean
 from loopwright.calibrating import cross_check, memory_rules
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.cross_check import Mixture
+from loopwright.calibrating.port_usage import only_loads
 from loopwright.calibrating.port_usage_search import MOST, Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, Doubt, Ports, Uops, bound_cycles
 from loopwright.microbench import kits
@@ -139,6 +140,13 @@ def _candidate_ports(
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
     """Yield slots and ports of candidates: rejected ones, those of similar forms, and others."""
     core, own = learned.core, learned.uops[form.name]
+    memory = _memory_uops(core, form)
+    if only_loads(core, learned.latencies, form):
+        yield 1, memory
+        every = (uops.ports or () for uops in learned.uops.values())
+        single = dict.fromkeys(ports for ports in every if len(ports) == 1)
+        yield from ((1, ports) for ports in single if ports[0] < memory[0])
+        return
     if own.rejected is not None:
         yield max(own.slots, 1), own.rejected
     others: Counter[tuple[int, tuple[Ports, ...]]] = Counter()
@@ -147,7 +155,6 @@ def _candidate_ports(
         if uops.ports is not None and other and other.mnemonic == form.mnemonic:
             others[uops.slots, uops.ports] += bool(other.memory) == bool(form.memory)
     yield from (usage for usage, times in others.most_common(_ALIKE) if times)
-    memory = _memory_uops(core, form)
     twin = learned.uops.get(form.twin)
     if form.memory and twin and twin.ports is not None:
         yield twin.slots, (*twin.ports, *memory)

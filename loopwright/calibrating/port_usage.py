@@ -67,7 +67,7 @@ class Guesses:
             loads = (load,) * form.memory.read if load else ()
             stores = self._core.store_uops * form.memory.written
             plain = form.name in form.kit.LOADS.values()
-            computing = () if plain or self._only_loads(form) else twin.ports
+            computing = () if plain or only_loads(self._core, self._latencies, form) else twin.ports
             return computing + loads + stores
         other = self.known.get(self._representatives.get(_kind_of(form), ""))
         if other and other.ports is not None:
@@ -77,13 +77,28 @@ class Guesses:
             return None
         return (load,) if memory.read and load else None
 
-    def _only_loads(self, form: Form) -> bool:
-        """True if the loaded result has the latency of a plain load."""
         kinds = {operand.label: operand.kind for operand in form.operands}
-        plain = of_address(self._latencies.get(self._core.load, ()))
-        to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
-        cycles = of_address(to_registers)
-        return plain is not None and cycles is not None and cycles <= plain
+        plain = {"gpr": self._core.load, "vector": form.kit.LOADS["load_vector_cycles"]}
+        for kind, load in plain.items():
+            own = [one for one in self._latencies[form.name] if kinds.get(one.target) == kind]
+            cycles, least = of_address(own), of_address(self._latencies.get(load, ()))
+            if cycles is not None:
+                return least is not None and cycles <= least
+        return False
+
+
+def only_loads(core: Core, latencies: Mapping[str, Sequence[Latency]], form: Form) -> bool:
+    """True if the loaded result of a form has the latency of a plain load to such a register."""
+    if not form.memory or form.memory.written:
+        return False
+    kinds = {operand.label: operand.kind for operand in form.operands}
+    plain = {"gpr": core.load, "vector": form.kit.LOADS["load_vector_cycles"]}
+    for kind, load in plain.items():
+        own = [one for one in latencies[form.name] if kinds.get(one.target) == kind]
+        cycles, least = of_address(own), of_address(latencies.get(load, ()))
+        if cycles is not None:
+            return least is not None and cycles <= least
+    return False
 
 
 def _kind_of(form: Form) -> tuple[object, ...]:
@@ -161,7 +176,11 @@ def find(
                 form,
                 block_cycles[form.name],
                 _least_slots(slots[form.name]),
-                _uop_bounds(form, slots[form.name].uops if counts else None, latencies[form.name]),
+                UopBounds(1, 1)
+                if only_loads(core, latencies, form)
+                else _uop_bounds(
+                    form, slots[form.name].uops if counts else None, latencies[form.name]
+                ),
                 rates[form.name].cycles,
                 () if _may_be_idle(form, latencies[form.name]) else guesses.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),

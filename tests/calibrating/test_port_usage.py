@@ -51,6 +51,26 @@ def errors(folder, name, monkeypatch, kernels):
     return [abs(b.cycles - a.cycles) / a.cycles for a, b in zip(true, mine, strict=True)]
 
 
+def latency_to(target, cycles):
+    """Return the latency from the address of a load."""
+    return latency.Latency("a", target, cycles, float(cycles), 0.01)
+
+
+def test_a_vector_load_as_fast_as_a_plain_one_only_loads():
+    named = core((0, 1), (2, 3))
+    labels = {name: FORMS[name].operands[0].label for name in ("movaps x,m128", "paddd x,m128")}
+    latencies = {
+        "movaps x,m128": [latency_to(labels["movaps x,m128"], 7)],
+        "paddd x,m128": [latency_to(labels["paddd x,m128"], 8)],
+        "movaps m128,x": [],
+    }
+    assert port_usage.only_loads(named, latencies, FORMS["movaps x,m128"])
+    assert not port_usage.only_loads(named, latencies, FORMS["paddd x,m128"])
+    assert not port_usage.only_loads(named, latencies, FORMS["movaps m128,x"])
+    faster = {**latencies, "paddd x,m128": [latency_to(labels["paddd x,m128"], 7)]}
+    assert port_usage.only_loads(named, faster, FORMS["paddd x,m128"])
+
+
 def test_uops_may_have_the_ports_that_classes_share():
     sets = core((0, 1), (1, 2), (3,)).candidate_ports
     assert frozenset({1}) in sets

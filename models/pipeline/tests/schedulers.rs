@@ -11,13 +11,14 @@ const ZEN4: Cycle = Cycle {
     second: 0b1000,
 };
 
-/// f: lea, all four; c: cmov; r: rorx; i: imul; x: movd to a vector.
+/// f: lea, all four; c: cmov; r: rorx; i: imul; x: movd to a vector; j: a load and an addition.
 fn schedulers(uops: &str) -> Vec<u32> {
     let of = |kind| match kind {
         'c' => 0b1001,
         'r' => 0b0110,
         'i' => 0b0010,
         'x' => 0b0001,
+        'j' => 0b0111,
         _ => 0b1111,
     };
     uops.chars().map(of).collect()
@@ -73,6 +74,10 @@ fn a_cycle_ends_before_a_uop_that_finds_no_scheduler() {
         ("xcfff", 5),
         ("xccfff", 2),
         ("ccxff", 2),
+        ("jjjcc", 4),
+        ("jcjcj", 4),
+        ("jfjcc", 5),
+        ("jjccc", 5),
     ] {
         assert_eq!(chosen(uops, [0; 4]).len(), taken, "{uops}");
     }

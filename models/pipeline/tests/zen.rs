@@ -473,6 +473,31 @@ fn zen4_dispatches_a_pair_that_loads_as_two_uops() {
 }
 
 #[test]
+fn zen4_executes_a_pair_with_a_result_on_two_ports() {
+    zen4_takes(&[
+        ("two cmovz, dec and jne", "4c0f44d94c0f44c149ffcf75f3", 1.5),
+        ("two setz, dec and jne", "410f94c3410f94c049ffcf75f3", 1.5),
+        ("cmovz, cmovc, dec and jne", "4c0f44c14c0f42d949ffcf75f3", 1.5),
+        (
+            "four cmovz, dec and jne",
+            "4c0f44d94c0f44c14c0f44c94c0f44d149ffcf75eb",
+            2.5,
+        ),
+        (
+            "two cmovz and adc, dec and jne",
+            "4c0f44da4c0f44c24883d10049ffcf75ef",
+            1.5,
+        ),
+        ("two cmovz, and with jo", "4c0f44d94c0f44c14c21c8700049ffcf75ee", 2.0),
+        (
+            "twice two cmovz, and with jo",
+            "4c0f44d94c0f44c14c21c870004c0f44d94c0f44c14c21c8700049ffcf75e1",
+            3.5,
+        ),
+    ]);
+}
+
+#[test]
 fn zen4_follows_chains_as_measured() {
     zen4_takes(&[
         ("mov esi,esi; imul rsi,rdi", "89f6480faff749ffcf75f5", 3.0),

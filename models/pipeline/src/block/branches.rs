@@ -1,10 +1,11 @@
 //! Branches of a block: what they fuse with, and the ports of those that are taken.
 
 use crate::block::builder::Builder;
+use crate::block::uops::{Output, Regs, Role, Uop};
 use crate::block::Notion;
 use crate::core::choice::Pairs;
 use crate::core::figures::Figures;
-use crate::isa::inst::{Branch, Decoded};
+use crate::isa::inst::{Branch, Decoded, VECTOR};
 use std::borrow::Cow;
 
 impl Builder<'_> {
@@ -74,5 +75,23 @@ impl Builder<'_> {
             }
         }
         row
+    }
+
+    /// Part the register and the flags that the last uop writes, which is fused with a branch, where each has a port.
+    pub(crate) fn part_flags(&mut self) {
+        let computes = |uop: &&mut Uop| uop.role == Role::Compute;
+        let parted = !self.params.ports.joint.is_empty();
+        let last = self.block.uops.iter_mut().rev().find(computes).filter(|_| parted);
+        let Some(outputs) = last.map(|uop| &mut uop.outputs) else {
+            return;
+        };
+        for n in 0..outputs.len() {
+            let (own, flags): (Regs, Regs) = outputs[n].regs.iter().copied().partition(|reg| *reg < VECTOR);
+            if !own.is_empty() && !flags.is_empty() {
+                outputs[n].regs = own;
+                let latency = outputs[n].latency;
+                outputs.push(Output { latency, regs: flags });
+            }
+        }
     }
 }

@@ -99,6 +99,7 @@ impl Builder<'_> {
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;
                 }
+                self.part_flags();
                 self.tail(branch, true);
                 at += 1;
                 self.block.insts[head].taken = source.path.jumps[at];

@@ -26,7 +26,7 @@ impl Params {
                 }
                 ("ports", "joint_patience") => because(self.ports.joint.is_empty(), "ports.joint names no ports"),
                 ("ports", "result_patience") => because(self.ports.result_cycles == 0, "ports.result_cycles is 0"),
-                ("ports", "shared" | "second" | "balanced_entries" | "bound_seen" | "started_seen") => {
+                ("ports", "shared" | "second" | "balanced_entries" | "bound_seen" | "started_seen" | "entry_freed") => {
                     because(self.ports.balanced.is_empty(), "ports.balanced names no ports")
                 }
                 ("ports", "wide_closes") => because(self.ports.assign == Assign::AtIssue, "ports.assign is at_issue"),

@@ -18,10 +18,8 @@ const OF_A_ROLE: usize = 4;
 const ACCESSES: [usize; 4] = [5, 4, 4, 3];
 /// Entries that each scheduler must have free for a cycle of rename. Zen 4: any uop behind 23 that wait stalls.
 const FREE: u32 = 2;
-/// Entries that a scheduler must have had free a cycle before for a second uop. Zen 4: none is taken from 19 uops on.
+/// Entries that a scheduler must have free for a second uop, as rename sees it. Zen 4: none is taken from 19 uops on.
 const FREE_FOR_SECOND: u32 = 6;
-/// Cycles until the entry of a uop that started is free. Zen 4: rename goes on in the fourth cycle.
-const FREED: usize = 3;
 
 /// A uop that may be renamed in this cycle: the ports that it can use, and the one that it gets.
 type Due = (u32, u8);
@@ -67,8 +65,6 @@ pub struct Balanced<'a> {
     second: u32,
     /// Entries of each that are in use.
     entries: Counts,
-    /// Those in the cycle before.
-    entries_before: Counts,
     /// Uops of each as rename sees them.
     seen: Counts,
     /// Uops of each that were bound, and that started, in each of the last cycles, the present one last.
@@ -109,7 +105,6 @@ impl<'a> Balanced<'a> {
             second: bits(schedulers.iter().map(|ports| ports & second)),
             schedulers,
             entries: [0; PORTS],
-            entries_before: [0; PORTS],
             seen: [0; PORTS],
             bound: VecDeque::from([[0; PORTS]]),
             started: VecDeque::from([[0; PORTS]]),
@@ -152,22 +147,20 @@ impl<'a> Balanced<'a> {
         if self.computing == 0 {
             return;
         }
-        self.entries_before = self.entries;
-        take(&mut self.entries_before, self.bound.back().copied());
         self.bound.push_back([0; PORTS]);
         self.started.push_back([0; PORTS]);
         if self.bound.len() > self.p.bound_seen as usize {
             add(&mut self.seen, self.bound.pop_front());
         }
-        let seen = self.p.started_seen as usize;
+        let (seen, entry) = (self.p.started_seen as usize, self.p.entry_freed as usize);
         let ago = |cycles: usize| {
             let n = self.started.len().checked_sub(1 + cycles)?;
             self.started.get(n).copied()
         };
-        let (freed, gone) = (ago(FREED), ago(seen));
+        let (freed, gone) = (ago(entry), ago(seen));
         take(&mut self.entries, freed);
         take(&mut self.seen, gone);
-        if self.started.len() > seen.max(FREED) {
+        if self.started.len() > seen.max(entry) {
             self.started.pop_front();
         }
     }
@@ -219,10 +212,10 @@ impl<'a> Balanced<'a> {
             let asked = group.iter().filter(|one| one.need == need);
             asked.map(|one| one.ports).collect()
         };
-        let open = |entries: &u32| u32::from(entries + FREE_FOR_SECOND <= self.p.balanced_entries);
+        let open = |uops: &u32| u32::from(uops + FREE_FOR_SECOND <= self.p.balanced_entries);
         let cycle = Cycle {
             schedulers: self.with_ports(self.computing),
-            second: self.second & bits(self.entries_before.iter().map(open)),
+            second: self.second & bits(self.seen.iter().map(open)),
         };
         let computing = self.due_to(&ports_of(Need::Compute), |masks| assign(&cycle, masks, &self.seen))?;
         let taken = |least: usize| {
@@ -368,8 +361,7 @@ impl<'a> Balanced<'a> {
             into.add_ports(counts[..count].iter().fold(0, |all, n| all << 8 | u64::from(*n)));
         }
         for (n, entries) in self.entries[..count].iter().enumerate() {
-            let before = u64::from(self.entries_before[n]) << 48;
-            into.add_ports(before | u64::from(*entries) << 32 | u64::from(self.seen[n]));
+            into.add_ports(u64::from(*entries) << 32 | u64::from(self.seen[n]));
         }
         for due in self.due.iter().flatten().filter(|_| self.stuck) {
             into.add_ports(u64::from(due.0) << 8 | u64::from(due.1));

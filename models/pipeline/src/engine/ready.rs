@@ -35,6 +35,12 @@ impl Queue {
         self.oldest
     }
 
+    /// All uops, the oldest first.
+    pub fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        let oldest = Some(self.oldest).filter(|id| *id != NONE);
+        oldest.into_iter().chain(self.others.iter().copied())
+    }
+
     /// Put a uop in.
     #[inline]
     pub fn put(&mut self, id: u32) {

@@ -14,7 +14,7 @@ use crate::engine::filled_lines::Lines;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::LATER;
 use crate::engine::in_flight::{Flight, InFlight};
-use crate::engine::joint::{First, Joint};
+use crate::engine::joint::{of_branch, Joint};
 use crate::engine::ports::{order, PortChoice, NO_PORT};
 use crate::engine::ready::Ready;
 use crate::engine::results::Results;
@@ -60,7 +60,7 @@ pub struct Schedule<'a> {
     write_back: Option<WriteBack>,
     /// Ports whose results take the result bus of another, with that port.
     borrowed: Vec<(u32, u32)>,
-    /// The ports that a branch with a result takes both.
+    /// The ports of which a fused pair with a result takes both.
     joint: Option<Joint>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,
@@ -116,7 +116,7 @@ impl<'a> Schedule<'a> {
             banks: Banks::new(block, params),
             write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
             borrowed: params.borrowed().unwrap_or_default(),
-            joint: Joint::new(block, params),
+            joint: at_issue.then(|| Joint::new(block, params)).flatten(),
             unlimited: ablation.ports,
         }
     }
@@ -317,29 +317,28 @@ impl<'a> Schedule<'a> {
         closed & !self.unlimited
     }
 
-    /// Start the branch that takes two ports, if it is its turn. Returns the ports that start no other.
-    fn issue_joint<O: Observer>(
-        &mut self,
-        now: i32,
-        [free, idle]: [u32; 2],
-        results: &mut Results,
-        retire: &mut Retire,
-        observer: &mut O,
-    ) -> u32 {
+    /// Start the branch of a fused pair with a result, if it is its turn. Returns the ports that start no other.
+    fn issue_joint(&mut self, now: i32, [free, idle]: [u32; 2], results: &mut Results, retire: &mut Retire) -> u32 {
         let Some(joint) = &mut self.joint else {
             return 0;
         };
-        let [alu, branches] = joint.ports();
-        let closed = match joint.first(free, idle, &self.ready, &self.flights) {
-            First::Any => 0,
-            First::Branch => alu,
-            First::Pair(id, queue) => {
-                self.ready.queues[queue].pop();
-                self.start(now, id, alu.trailing_zeros() as usize, results, retire, observer);
-                alu | branches
-            }
+        let Some(id) = joint.next(free, idle, &self.ready, &self.flights) else {
+            return 0;
         };
-        closed & !self.unlimited
+        let closed = joint.branches() & !self.unlimited;
+        let flight = *self.flights.get(id);
+        if joint.start_branch(id) {
+            retire.started(flight.rob, now + 1);
+            if flight.port != NO_PORT {
+                self.choice
+                    .start(&self.block.uops[flight.uop as usize], usize::from(flight.port));
+            }
+        }
+        let outputs = &self.block.uops[flight.uop as usize].outputs;
+        for (value, output) in flight.values.iter().zip(outputs).filter(|(_, o)| of_branch(o)) {
+            self.wake(now, *value, now + output.latency as i32, results);
+        }
+        closed
     }
 
     /// Oldest first, each on the first free port that can take it.
@@ -350,7 +349,7 @@ impl<'a> Schedule<'a> {
             idle |= u32::from(self.unit_free[port] <= now) << port;
         }
         free &= !self.issue_borrowers(now, [free, idle], results, retire, observer);
-        free &= !self.issue_joint(now, [free, idle], results, retire, observer);
+        free &= !self.issue_joint(now, [free, idle], results, retire);
         loop {
             let can = [free, free & idle];
             let Some((id, n)) = self.ready.oldest_for(can) else {
@@ -418,7 +417,9 @@ impl<'a> Schedule<'a> {
                 self.choice.leave(flight.entry);
             }
         }
-        if flight.port != NO_PORT {
+        let joint = self.joint.as_mut().filter(|joint| joint.parts(at, port));
+        let other_part = joint.map(|joint| joint.start_result(id));
+        if flight.port != NO_PORT && other_part != Some(false) {
             self.choice.start(uop, port);
         }
         self.waiting -= 1;
@@ -443,11 +444,16 @@ impl<'a> Schedule<'a> {
         }
         let mut done = now + 1;
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
+            if other_part.is_some() && of_branch(output) {
+                continue;
+            }
             let ready = now + delay + output.latency as i32;
             done = done.max(ready);
             self.wake(now, *value, ready, results);
         }
-        retire.started(flight.rob, done);
+        if other_part != Some(false) {
+            retire.started(flight.rob, done);
+        }
         observer.on(
             now,
             Event::Issued {
@@ -473,7 +479,7 @@ impl<'a> Schedule<'a> {
             write_back.fingerprint(self.ports, into);
         }
         if let Some(joint) = &self.joint {
-            joint.fingerprint(into);
+            joint.fingerprint(first, &self.flights, into);
         }
     }
 

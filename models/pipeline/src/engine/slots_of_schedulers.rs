@@ -41,7 +41,7 @@ pub fn assign(cycle: &Cycle, masks: &[u32], load: &[u32]) -> SmallVec<[usize; 8]
     for (n, mask) in masks.iter().enumerate() {
         let own = mask & cycle.schedulers;
         taken.push(slots_of(own));
-        if placeable(&taken, all) && !crowded(&masks[..=n], cycle) {
+        if fits(&taken, all) {
             continue;
         }
         taken.pop();
@@ -129,14 +129,12 @@ pub fn assign_accesses(cycle: &Accesses, masks: &[u32], load: &[u32]) -> SmallVe
     chosen
 }
 
-/// Whether two uops that can take a second slot are beside one that has another scheduler of theirs alone.
-fn crowded(masks: &[u32], cycle: &Cycle) -> bool {
-    let alone = masks
-        .iter()
-        .filter(|mask| mask.count_ones() == 1 && **mask & cycle.second == 0)
-        .fold(0, |all, mask| all | mask);
-    let both = |mask: &&u32| **mask & alone != 0 && **mask & cycle.second != 0 && **mask != cycle.schedulers;
-    masks.iter().filter(both).count() > 1
+/// Whether each of these uops can take a different one of some slots; two that can take a second slot go apart.
+fn fits(uops: &[u32], slots: u32) -> bool {
+    let second = slots >> SECOND << SECOND;
+    let two = uops.iter().filter(|own| **own & second != 0).count() == 2;
+    let first: Slots = uops.iter().map(|own| own & !second).collect();
+    placeable(uops, slots) && (!two || placeable(&first, slots) || doubled(uops, slots).is_some())
 }
 
 /// The uop that goes to a second slot, the first of two that can, that slot, and what all can take then: the other one

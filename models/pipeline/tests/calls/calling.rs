@@ -75,11 +75,11 @@ pub fn turns(isa: Isa, hex: &str, count: usize) -> (Vec<u8>, Vec<u8>) {
     (code, steps)
 }
 
-/// Cycles that a turn more takes.
-pub fn slope(core: &Core, hex: &str, offset: u32) -> f64 {
+/// Cycles that a turn more takes, behind some turns that fill the schedulers.
+pub fn slope(core: &Core, hex: &str, offset: u32, from: usize) -> f64 {
     let call = |count| {
         let (code, steps) = turns(core.params.isa, hex, count);
         ask(core, &code, offset, steps).expect("a prediction").cycles
     };
-    (call(512) - call(128)) / 384.0
+    (call(512) - call(from)) / (512 - from) as f64
 }

@@ -32,7 +32,7 @@ fn a_turn_more_takes_what_a_loop_takes() {
         };
         let core = core_with(name, without).expect("a core");
         for (hex, offset) in X86_LOOPS {
-            let (wanted, got) = (cycles(name, hex, offset, Loop), slope(&core, hex, offset));
+            let (wanted, got) = (cycles(name, hex, offset, Loop), slope(&core, hex, offset, 256));
             if (got - wanted).abs() > 0.01 * wanted {
                 off.push(format!("{name} {hex} at {offset}: {got} a turn, {wanted} as a loop"));
             }
@@ -48,7 +48,7 @@ fn a_turn_of_what_fills_all_ports_takes_about_what_a_loop_takes() {
     // Which port a uop takes follows from what came before, as far back as where the call began.
     let hex = "4883c0014801d84883c2014801daffc975ee";
     for name in ["sandybridge", "haswell", "skylake", "goldencove"] {
-        let (wanted, got) = (cycles(name, hex, 0, Loop), slope(&core(name), hex, 0));
+        let (wanted, got) = (cycles(name, hex, 0, Loop), slope(&core(name), hex, 0, 128));
         assert!(
             (got - wanted).abs() <= 0.12 * wanted,
             "{name}: {got}, {wanted} as a loop"
@@ -70,7 +70,7 @@ fn a_turn_more_takes_what_a_loop_takes_on_aarch64() {
         // Where rename chooses ports, a loop does not always get the same ones.
         let core = core_with(name, &[("ports.assign", "at_issue")]).unwrap();
         for hex in LOOPS {
-            let (wanted, got) = (cycles_on(&core, hex, 0, Loop).unwrap(), slope(&core, hex, 0));
+            let (wanted, got) = (cycles_on(&core, hex, 0, Loop).unwrap(), slope(&core, hex, 0, 128));
             assert!(
                 (got - wanted).abs() <= 0.01 * wanted,
                 "{name} {hex}: {got} a turn, {wanted} as a loop"

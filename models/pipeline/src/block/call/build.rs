@@ -157,6 +157,7 @@ impl Builder<'_> {
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;
                 }
+                self.part_flags();
                 self.tail(&branch.d, true);
                 self.block.mispredicted.push(false);
                 self.block.insts[head + 1].taken = jumps;

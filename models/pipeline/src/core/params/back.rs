@@ -112,13 +112,15 @@ tables! {
         bound_seen: int[1..=16] = Some(1),
         /// Cycles until rename sees that a uop of one of them started.
         started_seen: int[1..=16] = Some(1),
+        /// Cycles until the entry of a uop that started is free.
+        entry_freed: int[1..=16] = Some(5),
         /// Least latency of uops that compete for the result bus of their port: no two results of such uops, in a general register or flags, arrive in one cycle; 0: none compete.
         result_cycles: int[0..=63] = Some(0),
         /// Cycles in a row in which a uop finds that bus taken, after which its port starts no younger uop first; 0: younger ones always pass.
         result_patience: int[0..=8] = Some(0),
         /// Pairs of ports, `e2`: results of the first go over the result bus of the second, which starts no uop in the cycles in which the first does; empty: none.
         borrowed: text = Some(""),
-        /// Two ports, `3B`, an ALU and the branch unit beside it: on the first a branch that is fused with an instruction that has a result takes a cycle of the second, too, and passes older branches there; empty: it does not.
+        /// Two ports, `3B`, an ALU and the branch unit beside it: a branch that is fused with an instruction that has a result, and bound to the first, executes in two parts, the result on the first, the flags and the branch on the second, where it passes older branches; empty: it does not.
         joint: text = Some(""),
         /// Cycles in which such pairs pass the same older branch.
         joint_patience: int[0..=63] = Some(0),
