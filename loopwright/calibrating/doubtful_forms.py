@@ -18,7 +18,7 @@ from statistics import fmean
 from loopwright.calibrating import cross_check, memory_rules
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.calibrating.cross_check import Mixture
-from loopwright.calibrating.port_usage import only_loads
+from loopwright.calibrating.port_usage import loads_plainly
 from loopwright.calibrating.port_usage_search import MOST, Candidates, Case, UopBounds
 from loopwright.calibrating.ports import Core, Doubt, Ports, Uops, bound_cycles
 from loopwright.microbench import kits
@@ -141,7 +141,7 @@ def _candidate_ports(
     """Yield slots and ports of candidates: rejected ones, those of similar forms, and others."""
     core, own = learned.core, learned.uops[form.name]
     memory = _memory_uops(core, form)
-    if only_loads(core, learned.latencies, form):
+    if loads_plainly(learned.latencies, learned.throughputs, form):
         yield 1, memory
         every = (uops.ports or () for uops in learned.uops.values())
         single = dict.fromkeys(ports for ports in every if len(ports) == 1)

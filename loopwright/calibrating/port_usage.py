@@ -67,7 +67,8 @@ class Guesses:
             loads = (load,) * form.memory.read if load else ()
             stores = self._core.store_uops * form.memory.written
             plain = form.name in form.kit.LOADS.values()
-            computing = () if plain or only_loads(self._core, self._latencies, form) else twin.ports
+            only = plain or self._only_loads(form)
+            computing = () if only else twin.ports
             return computing + loads + stores
         other = self.known.get(self._representatives.get(_kind_of(form), ""))
         if other and other.ports is not None:
@@ -76,6 +77,14 @@ class Guesses:
         if not memory or memory.written or load == self._core.class_ports(self._core.load):
             return None
         return (load,) if memory.read and load else None
+
+    def _only_loads(self, form: Form) -> bool:
+        """True if the loaded result has the latency of a plain load."""
+        kinds = {operand.label: operand.kind for operand in form.operands}
+        plain = of_address(self._latencies.get(self._core.load, ()))
+        to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
+        cycles = of_address(to_registers)
+        return plain is not None and cycles is not None and cycles <= plain
 
         kinds = {operand.label: operand.kind for operand in form.operands}
         plain = {"gpr": self._core.load, "vector": form.kit.LOADS["load_vector_cycles"]}
@@ -87,18 +96,19 @@ class Guesses:
         return False
 
 
-def only_loads(core: Core, latencies: Mapping[str, Sequence[Latency]], form: Form) -> bool:
-    """True if the loaded result of a form has the latency of a plain load to such a register."""
-    if not form.memory or form.memory.written:
+def loads_plainly(
+    latencies: Mapping[str, Sequence[Latency]], rates: Mapping[str, Throughput], form: Form
+) -> bool:
+    """True if a form loads a vector with the latency and the throughput of a plain load."""
+    if not form.memory or form.memory.written or form.undone:
         return False
-    kinds = {operand.label: operand.kind for operand in form.operands}
-    plain = {"gpr": core.load, "vector": form.kit.LOADS["load_vector_cycles"]}
-    for kind, load in plain.items():
-        own = [one for one in latencies[form.name] if kinds.get(one.target) == kind]
-        cycles, least = of_address(own), of_address(latencies.get(load, ()))
-        if cycles is not None:
-            return least is not None and cycles <= least
-    return False
+    vectors = {operand.label for operand in form.operands if operand.kind == "vector"}
+    cycles = of_address([one for one in latencies[form.name] if one.target in vectors])
+    plain = form.kit.LOADS["load_vector_cycles"]
+    least = of_address(latencies.get(plain, ()))
+    if cycles is None or least is None or plain not in rates:
+        return False
+    return cycles <= least and rates[form.name].cycles <= (1 + _ALONE) * rates[plain].cycles
 
 
 def _kind_of(form: Form) -> tuple[object, ...]:
@@ -177,7 +187,7 @@ def find(
                 block_cycles[form.name],
                 _least_slots(slots[form.name]),
                 UopBounds(1, 1)
-                if only_loads(core, latencies, form)
+                if core.vector_loads and loads_plainly(latencies, rates, form)
                 else _uop_bounds(
                     form, slots[form.name].uops if counts else None, latencies[form.name]
                 ),

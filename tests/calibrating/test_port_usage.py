@@ -56,19 +56,25 @@ def latency_to(target, cycles):
     return latency.Latency("a", target, cycles, float(cycles), 0.01)
 
 
-def test_a_vector_load_as_fast_as_a_plain_one_only_loads():
-    named = core((0, 1), (2, 3))
+def test_a_vector_load_as_fast_as_a_plain_one_loads_plainly():
     labels = {name: FORMS[name].operands[0].label for name in ("movaps x,m128", "paddd x,m128")}
     latencies = {
         "movaps x,m128": [latency_to(labels["movaps x,m128"], 7)],
         "paddd x,m128": [latency_to(labels["paddd x,m128"], 8)],
         "movaps m128,x": [],
     }
-    assert port_usage.only_loads(named, latencies, FORMS["movaps x,m128"])
-    assert not port_usage.only_loads(named, latencies, FORMS["paddd x,m128"])
-    assert not port_usage.only_loads(named, latencies, FORMS["movaps m128,x"])
+    rates = {name: Throughput(0.5, 0.01, True) for name in latencies}
+
+    def plain(name, found, rates):
+        return port_usage.loads_plainly(found, rates, FORMS[name])
+
+    assert plain("movaps x,m128", latencies, rates)
+    assert not plain("paddd x,m128", latencies, rates)
+    assert not plain("movaps m128,x", latencies, rates)
     faster = {**latencies, "paddd x,m128": [latency_to(labels["paddd x,m128"], 7)]}
-    assert port_usage.only_loads(named, faster, FORMS["paddd x,m128"])
+    assert plain("paddd x,m128", faster, rates)
+    slower = {**rates, "paddd x,m128": Throughput(1.0, 0.01, True)}
+    assert not plain("paddd x,m128", faster, slower)
 
 
 def test_uops_may_have_the_ports_that_classes_share():
