@@ -141,7 +141,7 @@ def _candidate_ports(
     """Yield slots and ports of candidates: rejected ones, those of similar forms, and others."""
     core, own = learned.core, learned.uops[form.name]
     memory = _memory_uops(core, form)
-    if loads_plainly(learned.latencies, learned.throughputs, form):
+    if memory and loads_plainly(learned.latencies, learned.throughputs, form):
         yield 1, memory
         every = (uops.ports or () for uops in learned.uops.values())
         single = dict.fromkeys(ports for ports in every if len(ports) == 1)

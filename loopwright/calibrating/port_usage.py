@@ -67,8 +67,7 @@ class Guesses:
             loads = (load,) * form.memory.read if load else ()
             stores = self._core.store_uops * form.memory.written
             plain = form.name in form.kit.LOADS.values()
-            only = plain or self._only_loads(form)
-            computing = () if only else twin.ports
+            computing = () if plain or self._only_loads(form) else twin.ports
             return computing + loads + stores
         other = self.known.get(self._representatives.get(_kind_of(form), ""))
         if other and other.ports is not None:
@@ -85,15 +84,6 @@ class Guesses:
         to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
         cycles = of_address(to_registers)
         return plain is not None and cycles is not None and cycles <= plain
-
-        kinds = {operand.label: operand.kind for operand in form.operands}
-        plain = {"gpr": self._core.load, "vector": form.kit.LOADS["load_vector_cycles"]}
-        for kind, load in plain.items():
-            own = [one for one in self._latencies[form.name] if kinds.get(one.target) == kind]
-            cycles, least = of_address(own), of_address(self._latencies.get(load, ()))
-            if cycles is not None:
-                return least is not None and cycles <= least
-        return False
 
 
 def loads_plainly(
