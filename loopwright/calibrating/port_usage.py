@@ -79,11 +79,7 @@ class Guesses:
 
     def _only_loads(self, form: Form) -> bool:
         """True if the loaded result has the latency of a plain load."""
-        kinds = {operand.label: operand.kind for operand in form.operands}
-        plain = of_address(self._latencies.get(self._core.load, ()))
-        to_registers = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
-        cycles = of_address(to_registers)
-        return plain is not None and cycles is not None and cycles <= plain
+        return _as_fast(self._latencies, form, "gpr", self._core.load)
 
 
 def loads_plainly(
@@ -92,13 +88,18 @@ def loads_plainly(
     """True if a form loads a vector with the latency and the throughput of a plain load."""
     if not form.memory or form.memory.written or form.undone:
         return False
-    vectors = {operand.label for operand in form.operands if operand.kind == "vector"}
-    cycles = of_address([one for one in latencies[form.name] if one.target in vectors])
     plain = form.kit.LOADS["load_vector_cycles"]
-    least = of_address(latencies.get(plain, ()))
-    if cycles is None or least is None or plain not in rates:
+    if plain not in rates or not _as_fast(latencies, form, "vector", plain):
         return False
-    return cycles <= least and rates[form.name].cycles <= (1 + _ALONE) * rates[plain].cycles
+    return rates[form.name].cycles <= (1 + _ALONE) * rates[plain].cycles
+
+
+def _as_fast(latencies: Mapping[str, Sequence[Latency]], form: Form, kind: str, plain: str) -> bool:
+    """True if what a form loads to a register of a kind has the latency of a plain load."""
+    labels = {operand.label for operand in form.operands if operand.kind == kind}
+    cycles = of_address([one for one in latencies[form.name] if one.target in labels])
+    least = of_address(latencies.get(plain, ()))
+    return cycles is not None and least is not None and cycles <= least
 
 
 def _kind_of(form: Form) -> tuple[object, ...]:
@@ -170,17 +171,20 @@ def find(
         floor=floor,
         known=guesses.known,
     )
+
+    def bounds(form: Form) -> UopBounds:
+        if core.vector_loads and loads_plainly(latencies, rates, form):
+            return UopBounds(1, 1)
+        shown = slots[form.name].uops if counts else None
+        return _uop_bounds(form, shown, latencies[form.name])
+
     for batch in guesses.split(open_forms):
         cases = [
             Case(
                 form,
                 block_cycles[form.name],
                 _least_slots(slots[form.name]),
-                UopBounds(1, 1)
-                if core.vector_loads and loads_plainly(latencies, rates, form)
-                else _uop_bounds(
-                    form, slots[form.name].uops if counts else None, latencies[form.name]
-                ),
+                bounds(form),
                 rates[form.name].cycles,
                 () if _may_be_idle(form, latencies[form.name]) else guesses.guess(form),
                 any(one.plain and one.cycles > 1 for one in latencies[form.name]),

@@ -2,7 +2,7 @@
 
 use crate::block::builder::Builder;
 use crate::block::uops::{Output, Regs, Role, Uop};
-use crate::block::Notion;
+use crate::block::{Notion, SlotKind};
 use crate::core::choice::Pairs;
 use crate::core::figures::Figures;
 use crate::isa::inst::{Branch, Decoded, VECTOR};
@@ -77,8 +77,21 @@ impl Builder<'_> {
         row
     }
 
+    /// Fuse a branch with the last instruction.
+    pub(crate) fn pair_with(&mut self, branch: &Decoded) {
+        if let Some(head) = self.block.insts.last_mut() {
+            (head.head, head.branch, head.jump) = (true, true, true);
+        }
+        // Rename adds no constant of a pair: its branch needs a port.
+        if let Some(slot) = self.block.slots.last_mut() {
+            slot.kind = SlotKind::Normal;
+        }
+        self.part_flags();
+        self.tail(branch, true);
+    }
+
     /// Part the register and the flags that the last uop writes, which is fused with a branch, where each has a port.
-    pub(crate) fn part_flags(&mut self) {
+    fn part_flags(&mut self) {
         let computes = |uop: &&mut Uop| uop.role == Role::Compute;
         let parted = !self.params.ports.joint.is_empty();
         let last = self.block.uops.iter_mut().rev().find(computes).filter(|_| parted);

@@ -92,15 +92,7 @@ impl Builder<'_> {
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = source.path.jumps[at];
             if let Some(branch) = pair {
-                self.block.insts[head].head = true;
-                self.block.insts[head].branch = true;
-                self.block.insts[head].jump = true;
-                // Rename adds no constant of a pair: its branch needs a port.
-                if let Some(slot) = self.block.slots.last_mut() {
-                    slot.kind = SlotKind::Normal;
-                }
-                self.part_flags();
-                self.tail(branch, true);
+                self.pair_with(branch);
                 at += 1;
                 self.block.insts[head].taken = source.path.jumps[at];
                 self.block.insts[head + 1].taken = source.path.jumps[at];

@@ -1,6 +1,6 @@
 //! Fused pairs with a result that execute on an ALU and on the branch unit beside it.
 
-use crate::block::uops::{Output, Uop};
+use crate::block::uops::Output;
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::engine::fingerprint::Fingerprint;
@@ -34,7 +34,7 @@ impl Joint {
         let pairs: Vec<bool> = uops
             .map(|(uop, inst)| {
                 let inst = &block.insts[usize::from(*inst)];
-                inst.branch && inst.head && has_result(uop)
+                inst.branch && inst.head && !uop.outputs.iter().all(of_branch)
             })
             .collect();
         pairs.contains(&true).then_some(Joint {
@@ -56,13 +56,13 @@ impl Joint {
     /// The pair whose branch starts now, if it is its turn; `idle` are the ports that no slow uop keeps busy.
     pub fn next(&mut self, free: u32, idle: u32, ready: &Ready, flights: &InFlight) -> Option<u32> {
         let free = free & self.branches;
+        if free == 0 {
+            return None;
+        }
         let waits = |id: &u32| self.pairs[flights.get(*id).uop as usize] && !self.branched.contains(id);
         let queues = ready.queues.iter().filter(|queue| queue.ports == self.alu);
         let waiting = queues.filter_map(|queue| queue.all().find(waits));
-        let pair = waiting
-            .chain(self.computed.iter().copied())
-            .min()
-            .filter(|_| free != 0)?;
+        let pair = waiting.chain(self.computed.iter().copied()).min()?;
         if let Some((older, _)) = ready.oldest_for([free, free & idle]).filter(|(other, _)| *other < pair) {
             let (last, cycles) = self.passed;
             let cycles = if last == older { cycles } else { 0 };
@@ -111,10 +111,6 @@ impl Joint {
 /// Whether the branch of a pair writes an output.
 pub fn of_branch(output: &Output) -> bool {
     output.regs.iter().all(|reg| *reg >= VECTOR)
-}
-
-fn has_result(uop: &Uop) -> bool {
-    uop.outputs.iter().flat_map(|o| &o.regs).any(|reg| *reg < VECTOR)
 }
 
 fn take(ids: &mut Vec<u32>, id: u32) -> bool {

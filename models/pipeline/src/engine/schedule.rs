@@ -329,10 +329,7 @@ impl<'a> Schedule<'a> {
         let flight = *self.flights.get(id);
         if joint.start_branch(id) {
             retire.started(flight.rob, now + 1);
-            if flight.port != NO_PORT {
-                self.choice
-                    .start(&self.block.uops[flight.uop as usize], usize::from(flight.port));
-            }
+            self.free_entry(&flight);
         }
         let outputs = &self.block.uops[flight.uop as usize].outputs;
         for (value, output) in flight.values.iter().zip(outputs).filter(|(_, o)| of_branch(o)) {
@@ -383,6 +380,14 @@ impl<'a> Schedule<'a> {
         }
     }
 
+    /// All of a uop has started: free its entry, if rename bound it to a port.
+    fn free_entry(&mut self, flight: &Flight) {
+        if flight.port != NO_PORT {
+            let uop = &self.block.uops[flight.uop as usize];
+            self.choice.start(uop, usize::from(flight.port));
+        }
+    }
+
     fn start<O: Observer>(
         &mut self,
         now: i32,
@@ -419,8 +424,9 @@ impl<'a> Schedule<'a> {
         }
         let joint = self.joint.as_mut().filter(|joint| joint.parts(at, port));
         let other_part = joint.map(|joint| joint.start_result(id));
-        if flight.port != NO_PORT && other_part != Some(false) {
-            self.choice.start(uop, port);
+        let complete = other_part != Some(false);
+        if complete {
+            self.free_entry(&flight);
         }
         self.waiting -= 1;
         if let Some(write_back) = &mut self.write_back {
@@ -451,7 +457,7 @@ impl<'a> Schedule<'a> {
             done = done.max(ready);
             self.wake(now, *value, ready, results);
         }
-        if other_part != Some(false) {
+        if complete {
             retire.started(flight.rob, done);
         }
         observer.on(

@@ -133,8 +133,11 @@ pub fn assign_accesses(cycle: &Accesses, masks: &[u32], load: &[u32]) -> SmallVe
 fn fits(uops: &[u32], slots: u32) -> bool {
     let second = slots >> SECOND << SECOND;
     let two = uops.iter().filter(|own| **own & second != 0).count() == 2;
-    let first: Slots = uops.iter().map(|own| own & !second).collect();
-    placeable(uops, slots) && (!two || placeable(&first, slots) || doubled(uops, slots).is_some())
+    let apart = || {
+        let first: Slots = uops.iter().map(|own| own & !second).collect();
+        placeable(&first, slots) || doubled(uops, slots).is_some()
+    };
+    placeable(uops, slots) && (!two || apart())
 }
 
 /// The uop that goes to a second slot, the first of two that can, that slot, and what all can take then: the other one

@@ -9,7 +9,7 @@ use crate::block::caveats;
 use crate::block::layout::Before;
 use crate::block::uops::Case;
 use crate::block::{arm64, x86};
-use crate::block::{Block, Notion, SlotKind, StringUse};
+use crate::block::{Block, Notion, StringUse};
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::params::Params;
 use crate::error::Error;
@@ -150,15 +150,7 @@ impl Builder<'_> {
             self.block.insts[head].second = second[at] || pair.is_some() && second[at + 1];
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {
-                self.block.insts[head].head = true;
-                self.block.insts[head].branch = true;
-                self.block.insts[head].jump = true;
-                // Rename adds no constant of a pair: its branch needs a port.
-                if let Some(slot) = self.block.slots.last_mut() {
-                    slot.kind = SlotKind::Normal;
-                }
-                self.part_flags();
-                self.tail(&branch.d, true);
+                self.pair_with(&branch.d);
                 self.block.mispredicted.push(false);
                 self.block.insts[head + 1].taken = jumps;
                 at += 1;
