@@ -506,3 +506,21 @@ fn zen4_follows_chains_as_measured() {
         ("movsq, six nops", "48a590909090909049ffcf75f3", 3.0),
     ]);
 }
+
+#[test]
+fn zen4_keeps_no_flags_from_a_bus_that_a_move_takes() {
+    zen4_takes(&[
+        ("pmovmskb and three test", "660fd7c14885c94885c94885c949ffcf75ee", 1.33),
+        (
+            "pmovmskb and three bt",
+            "660fd7c10fbae1030fbae1030fbae10349ffcf75eb",
+            1.5,
+        ),
+        (
+            "pmovmskb and two rorx",
+            "660fd7c1c463fbf0c103c463fbf0c90349ffcf75eb",
+            2.0,
+        ),
+        ("imul and two bt", "4c6bc1030fbae1030fbae10349ffcf75ef", 1.5),
+    ]);
+}

@@ -307,11 +307,18 @@ impl<'a> Schedule<'a> {
         let mut closed = 0;
         for n in 0..self.borrowed.len() {
             let (borrower, lender) = self.borrowed[n];
+            if self.write_back.as_ref().is_some_and(|w| !w.lends(lender)) {
+                closed |= borrower;
+                continue;
+            }
             let can = borrower & free;
             if let Some((id, queue)) = self.ready.oldest_for([can, can & idle]) {
                 self.ready.queues[queue].pop();
                 self.start(now, id, borrower.trailing_zeros() as usize, results, retire, observer);
-                closed |= borrower | lender;
+                closed |= borrower;
+                if let Some(write_back) = &mut self.write_back {
+                    write_back.lend(lender);
+                }
             }
         }
         closed & !self.unlimited

@@ -1,22 +1,25 @@
-//! Results of long uops, which keep those of other uops out of their cycles, port by port.
+//! Buses of results, port by port: those of long uops, and of uops that borrow one, keep others out of their cycles.
 
 use crate::block::uops::{From, Role, Uop};
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
+use crate::engine::joint::of_branch;
 use crate::engine::ready::Ready;
 use crate::isa::inst::{Reg, CARRY, HIGH, OTHER, VECTOR};
 
 /// Past cycles that are kept.
 const PAST: u32 = 8;
+/// Cycles in a row in which a bus is lent although its port starts uops without a result; as on Zen 4.
+const SHARED: u32 = 2;
 /// Cycles that are looked ahead; results of uops that take longer (dividers) are not followed.
 const HORIZON: u32 = u64::BITS - PAST;
 
 /// The results that are due.
 #[derive(Debug)]
 pub struct WriteBack {
-    /// Latency from which on a result keeps others out.
+    /// Latency from which on a result keeps others out; 0: none does.
     least: u32,
     /// Cycles in a row without a free bus after which a uop lets no younger one pass; 0: it always does.
     patience: u32,
@@ -25,6 +28,12 @@ pub struct WriteBack {
     /// By port, a bit for each cycle in which a result is due, those before `at` first.
     due: [u64; PORTS],
     at: i32,
+    /// Ports whose bus a uop of another port takes that starts in this cycle.
+    lent: u32,
+    /// By port, cycles in a row in which its bus was lent although it started a uop without a result.
+    shared: [u32; PORTS],
+    /// Ports that do so in this cycle.
+    sharing: u32,
     /// Uops that wait for the next cycle, and the queues that they came from.
     held: Vec<(usize, u32)>,
     /// By port, the oldest uop that was held, in the last cycle and in this one.
@@ -35,12 +44,15 @@ impl WriteBack {
     /// None due; `None` if results keep no others out on a core.
     pub fn new(block: &Block, params: &Params) -> Option<WriteBack> {
         let least = params.ports.result_cycles;
-        (least > 0).then(|| WriteBack {
+        (least > 0 || !params.ports.borrowed.is_empty()).then(|| WriteBack {
             least,
             patience: params.ports.result_patience,
             latency: block.uops.iter().map(latency).collect(),
             due: [0; PORTS],
             at: 0,
+            lent: 0,
+            shared: [0; PORTS],
+            sharing: 0,
             held: Vec::new(),
             denied: [[None; 2]; PORTS],
         })
@@ -50,12 +62,27 @@ impl WriteBack {
     pub fn begin(&mut self, now: i32) {
         let passed = now.abs_diff(self.at);
         self.at = now;
+        let sharing = if passed == 1 { self.sharing } else { 0 };
+        for (port, shared) in self.shared.iter_mut().enumerate() {
+            *shared = (*shared + 1) * (sharing >> port & 1);
+        }
+        (self.lent, self.sharing) = (0, 0);
         for due in &mut self.due {
             *due = due.checked_shr(passed).unwrap_or(0);
         }
         for [before, now] in &mut self.denied {
             *before = now.take().filter(|_| passed == 1);
         }
+    }
+
+    /// Whether the bus of a port, a mask, can be lent in this cycle.
+    pub fn lends(&self, port: u32) -> bool {
+        self.shared[port.trailing_zeros() as usize] < SHARED
+    }
+
+    /// A uop of another port takes the bus of this one.
+    pub fn lend(&mut self, port: u32) {
+        self.lent |= port;
     }
 
     /// The ports of some on which a uop that starts now delivers a result in a cycle that has none.
@@ -65,13 +92,16 @@ impl WriteBack {
             return ports;
         }
         let taken = (0..PORTS).filter(|port| self.due[*port] >> (PAST + latency) & 1 != 0);
-        ports & !taken.fold(0, |all, port| all | 1 << port)
+        ports & !taken.fold(self.lent, |all, port| all | 1 << port)
     }
 
     /// A uop starts on a port.
     pub fn start(&mut self, uop: u32, port: usize) {
         let latency = self.latency[uop as usize];
-        if latency >= self.least {
+        if latency == 0 {
+            self.sharing |= self.lent & 1 << port;
+        }
+        if self.least > 0 && latency >= self.least {
             self.due[port] |= 1 << (PAST + latency);
         }
     }
@@ -104,17 +134,21 @@ impl WriteBack {
             into.add(*due);
             into.add(u64::from(denied[1].is_some()));
         }
+        self.shared[..ports]
+            .iter()
+            .for_each(|shared| into.add(u64::from(*shared)));
+        into.add(u64::from(self.sharing));
     }
 }
 
-/// Cycles to the last result of a uop between general registers and flags; 0 for all other uops.
+/// Cycles to the last result of a uop between general registers and flags; 0 for all other uops, and without a register.
 fn latency(uop: &Uop) -> u32 {
     let others = |reg: Reg| (VECTOR..CARRY).contains(&reg) || (OTHER..HIGH).contains(&reg);
     let reads = |from: &From| matches!(from, From::Reg(reg) if others(*reg));
     let foreign = uop.outputs.iter().flat_map(|o| &o.regs).any(|reg| others(*reg))
         || uop.sources.iter().any(|source| reads(&source.from));
     let last = uop.outputs.iter().map(|o| o.latency).max().unwrap_or(0);
-    if uop.role != Role::Compute || uop.vector || foreign || last >= HORIZON {
+    if uop.role != Role::Compute || uop.vector || foreign || uop.outputs.iter().all(of_branch) || last >= HORIZON {
         0
     } else {
         last

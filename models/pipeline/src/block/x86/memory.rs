@@ -43,7 +43,8 @@ impl Builder<'_> {
         let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
         let mut out = Vec::new();
         for (n, &mask) in ports.iter().enumerate() {
-            let Some(mem) = read.get(n).or(read.first()) else {
+            let n = if n < read.len() { n } else { 0 }; // further loads read parts of the first operand
+            let Some(mem) = read.get(n) else {
                 continue;
             };
             let mut sources = Self::address_sources(mem);

@@ -114,11 +114,11 @@ tables! {
         started_seen: int[1..=16] = Some(1),
         /// Cycles until the entry of a uop that started is free.
         entry_freed: int[1..=16] = Some(5),
-        /// Least latency of uops that compete for the result bus of their port: no two results of such uops, in a general register or flags, arrive in one cycle; 0: none compete.
+        /// Least latency of uops that compete for the result bus of their port: no two results of such uops arrive in one cycle, and none with that of a uop that writes a general register; flags alone need no bus; 0: none compete.
         result_cycles: int[0..=63] = Some(0),
         /// Cycles in a row in which a uop finds that bus taken, after which its port starts no younger uop first; 0: younger ones always pass.
         result_patience: int[0..=8] = Some(0),
-        /// Pairs of ports, `e2`: results of the first go over the result bus of the second, which starts no uop in the cycles in which the first does; empty: none.
+        /// Pairs of ports, `e2`: results of the first go over the result bus of the second, which starts no uop that writes a general register in the cycles in which the first does; behind two cycles in a row in which it starts another uop the first waits a cycle; empty: none.
         borrowed: text = Some(""),
         /// Two ports, `3B`, an ALU and the branch unit beside it: a branch that is fused with an instruction that has a result, and bound to the first, executes in two parts, the result on the first, the flags and the branch on the second, where it passes older branches; empty: it does not.
         joint: text = Some(""),
