@@ -235,36 +235,37 @@ class _Step(NamedTuple):
     """A step of a run, by the beginning of its name, and its usual effort.
 
     The answers that it needs are per_form for each form, and constant. milliseconds are those of an
-    answer on a quiet machine, fits are seconds per form on idle CPUs.
+    answer on a quiet machine. fits_per_form and fits are the seconds of its fits on idle CPUs, for
+    each form and besides.
     """
 
     name: str
     per_form: float
     constant: int
     milliseconds: float
-    fits: float
+    fits_per_form: float = 0.0
+    fits: float = 0.0
 
 
-# The figures lie between those of runs on Zen 4 and Golden Cove guests; the milliseconds vary half
-# as much (by logarithm) as on a quiet Golden Cove, since steps vary less beside other load.
+# The figures lie between those of runs on Zen 4 and Golden Cove guests.
 STEPS: Sequence[_Step] = (
-    _Step("throughput", 1.0, 0, 9.0, 0.0),
-    _Step("latencies", 2.8, 0, 9.0, 0.0),
-    _Step("slots", 1.5, 0, 6.8, 0.0),
-    _Step("classes", 0.0, 1150, 7.7, 0.0),
-    _Step("ports", 0.0, 150, 6.5, 0.0),
-    _Step("uops of each", 1.7, 0, 7.1, 0.0016),
-    _Step("uops of forms", 2.6, 0, 6.8, 0.0050),
-    _Step("front end", 0.0, 580, 9.0, 0.0),
-    _Step("loads", 0.0, 900, 7.1, 0.0),
-    _Step("serialising", 0.0, 610, 10.9, 0.0),
-    _Step("windows", 0.0, 1200, 10.9, 0.0035),
-    _Step("front end that", 0.0, 120, 8.7, 0.0250),
-    _Step("rules of rename", 0.0, 1710, 7.4, 0.0055),
-    _Step("mixtures", 1.5, 0, 10.3, 0.0050),
-    _Step("forms whose", 0.6, 0, 13.0, 0.0050),
-    _Step("calls", 0.0, 80, 11.3, 0.0040),
-    _Step("held-out", 0.0, 330, 9.7, 0.0),
+    _Step("throughput", 1.0, 0, 6.5),
+    _Step("latencies", 2.9, 0, 6.3),
+    _Step("slots", 1.5, 0, 5.1),
+    _Step("classes", 0.35, 500, 6.5),
+    _Step("ports", 0.0, 150, 5.4),
+    _Step("uops of each", 1.65, 0, 6.1, 0.0022),
+    _Step("uops of forms", 2.6, 0, 6.3, 0.0043),
+    _Step("front end", 0.0, 730, 5.3),
+    _Step("loads", 0.0, 920, 5.9),
+    _Step("serialising", 0.0, 640, 9.1),
+    _Step("windows", 0.0, 1250, 9.1, 0.0, 4.0),
+    _Step("front end that", 0.0, 150, 5.0, 0.0, 28.0),
+    _Step("rules of rename", 0.0, 1500, 8.0, 0.0, 8.0),
+    _Step("mixtures", 1.28, 0, 9.3, 0.0020, 5.0),
+    _Step("forms whose", 0.7, 0, 13.6, 0.0060),
+    _Step("calls", 0.0, 120, 11.8, 0.0, 9.0),
+    _Step("held-out", 0.0, 270, 9.6, 0.0, 1.0),
 )
 _TELLING = 400  # answers after which the pace is known
 _STEADY = 2000  # answers of the pace, at least, as the last few of a step are often repeats
@@ -303,7 +304,7 @@ class TimeLeft:
         self._disturbed = 0  # measurements, which are asked for again
         self._marks = deque([_Mark(time.monotonic(), 0, 0.0, 0.0, 0)])
         self._doing = ""
-        self._step, self._before = 0, 0  # number of the step, and answers of this run before it
+        self._step, self._began = 0, self._marks[0]  # number of the step, and its first state
 
     def kept(self, answers: int) -> None:
         """Set the number of answers that an earlier run left."""
@@ -314,7 +315,7 @@ class TimeLeft:
         self._doing = what
         names = [n for n, step in enumerate(STEPS) if what.startswith(step.name)]
         if names:
-            self._step, self._before = names[-1], self._answers
+            self._step, self._began = names[-1], self._mark()
 
     def answered(self, answers: int, seconds: float, disturbed: int) -> None:
         """Count the trials answered by this run; of the last ones, seconds and the disturbed."""
@@ -322,13 +323,17 @@ class TimeLeft:
         self._answers = answers
         self._timed += seconds
         self._disturbed += disturbed
-        now = time.monotonic()
-        self._marks.append(_Mark(now, answers, self._timed, self._quiet, self._disturbed))
+        self._marks.append(self._mark())
         while len(self._marks) > 2 and self._is_telling(self._marks[1]):
             self._marks.popleft()
         if self._progress:
             done, left = self._kept + answers, sum(self._left_by_step().values())
             self._progress(done, done + left, f"{self._doing}{self}")
+
+    def _mark(self) -> _Mark:
+        """Return the present state."""
+        now = time.monotonic()
+        return _Mark(now, self._answers, self._timed, self._quiet, self._disturbed)
 
     def _is_telling(self, mark: _Mark) -> bool:
         """True if the answers since a mark tell the pace."""
@@ -350,7 +355,7 @@ class TimeLeft:
 
     def _left_of_step(self) -> int:
         """Return the number of answers that the current step still needs."""
-        return max(self._needs[self._step] - (self._answers - self._before), 0)
+        return max(self._needs[self._step] - (self._answers - self._began.answers), 0)
 
     def seconds(self) -> tuple[float, float] | None:
         """Return the least and the most seconds left; None while the pace is unknown.
@@ -365,12 +370,15 @@ class TimeLeft:
         recent = (last.timed - first.timed) / max(last.quiet - first.quiet, _quiet_seconds(0))
         usual = (_ASSUMED + self._timed) / (_ASSUMED + self._quiet)
         left = self._left_by_step()
-        ahead = sum(step.fits for step in STEPS[self._step + 1 :])
-        ahead += STEPS[self._step].fits * self._left_of_step() / self._needs[self._step]
-        fits = ahead * self._forms * _slowdown()
+        fits = [
+            (step.fits_per_form * self._forms + step.fits) * _slowdown()
+            for step in STEPS[self._step :]
+        ]
+        fitted = last.now - self._began.now - (last.timed - self._began.timed)
+        ahead = sum(fits) - min(fitted, fits[0])
         quiet = sum(answers * _quiet_seconds(step) for step, answers in left.items())
         least, most = sorted((recent, usual))
-        return quiet * least + fits, quiet * most + fits
+        return quiet * least + ahead, quiet * most + ahead
 
     def __str__(self) -> str:
         seconds = self.seconds()

@@ -227,8 +227,7 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the names of ports, the binding of uops to them, and those of accesses and ALUs."""
     core = learned.core
-    known = (*core.ports, *learned.branches.ports.values(), core.shared_store_data or frozenset())
-    every = port_names(frozenset().union(*known, core.store_data or (), core.all_arithmetic))
+    every = port_names(learned.every_port)
     explained = measured("as many as explain what mixtures take")
     load, store = core.class_ports(core.load), core.class_ports(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)

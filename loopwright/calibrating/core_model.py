@@ -188,6 +188,7 @@ class CoreModel:
     - stores: forms that write memory
     - indexed: forms with one dispatch slot more where the address has a base and an index
     - beside_loads: ports that compute with a load in one entry of a scheduler; empty: any
+    - result_buses: ports of moves from vectors to general registers, and those whose bus they take
     - doubts: ranges of forms whose kernels do not agree
     """
 
@@ -213,7 +214,15 @@ class CoreModel:
     stores: frozenset[str] = frozenset()
     indexed: frozenset[str] = frozenset()
     beside_loads: Ports = frozenset()
+    result_buses: Mapping[int, int] = field(default_factory=dict)
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
+
+    @property
+    def every_port(self) -> Ports:
+        """Return all ports of uops and branches."""
+        core = self.core
+        known = (*core.ports, *self.branches.ports.values(), core.shared_store_data or ())
+        return core.all_arithmetic.union(*known, core.store_data or (), self.result_buses)
 
     def has_ports(self, name: str) -> bool:
         """True if the ports of a form are known."""

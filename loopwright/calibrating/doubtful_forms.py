@@ -123,8 +123,11 @@ def _candidates(
 ) -> Iterator[Uops]:
     """Yield candidates of a form, with and without a unit as busy as its throughput suggests."""
     core, rate = learned.core, learned.throughputs[form.name]
+    reachable = _reachable(learned, form)
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
     for slots, ports in _candidate_ports(learned, form, named, generator):
+        if not frozenset().union(*core.computing(ports)) <= reachable:
+            continue
         narrow = min(map(len, core.computing(ports)), default=0)
         port_bound = max(bound_cycles(Counter(ports)), slots / core.width)
         busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > port_bound else 0
@@ -161,8 +164,16 @@ def _candidate_ports(
     case = Case(form, 0, 1, UopBounds(1, MOST), learned.throughputs[form.name].cycles)
     for candidate in islice(generator.fitting(case), _LISTED):
         yield max(1, candidate.computing), candidate.uops
-    yield 1, (core.all_arithmetic, *memory)
-    yield 1, (frozenset({min(core.all_arithmetic)}), *memory)  # one unit, which may be busy
+    arithmetic = _reachable(learned, form) & core.all_arithmetic
+    yield 1, (arithmetic, *memory)
+    yield 1, (frozenset({min(arithmetic)}), *memory)  # one unit, which may be busy
+
+
+def _reachable(learned: CoreModel, form: Form) -> Ports:
+    """Return the ports that a form may use: those of vectors, if it has no other operands."""
+    kinds = {operand.kind for operand in form.operands if operand.kind}
+    vectors = learned.core.vector_ports
+    return vectors if vectors and kinds == {"vector"} and not form.memory else learned.every_port
 
 
 def _memory_uops(core: Core, form: Form) -> tuple[Ports, ...]:

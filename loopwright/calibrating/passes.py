@@ -24,6 +24,7 @@ from loopwright.calibrating import (
     port_classes,
     port_usage,
     rename_rules,
+    result_buses,
     serialising,
     strings,
     x87,
@@ -323,6 +324,11 @@ PASSES: Sequence[Pass] = (
         port_choice.choose_late_results,
         "uops latencies rules assigned front_end",
         "rules",
+    ),
+    _pass(
+        result_buses.choose_result_buses,
+        "uops throughputs rules assigned front_end",
+        "uops rules result_buses",
     ),
     _pass(
         latency_fit.refine_latencies,

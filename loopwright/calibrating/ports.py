@@ -224,6 +224,21 @@ class Core:
             if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands)
         ]
 
+    @cached_property
+    def vector_classes(self) -> list[Ports]:
+        """Return the ports of each class that computes in vectors."""
+        return [
+            ports
+            for one, ports in self._pairs
+            if not one.blocker.memory and any(o.kind == "vector" for o in one.blocker.operands)
+        ]
+
+    @property
+    def vector_ports(self) -> Ports:
+        """Return the ports that compute in vectors alone; empty if general registers share any."""
+        ports = frozenset().union(*self.vector_classes)
+        return frozenset() if ports & self.integer_ports else ports
+
     @property
     def integer_ports(self) -> Ports:
         """Return all ports that compute in general registers."""

@@ -5,7 +5,7 @@ import csv
 import calibrations
 import pytest
 
-from loopwright.calibrating import dispatch_rules, rename_rules
+from loopwright.calibrating import dispatch_rules, rename_rules, result_buses
 from loopwright.measuring import block
 from loopwright.microbench.oracle import COUNTER, Simulated, Trial
 
@@ -18,6 +18,9 @@ BODIES = {
     "four additions": "4d01f04c01f34401f54c01f6",
     "seven lea": "488d5e05" * 7,
     "three lea": "488d5e05" * 3,
+    # a move from a vector takes the result bus of an ALU
+    "movd and three lea": "660f7eca" + "488d5e05" * 3,
+    "movd and two tests": "660f7eca4d85f64d85f6",
 }
 
 
@@ -46,6 +49,17 @@ def test_pairs_with_a_result_are_bound_like_what_computes(folder):
     assert set(found[dispatch_rules.RESULTS]) <= set(found[dispatch_rules.BALANCED])
     assert set(found[dispatch_rules.RESULTS]) < set(rows(folder)["jne", "rel"]["ports"])
     assert dispatch_rules.TAKEN not in found
+
+
+def test_a_move_from_a_vector_takes_the_bus_of_an_alu(folder):
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")
+    ports = {name: row["ports"] for name, row in rows(folder).items()}
+    port, lender = next(
+        pair for pair in found[result_buses.BORROWED].split() if pair[0] == ports["movd", "r32,x"]
+    )
+    assert lender in found[dispatch_rules.BALANCED]
+    moves = {name for (name, _), own in ports.items() if port in own}
+    assert moves <= {"movd", "movq", "vmovd", "vmovq"}
 
 
 @pytest.mark.parametrize("name", BODIES)
