@@ -23,7 +23,8 @@ from loopwright.microbench.laboratory import Laboratory
 BORROWED = "ports.borrowed"
 _SLOTS = 2  # of a form, at most
 _CYCLES = 1.1  # of a form, at most
-_SECOND = 0.01  # of the mean error, that a second uop explains at least
+_LOOPS = 10  # of a form, at least
+_GAIN, _SECOND = 0.05, 0.01  # of the mean error, that a bus and a second uop explain at least
 _MOVES = (1, 2)
 _FILLED = (1, 2)  # cycles that blocking instructions take alone
 _FLAGS = (1, 2, 3)  # instructions that write flags alone
@@ -46,6 +47,8 @@ def choose_result_buses(
     bodies = {form.name: list(_beside_arithmetic(learned, form)) for form in moves}
     loops = [body for own in bodies.values() for body in own]
     figures = dict(zip(loops, laboratory.iterations(loops), strict=True))
+    bodies = {name: [body for body in own if figures[body]] for name, own in bodies.items()}
+    bodies = {name: own for name, own in bodies.items() if len(own) >= _LOOPS}
     errors: dict[str, dict[tuple[Ports, ...], float]] = {name: {} for name in bodies}
     for ports in _usages(learned, buses):
         candidate = fit.candidate_laboratory(
@@ -88,7 +91,8 @@ def _best(errors: Mapping[tuple[Ports, ...], float], slots: int) -> tuple[Ports,
     """
     possible = [ports for ports in errors if ports and len(ports) <= (slots or _SLOTS)]
     best = min(possible, key=lambda ports: errors[ports] + _SECOND * len(ports))
-    return best if errors[best] <= min(fit.EXPLAINED, LEFT * errors[()]) else ()
+    left = min(fit.EXPLAINED, LEFT * errors[()], errors[()] - _GAIN)
+    return best if errors[best] <= left else ()
 
 
 def _moves_to_general(learned: CoreModel, form: Form) -> bool:

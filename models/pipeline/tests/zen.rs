@@ -290,6 +290,32 @@ fn zen4_keeps_the_entry_of_a_store_until_its_data_is_known() {
 }
 
 #[test]
+fn zen4_keeps_a_store_of_a_constant_in_one_entry() {
+    zen4_takes(&[
+        (
+            "a load, two stores of constants, one of a register",
+            "488b8790000000c7475803000000c7475c000000004889475049ffcf75e2",
+            1.5,
+        ),
+        (
+            "the stores, another order, a load",
+            "c7474005000000c7474405000000894f484c8b9fa800000049ffcf75e3",
+            1.5,
+        ),
+        (
+            "three loads, two stores of constants, one of a register",
+            "4c8b97900000004c8b9f980000004c8b97a0000000c7474c05000000c7475005000000894f5449ffcf75d5",
+            2.0,
+        ),
+        (
+            "three loads and a store of a constant",
+            "4c8b97900000004c8b9f980000004c8b97a0000000c7474c0500000049ffcf75df",
+            1.33,
+        ),
+    ]);
+}
+
+#[test]
 fn zen4_takes_a_cycle_more_by_a_complex_address() {
     zen4_takes(&[
         ("mov rax,[rsi+rax]", "488b040649ffcf75f7", 4.0),

@@ -271,7 +271,7 @@ impl Builder<'_> {
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
             let mut uop = uop.clone();
-            uop.beside = expansion.beside(at, d.vector());
+            uop.beside = expansion.beside(at, d);
             match uop.role {
                 Role::StoreData => {
                     uop.streamed = std::mem::take(&mut streamed);

@@ -1,7 +1,7 @@
 //! The uops that are executed, and how they depend on each other.
 
 use crate::block::split::Split;
-use crate::isa::inst::Reg;
+use crate::isa::inst::{Branch, Decoded, Reg};
 use smallvec::SmallVec;
 
 /// Inputs of a uop that are followed.
@@ -104,13 +104,18 @@ pub struct Uop {
 impl Expansion {
     /// Ports of the uop that waits in one scheduler entry with a uop, but for stores of vectors; 0: none does.
     ///
-    /// A store's address and data share an entry, and so do a load and the uop that computes with it in one dispatch
-    /// slot.
-    pub fn beside(&self, at: usize, vector: bool) -> u32 {
-        if let ([address, data], false) = (&self.uops[..], vector) {
-            if [address.role, data.role] == [Role::StoreAddress, Role::StoreData] {
-                return if at == 0 { data.ports } else { address.ports };
+    /// A store's address and data share an entry, with the uop that computes the data, such as a constant. So do a load
+    /// and the uop that computes with it in one dispatch slot.
+    pub fn beside(&self, at: usize, d: &Decoded) -> u32 {
+        use Role::{Compute, StoreAddress, StoreData};
+        let ports = |n: usize| self.uops[n].ports;
+        let roles: SmallVec<[Role; 4]> = self.uops.iter().map(|uop| uop.role).collect();
+        match roles[..] {
+            [StoreAddress, StoreData] if !d.vector() => return ports(1 - at),
+            [Compute, StoreAddress, StoreData] if !d.vector() && d.branch == Branch::No => {
+                return ports([2, 0, 1][at]);
             }
+            _ => {}
         }
         let slots = self.fused.iter().flatten();
         let mut slots = slots.filter(|slot| slot.iter().any(|n| usize::from(*n) == at));

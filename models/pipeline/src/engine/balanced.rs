@@ -50,8 +50,8 @@ struct Asked {
 ///
 /// The uops of a cycle that compute go to different schedulers, those with the fewest uops, and so do accesses. A load
 /// and the uop that computes with it are one entry where each scheduler of the latter has ports for accesses, and so are
-/// the address and the data of a store. What was bound keeps its port where its scheduler is full, and goes before
-/// others are bound.
+/// the address and the data of a store, with the uop that computes the data, such as a constant. What was bound keeps
+/// its port where its scheduler is full, and goes before others are bound.
 #[derive(Debug)]
 pub struct Balanced<'a> {
     p: &'a ports,
@@ -78,7 +78,7 @@ pub struct Balanced<'a> {
     stuck: bool,
     /// No uop got a port in this cycle.
     first: bool,
-    /// The scheduler of the last store's address, until its data follows.
+    /// The scheduler of the last store, until its data follows.
     store: u8,
 }
 
@@ -121,10 +121,10 @@ impl<'a> Balanced<'a> {
         self.kind(ports).is_some()
     }
 
-    /// Whether a load shares an entry with the uop that computes with it.
+    /// Whether a load shares an entry with the uop that computes with it, or a store's address with that of its data.
     fn shares(&self, uop: &Uop) -> bool {
         let one_entry = |own: &u32| own & uop.beside == 0 || own & uop.ports != 0;
-        uop.role == Role::Load
+        [Role::Load, Role::StoreAddress].contains(&uop.role)
             && self.kind(uop.ports) == Some(1)
             && self.kind(uop.beside) == Some(0)
             && self.schedulers.iter().all(one_entry)
@@ -133,6 +133,16 @@ impl<'a> Balanced<'a> {
     /// Whether the entry of a store's address holds its data, too.
     fn holds_data(&self, uop: &Uop) -> bool {
         uop.role == Role::StoreAddress && uop.beside != 0 && self.kind(uop.ports) == Some(1)
+    }
+
+    /// Whether a uop computes what a store writes, and its entry holds the rest of the store.
+    fn computes_data(&self, uop: &Uop) -> bool {
+        let one_entry = |own: &u32| own & uop.ports == 0 || own & self.accesses != 0;
+        uop.role == Role::Compute
+            && uop.beside != 0
+            && self.kind(uop.beside).is_none()
+            && self.kind(uop.ports) == Some(0)
+            && self.schedulers.iter().all(one_entry)
     }
 
     /// 0 of uops that compute, 1 of accesses.
@@ -304,11 +314,16 @@ impl<'a> Balanced<'a> {
     pub fn choose(&mut self, uop: &Uop, ports: u32) -> u8 {
         self.first = false;
         if self.shares(uop) {
-            let beside = self.due(uop.beside).unwrap_or_else(|| self.lightest(uop.beside));
-            return self.scheduler(beside).map_or(0, |n| self.port_in(n, ports));
+            let due = || self.due(uop.beside).unwrap_or_else(|| self.lightest(uop.beside));
+            let scheduler = if self.holds_data(uop) {
+                Some(usize::from(self.store))
+            } else {
+                self.scheduler(due())
+            };
+            return scheduler.map_or(0, |n| self.port_in(n, ports));
         }
         let port = self.due(ports).unwrap_or_else(|| self.lightest(ports));
-        if self.holds_data(uop) {
+        if self.holds_data(uop) || self.computes_data(uop) {
             self.store = self.scheduler(port).map_or(NO_ENTRY, |n| n as u8);
         }
         if let Some(kind) = self.kind(ports) {
@@ -342,7 +357,10 @@ impl<'a> Balanced<'a> {
 
     /// A uop starts on the port that it was given.
     pub fn start(&mut self, uop: &Uop, port: usize) {
-        if let (Some(n), false) = (self.scheduler(port as u8), self.shares(uop) || self.holds_data(uop)) {
+        if let (Some(n), false) = (
+            self.scheduler(port as u8),
+            self.shares(uop) || self.holds_data(uop) || self.computes_data(uop),
+        ) {
             self.leave(n);
         }
     }
