@@ -388,10 +388,9 @@ def random_instance(
 def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
     """Yield loops of tests, each fused with a branch that is not taken."""
     kit = load.kit
-    branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
-    if branch is None or kit.BYTES:
+    pair = flags_pair(kit)
+    if not pair or kit.BYTES:
         return
-    pair = kit.break_dependency("flags", 0) + branch.code
     for number in _PAIRS:
         yield f"{number} tests and branches not taken", pair * number
     for number in _COMPUTING:
@@ -400,6 +399,12 @@ def _pairs(load: Form) -> Iterator[tuple[str, bytes]]:
         pool = kit.POOLS["gpr"].others[:number]
         links = b"".join(kit.transfer("gpr", "gpr", one, one) for one in pool)
         yield f"{_BESIDE} {number} registers that wait for themselves", pair + links
+
+
+def flags_pair(kit: Kit) -> bytes:
+    """Return a test and a branch by it that is not taken; empty where no branch goes by carry."""
+    branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
+    return kit.break_dependency("flags", 0) + branch.code if branch else b""
 
 
 def _balanced_hypotheses(learned: CoreModel) -> Iterator[Hypothesis]:

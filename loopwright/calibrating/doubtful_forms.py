@@ -125,7 +125,7 @@ def _candidates(
     core, rate = learned.core, learned.throughputs[form.name]
     reachable = _reachable(learned, form)
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
-    for slots, ports in _candidate_ports(learned, form, named, generator):
+    for slots, ports in _candidate_ports(learned, form, named, generator, reachable):
         if not frozenset().union(*core.computing(ports)) <= reachable:
             continue
         narrow = min(map(len, core.computing(ports)), default=0)
@@ -139,7 +139,11 @@ def _candidates(
 
 
 def _candidate_ports(
-    learned: CoreModel, form: Form, named: Mapping[str, Form], generator: Candidates
+    learned: CoreModel,
+    form: Form,
+    named: Mapping[str, Form],
+    generator: Candidates,
+    reachable: Ports,
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
     """Yield slots and ports of candidates: rejected ones, those of similar forms, and others."""
     core, own = learned.core, learned.uops[form.name]
@@ -164,7 +168,7 @@ def _candidate_ports(
     case = Case(form, 0, 1, UopBounds(1, MOST), learned.throughputs[form.name].cycles)
     for candidate in islice(generator.fitting(case), _LISTED):
         yield max(1, candidate.computing), candidate.uops
-    arithmetic = _reachable(learned, form) & core.all_arithmetic
+    arithmetic = reachable & core.all_arithmetic
     yield 1, (arithmetic, *memory)
     yield 1, (frozenset({min(arithmetic)}), *memory)  # one unit, which may be busy
 

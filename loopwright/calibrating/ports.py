@@ -233,7 +233,7 @@ class Core:
             if not one.blocker.memory and any(o.kind == "vector" for o in one.blocker.operands)
         ]
 
-    @property
+    @cached_property
     def vector_ports(self) -> Ports:
         """Return the ports that compute in vectors alone; empty if general registers share any."""
         ports = frozenset().union(*self.vector_classes)

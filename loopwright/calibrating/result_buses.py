@@ -14,7 +14,7 @@ from statistics import fmean
 
 from loopwright.calibrating import core_files, fit, port_classes
 from loopwright.calibrating.core_model import TRIED, CoreModel, Evidence, fitted
-from loopwright.calibrating.dispatch_rules import LEFT
+from loopwright.calibrating.dispatch_rules import LEFT, flags_pair
 from loopwright.calibrating.ports import Ports, Uops
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form
@@ -124,9 +124,8 @@ def _beside_arithmetic(learned: CoreModel, form: Form) -> Iterator[bytes]:
     flags = kit.break_dependency("flags", 0)
     for number in _FLAGS:
         yield instance + flags * number
-    branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
-    if branch:
-        yield instance + flags + branch.code
+    if pair := flags_pair(kit):
+        yield instance + pair
     for left in _LEFT_SLOTS:
         yield instance + kit.MOVE * (learned.width.instructions - left)
 

@@ -123,11 +123,9 @@ impl<'a> Balanced<'a> {
 
     /// Whether a load shares an entry with the uop that computes with it, or a store's address with that of its data.
     fn shares(&self, uop: &Uop) -> bool {
-        let one_entry = |own: &u32| own & uop.beside == 0 || own & uop.ports != 0;
         [Role::Load, Role::StoreAddress].contains(&uop.role)
             && self.kind(uop.ports) == Some(1)
-            && self.kind(uop.beside) == Some(0)
-            && self.schedulers.iter().all(one_entry)
+            && self.one_entry(uop.beside, uop.ports)
     }
 
     /// Whether the entry of a store's address holds its data, too.
@@ -137,12 +135,16 @@ impl<'a> Balanced<'a> {
 
     /// Whether a uop computes what a store writes, and its entry holds the rest of the store.
     fn computes_data(&self, uop: &Uop) -> bool {
-        let one_entry = |own: &u32| own & uop.ports == 0 || own & self.accesses != 0;
         uop.role == Role::Compute
             && uop.beside != 0
             && self.kind(uop.beside).is_none()
-            && self.kind(uop.ports) == Some(0)
-            && self.schedulers.iter().all(one_entry)
+            && self.one_entry(uop.ports, self.accesses)
+    }
+
+    /// Whether each scheduler that can take a uop which computes has ports for an access beside it.
+    fn one_entry(&self, computes: u32, accesses: u32) -> bool {
+        let holds_both = |own: &u32| own & computes == 0 || own & accesses != 0;
+        self.kind(computes) == Some(0) && self.schedulers.iter().all(holds_both)
     }
 
     /// 0 of uops that compute, 1 of accesses.
@@ -314,13 +316,11 @@ impl<'a> Balanced<'a> {
     pub fn choose(&mut self, uop: &Uop, ports: u32) -> u8 {
         self.first = false;
         if self.shares(uop) {
-            let due = || self.due(uop.beside).unwrap_or_else(|| self.lightest(uop.beside));
-            let scheduler = if self.holds_data(uop) {
-                Some(usize::from(self.store))
-            } else {
-                self.scheduler(due())
-            };
-            return scheduler.map_or(0, |n| self.port_in(n, ports));
+            if self.holds_data(uop) {
+                return self.port_in(usize::from(self.store), ports);
+            }
+            let beside = self.due(uop.beside).unwrap_or_else(|| self.lightest(uop.beside));
+            return self.scheduler(beside).map_or(0, |n| self.port_in(n, ports));
         }
         let port = self.due(ports).unwrap_or_else(|| self.lightest(ports));
         if self.holds_data(uop) || self.computes_data(uop) {

@@ -19,7 +19,7 @@ const HORIZON: u32 = u64::BITS - PAST;
 /// The results that are due.
 #[derive(Debug)]
 pub struct WriteBack {
-    /// Latency from which on a result keeps others out; 0: none does.
+    /// Latency from which on a result keeps others out; [`HORIZON`]: none does.
     least: u32,
     /// Cycles in a row without a free bus after which a uop lets no younger one pass; 0: it always does.
     patience: u32,
@@ -45,7 +45,7 @@ impl WriteBack {
     pub fn new(block: &Block, params: &Params) -> Option<WriteBack> {
         let least = params.ports.result_cycles;
         (least > 0 || !params.ports.borrowed.is_empty()).then(|| WriteBack {
-            least,
+            least: if least > 0 { least } else { HORIZON },
             patience: params.ports.result_patience,
             latency: block.uops.iter().map(latency).collect(),
             due: [0; PORTS],
@@ -101,7 +101,7 @@ impl WriteBack {
         if latency == 0 {
             self.sharing |= self.lent & 1 << port;
         }
-        if self.least > 0 && latency >= self.least {
+        if latency >= self.least {
             self.due[port] |= 1 << (PAST + latency);
         }
     }
@@ -141,7 +141,7 @@ impl WriteBack {
     }
 }
 
-/// Cycles to the last result of a uop between general registers and flags; 0 for all other uops, and without a register.
+/// Cycles to the last result of a uop between general registers and flags; 0 for all other uops, and for flags alone.
 fn latency(uop: &Uop) -> u32 {
     let others = |reg: Reg| (VECTOR..CARRY).contains(&reg) || (OTHER..HIGH).contains(&reg);
     let reads = |from: &From| matches!(from, From::Reg(reg) if others(*reg));
