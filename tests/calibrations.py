@@ -64,6 +64,7 @@ CORES = {
     "goldencove": ([*PLAIN, "addss", "mulss", "andps", "vandps"], {
         "serial.lfence": "14", "serial.avx_sse_transition": "60", "mispredict.cycles": "23",
     }),
+    "icelake": (PLAIN, {"scheduler.entries": "80"}),
     "neoverse-n1": (ARM64, {}),
     "tsv110": (ARM64, {
         "memory.forward_cycles": "9", "memory.split_load_bytes": "32",
@@ -77,12 +78,12 @@ CORES = {
 ONE_STRUCTURE = {"skylake": "region"}
 
 # Cores that are learned by fewer loops; all others are learned by all of them.
-FEW_LOOPS = {"skylake", "zen4", "neoverse-n1"}
+FEW_LOOPS = {"skylake", "zen4", "icelake", "neoverse-n1"}
 
 # Each takes half a minute to learn: `make test` learns Skylake alone.
-GOLDENCOVE, NEOVERSE_N1, SANDYBRIDGE, TSV110, ZEN2, ZEN4 = (
+GOLDENCOVE, ICELAKE, NEOVERSE_N1, SANDYBRIDGE, TSV110, ZEN2, ZEN4 = (
     pytest.param(core, marks=pytest.mark.slow)
-    for core in ("goldencove", "neoverse-n1", "sandybridge", "tsv110", "zen2", "zen4")
+    for core in ("goldencove", "icelake", "neoverse-n1", "sandybridge", "tsv110", "zen2", "zen4")
 )
 
 

@@ -169,6 +169,9 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
         "uop_cache.lines": _down(8),
         "uop_cache.line_uops": (6, 8, 7, 5, 4, 3, 9, 10, 12),
         **_READ,
+        "uop_cache.line_wide": ("unlimited", 1),
+        "uop_cache.line_rest_counts": _TRUE_FIRST,
+        "uop_cache.joins_short_loops": _FALSE_FIRST,
         "uop_cache.pairs": _FALSE_FIRST,
         "uop_cache.branch_erratum": _FALSE_FIRST,
         **_BUFFER,
@@ -184,6 +187,18 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     starts: list[Values] = [{"uop_cache.region_bytes": size} for size in (32, 64)]
     cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
     starts.append({"uop_cache.region_bytes": 64, **cut})
+    # As on Ice Lake, where a line that ends its region overlaps with the next region's first one.
+    starts.append(
+        {
+            "uop_cache.region_bytes": 64,
+            "uop_cache.reads": 1,
+            "uop_cache.overlaps": True,
+            "uop_cache.line_rest_counts": False,
+            "uop_cache.line_wide": 1,
+            "uop_cache.joins_short_loops": True,
+            "uop_cache.branch_by_end": True,
+        }
+    )
     name = "an op cache of regions"
     yield Structure(name, fixed, region, together, starts, _UNTRIED, _MASKING)
 

@@ -96,7 +96,9 @@ def choose_port_choice(
         learned = _choose_rules(laboratory, learned, mixtures, [{}, *single], LEFT)
     neighbours = [_without_zeros({AGE: a, NEIGHBOURS: n}) for a, n in product(_AGES, _SLOTS)]
     in_turn: list[Rules] = [{**IN_TURN, IMBALANCE: imbalance} for imbalance in _IMBALANCES]
-    return _choose_rules(laboratory, learned, mixtures, [*sorted(neighbours, key=len), *in_turn])
+    choices = product(group_rules(learned), [*sorted(neighbours, key=len), *in_turn])
+    tried = [{**rules, **groups} for groups, rules in choices]
+    return _choose_rules(laboratory, learned, mixtures, tried)
 
 
 def _without_zeros(rules: Mapping[str, int]) -> Rules:

@@ -42,6 +42,7 @@ STORE_DATA = "49"  # of cores with two such ports
 # leave takes rbp from the stack and rsp from rbp; uops.info has the first without its load.
 LEAVE = "rbp>rbp:0 rbp>rsp:2 a>rbp:6 a>rsp:0"
 FUSES = {"Z": "z", "B": "c", "BE": "a", "L": "l", "LE": "l", "S": "s", "P": "p", "O": "o"}
+SOONER_LOADS = ("broadwell", "skylake")
 # What takes more than so many uops is no part of loops: the table leaves it out.
 MOST_UOPS = 400
 
@@ -56,7 +57,7 @@ def table(core: str) -> Table:
     """Return the table of one core."""
     rows = table_of_records("skylake" if core == "icelake" else core)
     if core == "icelake":
-        rows = icelake.table(rows)
+        rows = icelake.table(rows, table_of_records("goldencove"))
     if core in COVES:
         rows |= avx512.rows(rows) | gathers.coves()
     return corrected(core, rows)
@@ -85,11 +86,12 @@ def _mended(core: str, mnemonic: str, operands: list[str], row: Row) -> Row:
     if mnemonic == "leave" and row.latency == "rbp>rbp:6 rbp>rsp:2":
         row = row._replace(latency=LEAVE)
     loads_vector = bool(operands) and operands[0] in VECTORS and "gather" not in mnemonic
-    if core == "broadwell" and loads_vector:
+    if core in SOONER_LOADS and loads_vector:
         sooner = _loaded_sooner(row.latency)
         row = row if sooner == row.latency else row._replace(latency=sooner, source="llvm-19")
-    if core in COVES:
+    if core in (*COVES, "skylake"):
         row = row._replace(latency=_between_files(operands, row.latency))
+    if core in COVES:
         if LOGIC.match(mnemonic):
             late = LATE_TEST if mnemonic == "test" else LATE_FLAGS
             parts = (late.get(part, part) for part in row.latency.split())

@@ -40,12 +40,23 @@ FOUND = {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
         "uop_cache.region_bytes": 64, "uop_cache.line_uops": 7, "macro_fusion.nops": True,
     },
+    "icelake": {
+        "uop_cache.rule": "region", "uop_cache.region_bytes": 64, "uop_cache.line_uops": 6,
+        "uop_cache.reads": 1, "uop_cache.overlaps": True, "uop_cache.line_wide": 1,
+        "uop_cache.line_rest_counts": False, "uop_cache.joins_short_loops": True,
+    },
 }  # fmt: skip
 
 
 @pytest.fixture(
     scope="module",
-    params=["skylake", calibrations.SANDYBRIDGE, calibrations.ZEN2, calibrations.ZEN4],
+    params=[
+        "skylake",
+        calibrations.SANDYBRIDGE,
+        calibrations.ZEN2,
+        calibrations.ZEN4,
+        calibrations.ICELAKE,
+    ],
 )
 def found(request, tmp_path_factory):
     """Return a core with parameters changed, its parameters as learned, and what was said."""

@@ -7,6 +7,7 @@ mod calls;
 mod caveats;
 mod common;
 mod figures;
+mod icelake;
 mod interface;
 mod known_answers;
 mod loop_offsets;

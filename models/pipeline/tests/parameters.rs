@@ -47,6 +47,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.crowded_constants", "[]", "zen4", Loop, 0, "4d89c84d89d3b901000000b901000000b901000000b901000000b90100000049ffcf75dc", &[]),
     ("uop_cache.short_constants", "true", "zen4", Loop, 0, "4d89c84d89c84d89c84d89c8488b5640488b5640488b5640488b564049ffcf75df", &[]),
     ("uop_cache.region_uops", "unlimited", "goldencove", Loop, 0, "90909090909090909090909090909090909090909090909090909090909090909090909049ffcf75d7", &[]),
+    ("uop_cache.line_wide", "unlimited", "icelake", Loop, 0, "48b8f0debc9a7856341248b8f0debc9a7856341249ffcf75e7", &[]),
     ("uop_cache.long_constants", "unlimited", "goldencove", Loop, 0, "48bb010203040506070848bd010203040506070848be010203040506070849ffcf75dd", &[]),
     ("uop_cache.joins_short_loops", "false", "goldencove", Loop, 0, "48bb010203040506070848bd010203040506070848be010203040506070849ffcf75dd", &[]),
     ("uop_cache.line_rest_counts", "true", "goldencove", Loop, 0, "48bb010203040506070848bd01020304050607089090909090909048be010203040506070848bf010203040506070849ffcf75cc", &[]),

@@ -40,6 +40,8 @@ pub(crate) struct Room {
     places: u32,
     /// 32-bit constants.
     constants: u32,
+    /// Instructions of two places.
+    wide: u32,
     /// Constants that need 64 bits.
     long_constants: u32,
 }
@@ -50,6 +52,7 @@ impl Room {
         Room {
             places: inst.fused.end - inst.fused.start + u32::from(inst.wide),
             constants: inst.constants,
+            wide: u32::from(inst.wide),
             long_constants: u32::from(inst.long_constant),
         }
     }
@@ -62,7 +65,10 @@ impl Room {
             .find(|r| (r[0]..=r[1]).contains(&self.places));
         let spare = p.line_uops.saturating_sub(self.places) * p.spare_constants;
         let most = crowded.map_or(p.constants.saturating_add(spare), |r| r[2]);
-        self.places <= p.line_uops && self.constants <= most && self.long_constants <= p.long_constants
+        self.places <= p.line_uops
+            && self.constants <= most
+            && self.wide <= p.line_wide
+            && self.long_constants <= p.long_constants
     }
 }
 
@@ -73,6 +79,7 @@ impl std::ops::Add for Room {
         Room {
             places: self.places + more.places,
             constants: self.constants + more.constants,
+            wide: self.wide + more.wide,
             long_constants: self.long_constants + more.long_constants,
         }
     }

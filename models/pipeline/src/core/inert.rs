@@ -74,7 +74,7 @@ impl Params {
                 | ("macro_fusion", "move_ops" | "load_ops")
                 | (
                     "uop_cache",
-                    "wide_ends" | "wide_operands" | "long_constants" | "microcode_stall"
+                    "wide_ends" | "wide_operands" | "line_wide" | "long_constants" | "microcode_stall"
                 )
                 | (
                     "rename",

@@ -20,6 +20,8 @@ tables! {
         crowded_constants: triples = Some(&[]),
         /// Whether an instruction's only constant takes room if it has 8 bits.
         short_constants: flag = Some(true),
+        /// Instructions per line that take two slots: those of 64-bit immediates, and of `wide_operands`. A cycle delivers as many of each line that it reads.
+        line_wide: limit[1..=64] = Some(UNLIMITED),
         /// Constants per line that need 64 bits.
         long_constants: limit[1..=64] = Some(UNLIMITED),
         /// Uops per cycle.
@@ -36,7 +38,7 @@ tables! {
         wide_operands: flag = Some(false),
         /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump to another region and the jump or return behind it are one, but not right behind a return.
         joins: word[Joins] = Some(Joins::None),
-        /// Whether a cycle reads on behind the last branch of a loop that has at most `width` uops.
+        /// Whether a cycle reads on behind the last branch of a loop that has at most eight uops.
         joins_short_loops: flag = Some(false),
         /// Whether the rest of a line that the cycle before began counts for `reads`.
         line_rest_counts: flag = Some(true),

@@ -4,9 +4,10 @@ use crate::block::cache_plan::{CachePlan, Line};
 use crate::block::position::Position;
 use crate::block::replay::Replay;
 use crate::block::stream::Stream;
-use crate::block::Notion;
+use crate::block::{Inst, Notion};
 use crate::core::choice::Joins;
 use crate::core::params::{uop_cache, Params};
+use crate::core::value::UNLIMITED;
 use crate::engine::ablation::Ablation;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
@@ -44,8 +45,22 @@ pub struct UopCache<'a> {
     next: Position,
 }
 
+/// Fused uops of the longest loop behind whose last branch a cycle may read on: 8 on Ice Lake, whose lines
+/// have six, and on Golden Cove, whose lines have eight.
+const SHORT_LOOP: u32 = 8;
+
 /// Regions that are found ahead of being read: more change nothing in a loop that goes on.
 const AHEAD: u32 = 4;
+
+/// The second slot of an instruction, where delivery counts it.
+fn second_slot(inst: &Inst, p: &uop_cache) -> u32 {
+    u32::from(inst.wide && p.line_wide != UNLIMITED)
+}
+
+/// Slots in which an instruction is delivered.
+fn slots(inst: &Inst, p: &uop_cache) -> u32 {
+    inst.fused.end - inst.fused.start + second_slot(inst, p)
+}
 
 impl<'a> UopCache<'a> {
     /// About to deliver, if it holds the start of the block.
@@ -61,7 +76,13 @@ impl<'a> UopCache<'a> {
             repeats: params.uop_cache.joins_short_loops
                 && stream.block.notion == Notion::Loop
                 && stream.block.insts.iter().all(|inst| inst.ms == 0)
-                && stream.block.fused.len() as u32 <= params.uop_cache.width,
+                && stream
+                    .block
+                    .insts
+                    .iter()
+                    .map(|inst| slots(inst, &params.uop_cache))
+                    .sum::<u32>()
+                    <= SHORT_LOOP,
             active: false,
             line: 0,
             fused: 0,
@@ -134,7 +155,10 @@ impl<'a> UopCache<'a> {
     fn read_lines<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) {
         let block = self.stream.block;
         let mut left = self.p.width;
-        let mut reads = 0;
+        let (mut reads, mut parts) = (0, 0);
+        // Of a line and of what overlaps it.
+        let most_parts = if self.p.overlaps { self.p.reads + 1 } else { u32::MAX };
+        let mut wide = self.p.reads.saturating_mul(self.p.line_wide);
         // The region of an entry of this cycle that is not the first one of its region.
         let mut later = None;
         let region = plan.lines.get(self.line as usize).map(|l| l.region);
@@ -142,16 +166,30 @@ impl<'a> UopCache<'a> {
             let Some(line) = plan.lines.get(self.line as usize) else {
                 return;
             };
-            let free = self.p.overlaps && later.is_some_and(|r| r != line.region);
+            let repeats = self.repeats && self.line == 0;
+            let free = self.p.overlaps && later.is_some_and(|r| r != line.region || repeats);
             later = None;
             let begun = self.fused > line.start && !self.p.line_rest_counts;
             reads += u32::from(!free && !begun);
-            if reads > self.p.reads || self.p.one_region && Some(line.region) != region || !self.enters(line) {
+            parts += 1;
+            if reads > self.p.reads
+                || parts > most_parts
+                || self.p.one_region && Some(line.region) != region
+                || !self.enters(line)
+            {
                 return;
             }
             while left > 0 && self.fused < line.end {
                 let fused = self.fused;
                 let inst = &block.insts[usize::from(block.fused[fused as usize].inst)];
+                let first = inst.fused.start == fused;
+                let taken = 1 + if first { second_slot(inst, self.p) } else { 0 };
+                if first && inst.wide {
+                    if wide == 0 || taken > left && left < self.p.width {
+                        return;
+                    }
+                    wide -= 1;
+                }
                 let (split, end) = (inst.fused.end - inst.ms, inst.fused.end);
                 if fused >= split {
                     let routine = Routine {
@@ -166,7 +204,7 @@ impl<'a> UopCache<'a> {
                 }
                 sink.put(fused, self.iteration, Source::UopCache);
                 self.fused += 1;
-                left -= 1;
+                left = left.saturating_sub(taken);
                 if self.p.wide_ends && inst.wide {
                     left = 0;
                 }
