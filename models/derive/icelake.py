@@ -14,6 +14,8 @@ from table import Form, Row, Table, ports_text
 SOURCE = "uops-info-icelake"
 MEASURED = "loopwright-icelake"
 HIGH_BYTE = "r8h"
+# Simple decoders beside the complex one: Golden Cove has five of them, Ice Lake three.
+FEWER_DECODERS = {"c5": "c3", "c4": "c3", "c3": "c2", "c2": "c1"}
 # Shuffles within lanes of 128 bits, which run on port 1 as well, of registers and of memory.
 IN_LANE = re.compile(
     r"v?(movs[hl]dup|pblendw|pmov[sz]x(b[dqw]|dq|w[dq])|pshuf(b|d|hw|lw)|ps[lr]ldq|punpck[hl](bw|dq|qdq|wd)"
@@ -43,7 +45,9 @@ def _high_byte(form: Form, row: Row) -> Row:
     latency = row.latency
     if form.operands.split(",")[0] != HIGH_BYTE:
         latency = re.sub(r":(\d+)", lambda found: f":{max(int(found[1]) - 1, 0)}", latency)
-    return row._replace(**ports, latency=latency, source=f"{row.source}+{MEASURED}")
+    decoder = FEWER_DECODERS.get(row.decoder, row.decoder)
+    source = f"{row.source}+{MEASURED}"
+    return row._replace(**ports, latency=latency, decoder=decoder, source=source)
 
 
 def _high_byte_ports(text: str) -> str:
