@@ -3,7 +3,7 @@
 //! Not among them, as the prediction is off: two and four instructions that ports 0 and 6 alone execute,
 //! beside the branch (`shl rax,cl` twice 2.5, predicted 3.0; `setbe` four times 2.6, predicted 3.0).
 
-use crate::common::{core, cycles_on};
+use crate::common::{all_take, core_with, cycles_on};
 use loopwright_pipeline::block::Notion::Loop;
 
 /// Name, code, code offset, cycles an iteration. Each ends in dec r15; jne.
@@ -61,20 +61,13 @@ const LOOPS: [(&str, &str, u32, f64); 24] = [
 
 #[test]
 fn icelake_takes_the_measured_cycles() {
-    let icelake = core("icelake");
-    for (name, code, offset, wanted) in LOOPS {
-        let got = cycles_on(&icelake, code, offset, Loop).expect(name);
-        assert!(
-            (got - wanted).abs() <= 0.02 * wanted,
-            "{name} at {offset}: {got} cycles, not {wanted}"
-        );
-    }
+    all_take("icelake", &LOOPS);
 }
 
 #[test]
 fn a_cycle_of_one_uop_delivers_a_constant_of_two_slots() {
     let width = [("uop_cache.width", "1")];
-    let narrow = crate::common::core_with("icelake", &width).expect("a core");
+    let narrow = core_with("icelake", &width).expect("a core");
     let got = cycles_on(&narrow, "48b8f0debc9a7856341249ffcf75f1", 0, Loop).expect("a prediction");
     assert!((got - 2.0).abs() <= 0.02, "{got}");
 }

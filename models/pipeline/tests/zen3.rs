@@ -3,7 +3,7 @@
 //! `rsp` is renamed; by any other address loops alone are as quick, as predicted pairs. Not among them, as the
 //! prediction is off: push and pop, or a store and a load, of one register 1.0 (0.67), two of them 2.0.
 
-use crate::common::{core, cycles_on};
+use crate::common::{all_take, core, cycles_on};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 const LOOP: &str = "49ffcf75"; // dec r15; jne
@@ -104,12 +104,5 @@ const LOOPS: [(&str, &str, u32, f64); 24] = [
 
 #[test]
 fn zen3_keeps_constants_in_entries_and_splits_lines() {
-    let zen3 = core("zen3");
-    for (name, code, offset, wanted) in LOOPS {
-        let got = cycles_on(&zen3, code, offset, Loop).expect(name);
-        assert!(
-            (got - wanted).abs() <= 0.02 * wanted,
-            "{name} at {offset}: {got} cycles, not {wanted}"
-        );
-    }
+    all_take("zen3", &LOOPS);
 }

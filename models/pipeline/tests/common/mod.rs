@@ -99,6 +99,18 @@ pub fn cycles(name: &str, hex: &str, offset: u32, notion: Notion) -> f64 {
     cycles_on(&core(name), hex, offset, notion).expect("a prediction")
 }
 
+/// Assert that loops (name, code, code offset, cycles an iteration) take their cycles to within 2 %.
+pub fn all_take(name: &str, loops: &[(&str, &str, u32, f64)]) {
+    let core = core(name);
+    for &(what, code, offset, wanted) in loops {
+        let got = cycles_on(&core, code, offset, Notion::Loop).expect(what);
+        assert!(
+            (got - wanted).abs() <= 0.02 * wanted,
+            "{what} at {offset}: {got} cycles, not {wanted}"
+        );
+    }
+}
+
 /// Assert that two numbers of cycles agree within 1 %.
 #[track_caller]
 pub fn close(got: f64, wanted: f64) {

@@ -45,8 +45,8 @@ pub struct UopCache<'a> {
     next: Position,
 }
 
-/// Fused uops of the longest loop behind whose last branch a cycle may read on: 8 on Ice Lake, whose lines
-/// have six, and on Golden Cove, whose lines have eight.
+/// Slots of the longest loop behind whose last branch a cycle may read on: 8 on Ice Lake, whose lines have
+/// six, and on Golden Cove, whose lines have eight.
 const SHORT_LOOP: u32 = 8;
 
 /// Regions that are found ahead of being read: more change nothing in a loop that goes on.
@@ -156,7 +156,7 @@ impl<'a> UopCache<'a> {
         let block = self.stream.block;
         let mut left = self.p.width;
         let (mut reads, mut parts) = (0, 0);
-        // Of a line and of what overlaps it.
+        // Lines of a cycle, read whole or in part: those that `reads` counts, and one that overlaps.
         let most_parts = if self.p.overlaps { self.p.reads + 1 } else { u32::MAX };
         let mut wide = self.p.reads.saturating_mul(self.p.line_wide);
         // The region of an entry of this cycle that is not the first one of its region.
@@ -183,9 +183,9 @@ impl<'a> UopCache<'a> {
                 let fused = self.fused;
                 let inst = &block.insts[usize::from(block.fused[fused as usize].inst)];
                 let first = inst.fused.start == fused;
-                let taken = 1 + if first { second_slot(inst, self.p) } else { 0 };
+                let needed = 1 + if first { second_slot(inst, self.p) } else { 0 };
                 if first && inst.wide {
-                    if wide == 0 || taken > left && left < self.p.width {
+                    if wide == 0 || needed > left && left < self.p.width {
                         return;
                     }
                     wide -= 1;
@@ -204,7 +204,7 @@ impl<'a> UopCache<'a> {
                 }
                 sink.put(fused, self.iteration, Source::UopCache);
                 self.fused += 1;
-                left = left.saturating_sub(taken);
+                left = left.saturating_sub(needed);
                 if self.p.wide_ends && inst.wide {
                     left = 0;
                 }
