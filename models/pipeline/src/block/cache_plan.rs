@@ -3,7 +3,7 @@
 use crate::block::position::Position;
 use crate::block::regions::{enters_within, entries_rule, is_cut_branch, region_of, region_rule, Room};
 use crate::block::replay::{self, Replay};
-use crate::block::{Block, Notion};
+use crate::block::{Block, Inst, Notion};
 use crate::core::choice::{CacheRule, Joins};
 use crate::core::params::Params;
 
@@ -29,6 +29,8 @@ pub struct CachePlan {
     decoded: Vec<bool>,
     /// Lines in program order; uops of decoded instructions are in none.
     pub lines: Vec<Line>,
+    /// Copies of the block that the lines hold, one after the other; a fused uop of the second is numbered on.
+    pub copies: u32,
     /// Copies at changing addresses, all cached: lines are found as it runs.
     pub streams: bool,
     /// Loops of a call that the loop buffer replays, in order.
@@ -39,21 +41,31 @@ impl CachePlan {
     /// Work out the lines of a block.
     pub fn new(block: &Block, params: &Params) -> CachePlan {
         let rule = params.uop_cache.rule;
-        if block.notion == Notion::Unrolled && rule == CacheRule::Entry && params.uop_cache.unrolled {
-            return CachePlan {
-                decoded: vec![false; block.insts.len()],
-                lines: Vec::new(),
-                streams: true,
-                replays: Vec::new(),
+        let whole = |decoded: bool| CachePlan {
+            decoded: vec![decoded; block.insts.len()],
+            copies: 1,
+            ..CachePlan::default()
+        };
+        if block.notion == Notion::Unrolled {
+            return match rule {
+                _ if !params.uop_cache.unrolled => whole(true),
+                CacheRule::Entry => CachePlan {
+                    streams: true,
+                    ..whole(false)
+                },
+                CacheRule::Region => lines_of_copies(block, params).map_or_else(
+                    || whole(true),
+                    |(lines, copies)| CachePlan {
+                        lines,
+                        copies,
+                        ..whole(false)
+                    },
+                ),
+                CacheRule::None => whole(true),
             };
         }
-        if rule == CacheRule::None || block.notion == Notion::Unrolled {
-            return CachePlan {
-                decoded: vec![true; block.insts.len()],
-                lines: Vec::new(),
-                streams: false,
-                replays: Vec::new(),
-            };
+        if rule == CacheRule::None {
+            return whole(true);
         }
         let cached = match rule {
             CacheRule::Region if enters_within(block) => entries_rule(block, params),
@@ -73,9 +85,7 @@ impl CachePlan {
         }
         let mut plan = CachePlan {
             decoded,
-            lines: Vec::new(),
-            streams: false,
-            replays: Vec::new(),
+            ..whole(false)
         };
         plan.lines = lines(block, params, &plan.decoded);
         let p = &params.uop_cache;
@@ -152,6 +162,27 @@ impl CachePlan {
     pub fn complete(&self) -> bool {
         self.decoded.iter().all(|d| !d)
     }
+}
+
+/// The lines of copies that follow each other, until one lies in its region as the first does, and their number;
+/// `None` if some are not cached.
+fn lines_of_copies(block: &Block, params: &Params) -> Option<(Vec<Line>, u32)> {
+    let bytes = params.uop_cache.region_bytes;
+    let copies = bytes >> block.len.trailing_zeros().min(bytes.trailing_zeros());
+    let uops = block.fused.len() as u32;
+    let copy = |n: u32| {
+        block.insts.iter().map(move |inst| Inst {
+            offset: inst.offset + n * block.len,
+            fused: inst.fused.start + n * uops..inst.fused.end + n * uops,
+            ..inst.clone()
+        })
+    };
+    let code = Block {
+        insts: (0..copies).flat_map(copy).collect(),
+        ..block.clone()
+    };
+    let whole = !block.insts.iter().any(|inst| inst.taken) && region_rule(&code, params).iter().all(|cached| *cached);
+    whole.then(|| (lines(&code, params, &vec![false; code.insts.len()]), copies))
 }
 
 fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {

@@ -129,7 +129,6 @@ impl Params {
             {
                 "uop_cache.constants is unlimited"
             }
-            ("uop_cache", "unrolled") if rule != CacheRule::Entry => "uop_cache.rule is not entry",
             ("loop_buffer", "uops" | "crossing_uops" | "unroll") if !self.loop_buffer.enabled => {
                 "loop_buffer.enabled is false"
             }

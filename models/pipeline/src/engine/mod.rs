@@ -1,6 +1,7 @@
 //! The machine that runs a block cycle by cycle.
 
 pub mod ablation;
+mod access_rate;
 pub mod backend;
 mod balanced;
 pub mod banks;

@@ -7,6 +7,7 @@ use crate::core::params::Params;
 use crate::core::scheduler_pools::POOLS;
 use crate::core::value::PORTS;
 use crate::engine::ablation::Ablation;
+use crate::engine::access_rate::AccessRate;
 use crate::engine::balanced::NO_ENTRY;
 use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
@@ -53,6 +54,7 @@ pub struct Schedule<'a> {
     order: Vec<u8>,
     /// Ports that load or store.
     memory_mask: u32,
+    access_rate: AccessRate,
     lines: Lines,
     /// The banks that loads of a cycle share, where they limit them.
     banks: Option<Banks<'a>>,
@@ -112,6 +114,7 @@ impl<'a> Schedule<'a> {
             ports,
             order: order(block, ports),
             memory_mask: params.memory_ports(),
+            access_rate: AccessRate::new(block),
             lines: Lines::new(&params.memory),
             banks: Banks::new(block, params),
             write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
@@ -239,6 +242,11 @@ impl<'a> Schedule<'a> {
         self.choice.tick();
         if let Some(write_back) = &mut self.write_back {
             write_back.begin(now);
+        }
+        if self.access_rate.exhausted(now) {
+            for port in (0..self.ports).filter(|p| self.memory_mask & 1 << p != 0) {
+                self.port_free[port] = self.port_free[port].max(now + 1);
+            }
         }
         if self.at_issue {
             self.issue_any(now, results, retire, observer);
@@ -455,6 +463,14 @@ impl<'a> Schedule<'a> {
                 }
             }
         }
+        if uop.access > 0 {
+            let line = self.params.memory.line_bytes;
+            let parts = match block.store_number[at as usize] {
+                Some(store) => block.places[usize::from(store)].parts(flight.iteration, line),
+                None => 1 + u32::from(split > 0),
+            };
+            self.access_rate.start(now, uop.access * parts);
+        }
         let mut done = now + 1;
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
             if other_part.is_some() && of_branch(output) {
@@ -488,6 +504,7 @@ impl<'a> Schedule<'a> {
         }
         self.choice.fingerprint(self.ports, into);
         self.lines.fingerprint(into);
+        self.access_rate.fingerprint(into);
         if let Some(write_back) = &self.write_back {
             write_back.fingerprint(self.ports, into);
         }

@@ -30,7 +30,7 @@ tables! {
         reads: int[1..=64] = Some(1),
         /// Whether the first line or entry of a region is read in the same cycle as the last one of a region that has several.
         overlaps: flag = Some(false),
-        /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
+        /// Whether unrolled copies are taken to be in the cache.
         unrolled: flag = Some(false),
         /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
         wide_ends: flag = Some(false),

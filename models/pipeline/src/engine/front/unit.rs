@@ -119,7 +119,9 @@ impl<'a> FrontEnd<'a> {
         if self.block.notion != Notion::Unrolled {
             return 1;
         }
-        let modulus = if self.cut.plan.streams && self.params.front_end.fetch != FetchKind::Predecoded {
+        let plan = &self.cut.plan;
+        let cached = plan.streams && self.params.front_end.fetch != FetchKind::Predecoded || !plan.lines.is_empty();
+        let modulus = if cached {
             self.params.uop_cache.region_bytes
         } else {
             self.cut.bytes

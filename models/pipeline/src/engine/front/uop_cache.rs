@@ -154,6 +154,7 @@ impl<'a> UopCache<'a> {
 
     fn read_lines<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) {
         let block = self.stream.block;
+        let uops = block.fused.len() as u32;
         let mut left = self.p.width;
         let (mut reads, mut parts) = (0, 0);
         // Lines of a cycle, read whole or in part: those that `reads` counts, and one that overlaps.
@@ -180,7 +181,8 @@ impl<'a> UopCache<'a> {
                 return;
             }
             while left > 0 && self.fused < line.end {
-                let fused = self.fused;
+                let fused = self.fused % uops;
+                let iteration = self.iteration + self.fused / uops;
                 let inst = &block.insts[usize::from(block.fused[fused as usize].inst)];
                 let first = inst.fused.start == fused;
                 let needed = 1 + if first { second_slot(inst, self.p) } else { 0 };
@@ -195,14 +197,14 @@ impl<'a> UopCache<'a> {
                     let routine = Routine {
                         next: split,
                         end,
-                        iteration: self.iteration,
+                        iteration,
                     };
                     microcode.start(routine, true);
-                    self.fused = end;
+                    self.fused += end - fused;
                     self.next_line(plan, line.end);
                     return;
                 }
-                sink.put(fused, self.iteration, Source::UopCache);
+                sink.put(fused, iteration, Source::UopCache);
                 self.fused += 1;
                 left = left.saturating_sub(needed);
                 if self.p.wide_ends && inst.wide {
@@ -211,7 +213,7 @@ impl<'a> UopCache<'a> {
             }
             let second = self.line.checked_sub(1).and_then(|n| plan.lines.get(n as usize));
             let falls = |end: u32| {
-                let last = end.checked_sub(1).map_or(0, |e| block.fused[e as usize].inst);
+                let last = end.checked_sub(1).map_or(0, |e| block.fused[(e % uops) as usize].inst);
                 !block.insts[usize::from(last)].taken
             };
             if second.is_some_and(|before| before.region == line.region && falls(before.end)) {
@@ -305,20 +307,21 @@ impl<'a> UopCache<'a> {
         let block = self.stream.block;
         let last = end
             .checked_sub(1)
-            .map_or(0, |e| u32::from(block.fused[e as usize].inst));
+            .map_or(0, |e| u32::from(block.fused[e as usize % block.fused.len()].inst));
         let mut next = last + 1;
         while block.insts.get(next as usize).is_some_and(|i| i.tail) {
             next += 1;
         }
-        if next as usize >= block.insts.len() {
+        let ends = self.line as usize + 1 >= plan.lines.len() || plan.copies == 1;
+        if next as usize >= block.insts.len() && ends {
             if !plan.starts_cached() {
                 self.active = false;
                 return true;
             }
-            self.restart(plan, self.iteration + 1);
+            self.restart(plan, self.iteration + plan.copies);
             return self.ends(last as usize, false) && !self.repeats;
         }
-        if plan.decoded(next) {
+        if plan.decoded(next % block.insts.len() as u32) {
             self.active = false;
             return true;
         }
