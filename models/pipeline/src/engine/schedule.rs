@@ -244,9 +244,7 @@ impl<'a> Schedule<'a> {
             write_back.begin(now);
         }
         if self.access_rate.exhausted(now) {
-            for port in (0..self.ports).filter(|p| self.memory_mask & 1 << p != 0) {
-                self.port_free[port] = self.port_free[port].max(now + 1);
-            }
+            self.pause_memory(now + 1);
         }
         if self.at_issue {
             self.issue_any(now, results, retire, observer);
@@ -395,6 +393,13 @@ impl<'a> Schedule<'a> {
         }
     }
 
+    /// Loads and stores start nothing before a cycle.
+    fn pause_memory(&mut self, until: i32) {
+        for port in (0..self.ports).filter(|p| self.memory_mask & 1 << p != 0) {
+            self.port_free[port] = self.port_free[port].max(until);
+        }
+    }
+
     /// All of a uop has started: free its entry, if rename bound it to a port.
     fn free_entry(&mut self, flight: &Flight) {
         if flight.port != NO_PORT {
@@ -456,11 +461,9 @@ impl<'a> Schedule<'a> {
         }
         if uop.streamed > 0 {
             // Loads and stores pause for each full line that is written to new addresses.
-            for pause in self.lines.write(u32::from(uop.streamed)) {
-                let until = now + 1 + pause as i32;
-                for port in (0..self.ports).filter(|p| self.memory_mask & 1 << p != 0) {
-                    self.port_free[port] = self.port_free[port].max(until);
-                }
+            let most = self.lines.write(u32::from(uop.streamed)).max();
+            if let Some(pause) = most {
+                self.pause_memory(now + 1 + pause as i32);
             }
         }
         if uop.access > 0 {
