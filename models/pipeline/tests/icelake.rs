@@ -3,8 +3,8 @@
 //! Not among them, as the prediction is off: two and four instructions that ports 0 and 6 alone execute,
 //! beside the branch (`shl rax,cl` twice 2.5, predicted 3.0; `setbe` four times 2.6, predicted 3.0).
 
-use crate::common::{all_take, core_with, cycles_on};
-use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
+use crate::common::{all_are_within, all_take, core_with, cycles, cycles_on};
+use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 /// Name, code, code offset, cycles an iteration. Each ends in dec r15; jne.
 const LOOPS: [(&str, &str, u32, f64); 24] = [
@@ -59,26 +59,30 @@ const LOOPS: [(&str, &str, u32, f64); 24] = [
     ("mov [rsp],rax; mov rax,[rsp]", "48890424488b042449ffcf75f3", 0, 5.0),
 ];
 
-/// Loops of loads and stores, which have one rate together: name, code, cycles an iteration.
-const ACCESSES: [(&str, &str, f64); 5] = [
+/// Loops of loads and stores, which have one rate together: name, code, code offset, cycles an iteration.
+const ACCESSES: [(&str, &str, u32, f64); 5] = [
     (
         "4 loads of 32 bytes",
         "c5fc2806c5fc2806c5fc2806c5fc280649ffcf75eb",
+        0,
         2.42,
     ),
     (
         "4 loads and stores of 32 bytes in turn",
         "c5fc2806c5fc290fc5fc2806c5fc290fc5fc2806c5fc290fc5fc2806c5fc290f49ffcf75db",
+        0,
         4.56,
     ),
     (
         "4 loads and stores of 16 bytes in turn",
         "0f28060f290f0f28060f290f0f28060f290f0f28060f290f49ffcf75e3",
+        0,
         3.54,
     ),
     (
         "4 loads and stores of 8 bytes in turn",
         "488b0648891f488b0648891f488b0648891f488b0648891f49ffcf75e3",
+        0,
         2.93,
     ),
     (
@@ -86,16 +90,17 @@ const ACCESSES: [(&str, &str, f64); 5] = [
         "c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806\
          c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806\
          480fafc0480fafc0480fafc0480fafc049ffcf75ab",
+        0,
         12.0,
     ),
 ];
 
-/// Copies that the op cache holds: name, code, cycles a copy.
-const COPIES: [(&str, &str, f64); 4] = [
-    ("lea rdi,[rbx+5216]", "488dbb60140000", 0.25),
-    ("mov r13d,64", "41bd40000000", 0.25),
-    ("a 32-bit constant to memory", "48c780f800000008000000", 0.5),
-    ("lea rsi,[rdi+16]; lea rdi,[rbp+216]", "498d7710488dbdd8000000", 0.51),
+/// Copies that the op cache holds: name, code, code offset, cycles a copy.
+const COPIES: [(&str, &str, u32, f64); 4] = [
+    ("lea rdi,[rbx+5216]", "488dbb60140000", 0, 0.25),
+    ("mov r13d,64", "41bd40000000", 0, 0.25),
+    ("a 32-bit constant to memory", "48c780f800000008000000", 0, 0.5),
+    ("lea rsi,[rdi+16]; lea rdi,[rbp+216]", "498d7710488dbdd8000000", 0, 0.51),
 ];
 
 #[test]
@@ -103,30 +108,19 @@ fn icelake_takes_the_measured_cycles() {
     all_take("icelake", &LOOPS);
 }
 
-/// Assert that cycles on Ice Lake are within 5 % of the measured ones.
-fn are_near(rows: &[(&str, &str, f64)], notion: Notion) {
-    let core = core_with("icelake", &[]).expect("a core");
-    for &(name, code, cycles) in rows {
-        let got = cycles_on(&core, code, 0, notion).expect("a prediction");
-        assert!((got / cycles - 1.0).abs() <= 0.05, "{name}: {got}, measured {cycles}");
-    }
-}
-
 #[test]
 fn loads_and_stores_have_one_rate_together() {
-    are_near(&ACCESSES, Loop);
+    all_are_within(0.05, "icelake", &ACCESSES, Loop);
 }
 
 #[test]
 fn icelake_delivers_copies_from_the_op_cache() {
-    are_near(&COPIES, Unrolled);
+    all_are_within(0.05, "icelake", &COPIES, Unrolled);
 }
 
 #[test]
 fn copies_are_decoded_where_a_region_has_more_lines_than_the_op_cache() {
-    let core = core_with("icelake", &[]).expect("a core");
-    let nops = "90".repeat(16);
-    let got = cycles_on(&core, &nops, 0, Unrolled).expect("a prediction");
+    let got = cycles("icelake", &"90".repeat(16), 0, Unrolled);
     assert!((got - 4.0).abs() <= 0.02, "{got}");
 }
 

@@ -1,6 +1,6 @@
 //! The part of a block that the uop cache holds, by lines.
 
-use crate::block::position::Position;
+use crate::block::position::{period, Position};
 use crate::block::regions::{enters_within, entries_rule, is_cut_branch, region_of, region_rule, Room};
 use crate::block::replay::{self, Replay};
 use crate::block::{Block, Inst, Notion};
@@ -47,22 +47,20 @@ impl CachePlan {
             ..CachePlan::default()
         };
         if block.notion == Notion::Unrolled {
-            return match rule {
-                _ if !params.uop_cache.unrolled => whole(true),
-                CacheRule::Entry => CachePlan {
+            let cached = match rule {
+                _ if !params.uop_cache.unrolled => None,
+                CacheRule::None => None,
+                CacheRule::Entry => Some(CachePlan {
                     streams: true,
                     ..whole(false)
-                },
-                CacheRule::Region => lines_of_copies(block, params).map_or_else(
-                    || whole(true),
-                    |(lines, copies)| CachePlan {
-                        lines,
-                        copies,
-                        ..whole(false)
-                    },
-                ),
-                CacheRule::None => whole(true),
+                }),
+                CacheRule::Region => lines_of_copies(block, params).map(|(lines, copies)| CachePlan {
+                    lines,
+                    copies,
+                    ..whole(false)
+                }),
             };
+            return cached.unwrap_or_else(|| whole(true));
         }
         if rule == CacheRule::None {
             return whole(true);
@@ -167,8 +165,10 @@ impl CachePlan {
 /// The lines of copies that follow each other, until one lies in its region as the first does, and their number;
 /// `None` if some are not cached.
 fn lines_of_copies(block: &Block, params: &Params) -> Option<(Vec<Line>, u32)> {
-    let bytes = params.uop_cache.region_bytes;
-    let copies = bytes >> block.len.trailing_zeros().min(bytes.trailing_zeros());
+    if block.insts.iter().any(|inst| inst.taken) {
+        return None;
+    }
+    let copies = period(i64::from(block.len), params.uop_cache.region_bytes);
     let uops = block.fused.len() as u32;
     let copy = |n: u32| {
         block.insts.iter().map(move |inst| Inst {
@@ -181,7 +181,7 @@ fn lines_of_copies(block: &Block, params: &Params) -> Option<(Vec<Line>, u32)> {
         insts: (0..copies).flat_map(copy).collect(),
         ..block.clone()
     };
-    let whole = !block.insts.iter().any(|inst| inst.taken) && region_rule(&code, params).iter().all(|cached| *cached);
+    let whole = region_rule(&code, params).iter().all(|cached| *cached);
     whole.then(|| (lines(&code, params, &vec![false; code.insts.len()]), copies))
 }
 

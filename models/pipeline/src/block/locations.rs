@@ -3,6 +3,7 @@
 //! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
 
 use crate::block::address::{Abstract, Key};
+use crate::block::position::period;
 
 /// Bytes of a page.
 const PAGE: u32 = 4096;
@@ -138,6 +139,6 @@ impl Location {
         if self.fresh {
             return 1;
         }
-        within >> self.step.trailing_zeros().min(within.trailing_zeros())
+        period(self.step, within)
     }
 }

@@ -9,6 +9,11 @@ pub struct Position {
     pub inst: u32,
 }
 
+/// Iterations after which what moves by so many bytes in each lies at the same place of aligned bytes, a power of two.
+pub fn period(step: i64, within: u32) -> u32 {
+    within >> step.trailing_zeros().min(within.trailing_zeros())
+}
+
 impl Position {
     /// The first one.
     pub const START: Position = Position { iteration: 0, inst: 0 };

@@ -7,6 +7,7 @@
 //! splits at 16. On AArch64 each uop accesses 16 bytes at most, so a pair of q registers is two
 //! accesses.
 
+use crate::block::position::period;
 use crate::core::params::Params;
 use crate::isa::inst::{Decoded, Effect, Mem, NO_REG};
 use crate::isa::Isa;
@@ -46,7 +47,7 @@ impl Split {
 
     /// Iterations after which it lies at the same place again.
     pub fn period(&self) -> u32 {
-        self.within >> self.step.trailing_zeros().min(self.within.trailing_zeros())
+        period(self.step, self.within)
     }
 }
 

@@ -17,13 +17,11 @@ pub struct AccessRate {
 }
 
 impl AccessRate {
-    /// Before the first access.
-    pub fn new(block: &Block) -> AccessRate {
-        let limited = block.notion != Notion::Call && block.uops.iter().any(|uop| uop.access > 0);
-        AccessRate {
-            owed: if limited { AHEAD * CYCLE } else { 0 },
-            at: 0,
-        }
+    /// Before the first access; `None` if no rate limits those of a block.
+    pub fn new(block: &Block) -> Option<AccessRate> {
+        let limited = block.uops.iter().any(|uop| uop.access > 0);
+        let owed = if block.notion == Notion::Call { 0 } else { AHEAD * CYCLE };
+        limited.then_some(AccessRate { owed, at: 0 })
     }
 
     /// An access starts that takes so many thousandths of a cycle.

@@ -54,7 +54,8 @@ pub struct Schedule<'a> {
     order: Vec<u8>,
     /// Ports that load or store.
     memory_mask: u32,
-    access_rate: AccessRate,
+    /// The rate of loads and stores together, where it limits them.
+    access_rate: Option<AccessRate>,
     lines: Lines,
     /// The banks that loads of a cycle share, where they limit them.
     banks: Option<Banks<'a>>,
@@ -243,7 +244,7 @@ impl<'a> Schedule<'a> {
         if let Some(write_back) = &mut self.write_back {
             write_back.begin(now);
         }
-        if self.access_rate.exhausted(now) {
+        if self.access_rate.as_ref().is_some_and(|rate| rate.exhausted(now)) {
             self.pause_memory(now + 1);
         }
         if self.at_issue {
@@ -466,13 +467,13 @@ impl<'a> Schedule<'a> {
                 self.pause_memory(now + 1 + pause as i32);
             }
         }
-        if uop.access > 0 {
+        if let (Some(rate), 1..) = (&mut self.access_rate, uop.access) {
             let line = self.params.memory.line_bytes;
             let parts = match block.store_number[at as usize] {
                 Some(store) => block.places[usize::from(store)].parts(flight.iteration, line),
                 None => 1 + u32::from(split > 0),
             };
-            self.access_rate.start(now, uop.access * parts);
+            rate.start(now, uop.access * parts);
         }
         let mut done = now + 1;
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
@@ -507,7 +508,9 @@ impl<'a> Schedule<'a> {
         }
         self.choice.fingerprint(self.ports, into);
         self.lines.fingerprint(into);
-        self.access_rate.fingerprint(into);
+        if let Some(rate) = &self.access_rate {
+            rate.fingerprint(into);
+        }
         if let Some(write_back) = &self.write_back {
             write_back.fingerprint(self.ports, into);
         }

@@ -101,11 +101,16 @@ pub fn cycles(name: &str, hex: &str, offset: u32, notion: Notion) -> f64 {
 
 /// Assert that loops (name, code, code offset, cycles an iteration) take their cycles to within 2 %.
 pub fn all_take(name: &str, loops: &[(&str, &str, u32, f64)]) {
+    all_are_within(0.02, name, loops, Notion::Loop);
+}
+
+/// Assert that blocks take their cycles to within a share of them.
+pub fn all_are_within(share: f64, name: &str, blocks: &[(&str, &str, u32, f64)], notion: Notion) {
     let core = core(name);
-    for &(what, code, offset, wanted) in loops {
-        let got = cycles_on(&core, code, offset, Notion::Loop).expect(what);
+    for &(what, code, offset, wanted) in blocks {
+        let got = cycles_on(&core, code, offset, notion).expect(what);
         assert!(
-            (got - wanted).abs() <= 0.02 * wanted,
+            (got - wanted).abs() <= share * wanted,
             "{what} at {offset}: {got} cycles, not {wanted}"
         );
     }

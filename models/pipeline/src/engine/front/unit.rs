@@ -1,6 +1,7 @@
 //! The front end as a whole: which of its ways uops take to rename.
 
 use crate::block::cut::Cut;
+use crate::block::position::period;
 use crate::block::stream::Stream;
 use crate::block::{Block, Notion};
 use crate::core::choice::{FetchKind, Mode};
@@ -120,13 +121,15 @@ impl<'a> FrontEnd<'a> {
             return 1;
         }
         let plan = &self.cut.plan;
-        let cached = plan.streams && self.params.front_end.fetch != FetchKind::Predecoded || !plan.lines.is_empty();
-        let modulus = if cached {
+        if !plan.lines.is_empty() {
+            return plan.copies;
+        }
+        let modulus = if plan.streams && self.params.front_end.fetch != FetchKind::Predecoded {
             self.params.uop_cache.region_bytes
         } else {
             self.cut.bytes
         };
-        modulus >> self.block.len.trailing_zeros().min(modulus.trailing_zeros())
+        period(i64::from(self.block.len), modulus)
     }
 
     /// Tell what the future depends on.

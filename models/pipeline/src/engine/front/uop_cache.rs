@@ -154,7 +154,6 @@ impl<'a> UopCache<'a> {
 
     fn read_lines<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) {
         let block = self.stream.block;
-        let uops = block.fused.len() as u32;
         let mut left = self.p.width;
         let (mut reads, mut parts) = (0, 0);
         // Lines of a cycle, read whole or in part: those that `reads` counts, and one that overlaps.
@@ -181,8 +180,8 @@ impl<'a> UopCache<'a> {
                 return;
             }
             while left > 0 && self.fused < line.end {
-                let fused = self.fused % uops;
-                let iteration = self.iteration + self.fused / uops;
+                let (copy, fused) = self.in_copy(self.fused);
+                let iteration = self.iteration + copy;
                 let inst = &block.insts[usize::from(block.fused[fused as usize].inst)];
                 let first = inst.fused.start == fused;
                 let needed = 1 + if first { second_slot(inst, self.p) } else { 0 };
@@ -212,10 +211,7 @@ impl<'a> UopCache<'a> {
                 }
             }
             let second = self.line.checked_sub(1).and_then(|n| plan.lines.get(n as usize));
-            let falls = |end: u32| {
-                let last = end.checked_sub(1).map_or(0, |e| block.fused[(e % uops) as usize].inst);
-                !block.insts[usize::from(last)].taken
-            };
+            let falls = |end: u32| !block.insts[self.last_inst(end)].taken;
             if second.is_some_and(|before| before.region == line.region && falls(before.end)) {
                 later = Some(line.region);
             }
@@ -299,29 +295,44 @@ impl<'a> UopCache<'a> {
         }
     }
 
+    /// The copy of the block that a fused uop of the lines is in, and its number there.
+    fn in_copy(&self, fused: u32) -> (u32, u32) {
+        let uops = self.stream.block.fused.len() as u32;
+        if fused < uops {
+            (0, fused)
+        } else {
+            (fused / uops, fused % uops)
+        }
+    }
+
+    /// The instruction of the last fused uop before one.
+    fn last_inst(&self, end: u32) -> usize {
+        end.checked_sub(1).map_or(0, |last| {
+            let (_, fused) = self.in_copy(last);
+            usize::from(self.stream.block.fused[fused as usize].inst)
+        })
+    }
+
     /// Move on after the end of a line; true if delivery ends for this cycle.
     fn next_line(&mut self, plan: &CachePlan, end: u32) -> bool {
         if self.fused < end {
             return false;
         }
         let block = self.stream.block;
-        let last = end
-            .checked_sub(1)
-            .map_or(0, |e| u32::from(block.fused[e as usize % block.fused.len()].inst));
+        let last = self.last_inst(end);
         let mut next = last + 1;
-        while block.insts.get(next as usize).is_some_and(|i| i.tail) {
+        while block.insts.get(next).is_some_and(|i| i.tail) {
             next += 1;
         }
-        let ends = self.line as usize + 1 >= plan.lines.len() || plan.copies == 1;
-        if next as usize >= block.insts.len() && ends {
+        if next >= block.insts.len() && self.line as usize + 1 >= plan.lines.len() {
             if !plan.starts_cached() {
                 self.active = false;
                 return true;
             }
             self.restart(plan, self.iteration + plan.copies);
-            return self.ends(last as usize, false) && !self.repeats;
+            return self.ends(last, false) && !self.repeats;
         }
-        if plan.decoded(next % block.insts.len() as u32) {
+        if plan.decoded((next % block.insts.len()) as u32) {
             self.active = false;
             return true;
         }
@@ -329,7 +340,7 @@ impl<'a> UopCache<'a> {
         let leaves = region(self.line) != region(self.line + 1);
         self.line += 1;
         self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
-        self.ends(last as usize, leaves)
+        self.ends(last, leaves)
     }
 
     /// Whether delivery ends for this cycle behind an instruction.
