@@ -161,8 +161,10 @@ static void name_speeds(struct outcome *o)
 	const struct reading *r = &o->room.reading;
 	double one = 1e-6 / (o->times[LONG] - o->times[SHORT]);
 	size_t used = strlen(o->refused);
+	/* Two speeds that differ by less than what is printed are one. */
+	bool differ = fabs(one * r->speed[0] - one * r->speed[1]) >= 0.01;
 
-	if (r->unsteady && r->speed[1] && o->times[LONG] > o->times[SHORT])
+	if (r->unsteady && r->speed[1] && differ && o->times[LONG] > o->times[SHORT])
 		snprintf(o->refused + used, sizeof(o->refused) - used,
 			 ", by turns around %.2f and %.2f cycles", r->speed[0] * one,
 			 r->speed[1] * one);

@@ -6,6 +6,6 @@
  * The version of the measurement protocol: a figure of one version is not continued with another's.
  * Increase it with every change of bursts, acceptance or placement that can change a result.
  */
-#define PROTOCOL 8
+#define PROTOCOL 9
 
 #endif
