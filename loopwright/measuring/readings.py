@@ -19,7 +19,9 @@ from loopwright.code import loops
 from loopwright.code.instructions import Code, Loop
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
+from loopwright.machine.emulator import Call
 from loopwright.machine.harness import Point
+from loopwright.machine.trace import RECORD, Tracer
 
 SIZES = (0, 1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -116,8 +118,8 @@ class Goal:
 def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tuple[Goal, ...]:
     """Return the points to measure of a variant.
 
-    Loops are measured hot, at the first alignment of each skew. InputError if its contract
-    counts iterations and it has no loop.
+    Loops are measured hot, at the first alignment of each skew at which a call runs in the loop.
+    InputError if its contract counts iterations and it has no loop.
     """
     choice = loops.choose(code.loops, contract, code.symbols)
     if choice is None and contract.unit == "iteration":
@@ -130,14 +132,7 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
     # The iterations of a loop inside the one over records do not follow from the count of records.
     nested = choice is not None and choice.loop.nested and bool(contract.fields)
     if choice is not None and contract.unit == "iteration" and contract.counted and not nested:
-        loop = choice.loop
-        candidates = alignments if sweep.skews and both_sides(contract) else alignments[:1]
-        first_of_skew = {skew: (d, s, skew) for d, s, skew in reversed(candidates)}
-        moved = _moved(contract, loop)
-        slopes = [
-            _slope(contract, moved, loop.kind == "string", alignment)
-            for alignment in reversed(first_of_skew.values())
-        ]
+        slopes = _slopes(code, contract, choice.loop, sweep, alignments)
     if not sweep.calls and slopes:
         return tuple(slopes)
     calls = [
@@ -149,12 +144,44 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
     return (*calls, *slopes)
 
 
+def _slopes(
+    code: Code,
+    contract: Contract,
+    loop: Loop,
+    sweep: Sweep,
+    alignments: Sequence[tuple[int, int, int]],
+) -> list[Goal]:
+    """Return the goal of a loop for each requested skew, or one for all alignments."""
+    several_skews = bool(sweep.skews) and both_sides(contract)
+    moved = _moved(contract, loop)
+    by_skew: dict[int | None, Goal] = {}
+    for alignment in alignments:
+        skew = alignment[2] if several_skews else None
+        goal = _slope(contract, moved, loop.kind == "string", alignment)
+        if skew not in by_skew and _runs_in(loop, moved, code, contract, goal.points[0]):
+            by_skew[skew] = goal
+    return list(by_skew.values())
+
+
 def _moved(contract: Contract, loop: Loop) -> int:
     """Return the bytes of a call's size that one iteration of its loop moves, in whole records."""
     moved = loops.moved_bytes(loop, contract)
     if contract.effect == "store_fields":
         return moved // sum(f.size for f in contract.fields) * contract.dst_record
     return moved
+
+
+def _runs_in(loop: Loop, moved: int, code: Code, contract: Contract, point: Point) -> bool:
+    """True if a call moves at least half of its bytes in a loop, or cannot be traced."""
+    # A traced source lies half a page further than its alignment.
+    src_align = (point.dst_align - point.skew - _HALF_PAGE) % _PAGE
+    call = Call(point.count, point.dst_align, src_align)
+    [traced] = Tracer(code, contract, 0).calls([call])
+    if isinstance(traced, InputError):
+        return True
+    steps = np.frombuffer(traced.steps, RECORD)
+    iterations = steps["repeats"][steps["position"] == loop.instructions[-1].address].sum()
+    return bool(2 * moved * iterations >= point.count * contract.count_bytes)
 
 
 def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:

@@ -4,8 +4,10 @@ import math
 
 import pytest
 
+from loopwright import kernels
+from loopwright.code import assemble
 from loopwright.machine.harness import Point
-from loopwright.measuring.readings import Goal, Reading, Result
+from loopwright.measuring.readings import Goal, Reading, Result, Sweep, goals
 
 
 def _reading(cycles, spread=0.0, refused="", clock="clock", slow=0, two_speeds=""):
@@ -28,6 +30,26 @@ def _reading(cycles, spread=0.0, refused="", clock="clock", slow=0, two_speeds="
 
 SLOPE = Goal("loop", "cycles/iteration", (Point(1, 0, 0, 0), Point(2, 0, 0, 0)), 8, 100.0, True)
 CALL = Goal("call", "cycles/call", (Point(1, 0, 0, 0),), 8, 1.0, True)
+
+
+def _loop_alignments(variant, *alignments):
+    """Return the alignments at which a variant's loop is to be measured."""
+    contract = kernels.contract_of(variant)
+    of_variant = goals(
+        variant, assemble.user_code(variant), contract, Sweep(alignments=alignments or None)
+    )
+    loops = [goal for goal in of_variant if goal.quantity == "loop"]
+    return [(p.dst_align, p.src_align) for goal in loops for p in goal.points]
+
+
+def test_a_loop_is_measured_where_calls_run_in_it():
+    """movsq680 moves sides that are aligned alike by rep movsq, whatever its loop takes."""
+    variants = kernels.load("x86_64/memmove").variants
+    assert _loop_alignments(variants["loop32"]) == [(0, 0)] * 2
+    assert _loop_alignments(variants["movsq680"]) == [(8, 0)] * 2
+    assert _loop_alignments(variants["movsq680"], (0, 0)) == []
+    copies = kernels.load("x86_64/copy_user").variants
+    assert _loop_alignments(copies["movsq"]) == [(0, 0)] * 2
 
 
 def test_slope_and_its_uncertainty():
