@@ -3,7 +3,7 @@
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -217,6 +217,23 @@ def decode(isa: str, code: bytes, address: int = 0) -> tuple[Instruction, ...]:
     if not code:
         raise InputError("there is no code to decode: it is empty")
     return _decode_x86(code, address) if isa == "x86_64" else _decode_arm64(code, address)
+
+
+def executed(loop: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Return the instructions of a loop that no jump forward within it skips, in their order.
+
+    Conditional branches fall through.
+    """
+    starts = {ins.address for ins in loop}
+    body: list[Instruction] = []
+    behind = loop[0].address
+    for ins in loop:
+        if ins.address >= behind:
+            body.append(ins)
+            behind = ins.end
+            if ins.flow is Flow.JUMP and ins.target in starts:
+                behind = max(behind, ins.target)
+    return tuple(body)
 
 
 def no_code(isa: str, code: bytes, at: int) -> InputError:

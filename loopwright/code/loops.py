@@ -15,6 +15,7 @@ from loopwright.code.instructions import (
     Instruction,
     Loop,
     decode,
+    executed,
     no_code,
     repeated_strings,
 )
@@ -452,7 +453,7 @@ def _piece(section: "Section", start: int, end: int, *, string: bool = False) ->
         return Piece("", section.isa, "loop", start, error=str(error))
     branch = body[-1].flow in (Flow.BRANCH, Flow.JUMP)
     notion = "loop" if branch else "unrolled"
-    amount = STRING_BYTES if string else moved(body)
+    amount = STRING_BYTES if string else moved(executed(body) if branch else body)
     return Piece("", section.isa, notion, start, body, amount)
 
 

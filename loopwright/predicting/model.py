@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from loopwright.code.instructions import Flow, Instruction, decode
+from loopwright.code.instructions import Flow, Instruction, decode, executed
 from loopwright.microarchs import Microarch
 
 ALIKE = 1.02  # cycles within this ratio count as equal
@@ -31,8 +31,9 @@ class Block:
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
-        """The decoded instructions, with addresses from the block's first byte."""
-        return decode(self.isa, self.code)
+        """The instructions that it executes, with addresses from its first byte."""
+        body = decode(self.isa, self.code)
+        return executed(body) if self.notion == "loop" else body
 
     @property
     def string(self) -> Instruction | None:

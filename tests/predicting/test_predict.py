@@ -117,3 +117,13 @@ def test_offset_all_gives_a_row_for_each_offset():
 def test_a_block_without_a_branch_is_no_loop():
     row = predict(hex=LOAD3, microarch="zen2", model="llvm-mca", notion="loop").iloc[0]
     assert "ends in a branch" in row["error"]
+
+
+def test_code_that_a_jump_skips_costs_nothing():
+    """Divisions behind a jump leave the cycle of a second taken branch alone."""
+    divisions = "48f7f1" * 16
+    around = f"4801d8eb30{divisions}ffc975c7"
+    assert _cycles(predict(hex=around, microarch="zen2"), "pipeline") == 2.0
+    for code, least, most in ((around, 0.0, 2.0), (divisions, 16.0, 1000.0)):
+        cycles = _cycles(predict(hex=code, microarch="zen2", model="llvm-mca"), "llvm-mca")
+        assert least <= cycles <= most

@@ -66,7 +66,7 @@ pub struct Prediction {
 pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
     along(
         core,
-        Path::whole(core.params.isa, request.code, request.notion)?,
+        Path::given(core.params.isa, request.code, None, request.notion)?,
         request,
     )
 }

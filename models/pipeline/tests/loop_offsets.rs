@@ -148,6 +148,29 @@ fn all_of_a_loop_in_one_stretch_is_the_loop() {
 }
 
 #[test]
+fn a_loop_without_a_path_follows_its_jumps_forward() {
+    for name in ["zen2", "skylake", "icelake"] {
+        let core = core(name);
+        for (hex, second) in [(OVER, 7), ("4801d8eb0348f7f1ffc975f4", 8), ("4801d8eb00ffc975f7", 5)] {
+            let end = hex.len() as u32 / 2;
+            let along = path(&core, hex, &[(0, 5), (second, end)]).unwrap();
+            let whole = run_all(
+                &core,
+                &[Loop {
+                    code: bytes(hex),
+                    path: None,
+                }],
+                1,
+            );
+            assert_eq!(whole[0].as_ref().unwrap(), &along, "{name} {hex}");
+            assert_eq!(alone(&core, &bytes(hex), 0).unwrap(), along[0], "{name} {hex}");
+            // Two taken branches an iteration.
+            assert_eq!(along[0], 2.0, "{name} {hex}");
+        }
+    }
+}
+
+#[test]
 fn what_a_jump_leaves_out_is_not_executed() {
     let core = core("zen2");
     let around = path(&core, OVER, &[(0, 5), (7, 11)]).unwrap();

@@ -22,19 +22,47 @@ pub struct Path {
 }
 
 impl Path {
-    /// The code that a block executes: the given stretches of a loop, else all of it.
+    /// The code that a block executes: the given stretches of a loop, else all that its jumps do not skip.
     ///
     /// # Errors
-    /// As [`Path::of`] and [`Path::whole`]; a block that is no loop has stretches.
+    /// As [`Path::of`] and [`Path::following_jumps`]; a block that is no loop has stretches.
     pub fn given(isa: Isa, bytes: &[u8], stretches: Option<&[Stretch]>, notion: Notion) -> Result<Path, Error> {
         match stretches {
-            None => Path::whole(isa, bytes, notion),
+            None => Path::following_jumps(isa, bytes, notion),
             Some(stretches) if notion == Notion::Loop => Path::of(isa, bytes, stretches),
             Some(_) => Err(Error::Block("a path of stretches is one of a loop".into())),
         }
     }
 
-    /// All of a block's instructions; of a loop the last one jumps.
+    /// The instructions of a loop in which conditional branches fall through and jumps forward within it are
+    /// followed; all instructions of a block that is no loop.
+    ///
+    /// # Errors
+    /// As [`Path::whole`].
+    pub fn following_jumps(isa: Isa, bytes: &[u8], notion: Notion) -> Result<Path, Error> {
+        if notion != Notion::Loop {
+            return Path::whole(isa, bytes, notion);
+        }
+        fits(bytes.len())?;
+        let (mut stretches, mut start, mut at) = (Vec::new(), 0, 0);
+        while (at as usize) < bytes.len() {
+            let (d, next) = isa::decode_at(isa, bytes, at as usize)?;
+            at += u32::from(d.len);
+            let Next::Jumps(target) = next else { continue };
+            let call = d.stack != 0;
+            if !call && i64::from(at) <= target && target < bytes.len() as i64 {
+                stretches.push((start, at));
+                (start, at) = (target as u32, target as u32);
+            }
+        }
+        if stretches.is_empty() {
+            return Path::whole(isa, bytes, notion);
+        }
+        stretches.push((start, at));
+        Path::of(isa, bytes, &stretches)
+    }
+
+    /// All of a block's instructions in their order in memory; of a loop the last one jumps.
     ///
     /// # Errors
     /// The bytes do not decode, or a loop does not end in a branch.
