@@ -38,7 +38,7 @@ from loopwright.microbench.oracle import Run
 
 SIZES = (
     8, 16, 32, 56, 64, 72, 120, 128, 136, 192, 248, 256, 264, 384, 504, 512, 520, 768, 1024, 1536,
-    2048, 3072, 4096,
+    2048, 3072, 4096, 6144, 8192,
 )  # fmt: skip
 # offsets of source and destination
 COPIED = ((0, 0), (0, 1), (0, 8), (0, 32), (1, 0), (8, 0), (1, 1))
