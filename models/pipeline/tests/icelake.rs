@@ -59,42 +59,6 @@ const LOOPS: [(&str, &str, u32, f64); 24] = [
     ("mov [rsp],rax; mov rax,[rsp]", "48890424488b042449ffcf75f3", 0, 5.0),
 ];
 
-/// Loops of loads and stores, which have one rate together: name, code, code offset, cycles an iteration.
-const ACCESSES: [(&str, &str, u32, f64); 5] = [
-    (
-        "4 loads of 32 bytes",
-        "c5fc2806c5fc2806c5fc2806c5fc280649ffcf75eb",
-        0,
-        2.42,
-    ),
-    (
-        "4 loads and stores of 32 bytes in turn",
-        "c5fc2806c5fc290fc5fc2806c5fc290fc5fc2806c5fc290fc5fc2806c5fc290f49ffcf75db",
-        0,
-        4.56,
-    ),
-    (
-        "4 loads and stores of 16 bytes in turn",
-        "0f28060f290f0f28060f290f0f28060f290f0f28060f290f49ffcf75e3",
-        0,
-        3.54,
-    ),
-    (
-        "4 loads and stores of 8 bytes in turn",
-        "488b0648891f488b0648891f488b0648891f488b0648891f49ffcf75e3",
-        0,
-        2.93,
-    ),
-    (
-        "16 loads of 32 bytes behind 4 multiplications in a chain",
-        "c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806\
-         c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806c5fc2806\
-         480fafc0480fafc0480fafc0480fafc049ffcf75ab",
-        0,
-        12.0,
-    ),
-];
-
 /// Copies that the op cache holds: name, code, code offset, cycles a copy.
 const COPIES: [(&str, &str, u32, f64); 4] = [
     ("lea rdi,[rbx+5216]", "488dbb60140000", 0, 0.25),
@@ -106,11 +70,6 @@ const COPIES: [(&str, &str, u32, f64); 4] = [
 #[test]
 fn icelake_takes_the_measured_cycles() {
     all_take("icelake", &LOOPS);
-}
-
-#[test]
-fn loads_and_stores_have_one_rate_together() {
-    all_are_within(0.05, "icelake", &ACCESSES, Loop);
 }
 
 #[test]

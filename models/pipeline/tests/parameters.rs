@@ -155,8 +155,6 @@ const ACTS: &[Case] = &[
     ("memory.forward_update_cycles", "20", "zen3", Unrolled, 0, "480107", &[]),
     ("memory.forward_part_cycles", "30", "zen4", Unrolled, 0, "48890f8b4f04", &[]),
     ("memory.forward_vector_cycles", "30", "zen4", Unrolled, 0, "0f29070f2807", &[]),
-    ("memory.access_cycles", "0.5", "icelake", Loop, 0, "488b0648891f488b0648891f49ffcf75f2", &[]),
-    ("memory.access_byte_cycles", "0.1", "icelake", Loop, 0, "488b0648891f488b0648891f49ffcf75f2", &[]),
     ("memory.commit_bytes", "0", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
     ("memory.commit_middle", "true", "zen4", Unrolled, 0, "0f11470848894718", &[]),
     ("memory.commit_parts", "false", "zen4", Loop, 0, "488947144889471c4889472449ffcf75ef", &[]),

@@ -86,8 +86,6 @@ pub struct Uop {
     pub busy: u32,
     /// Bytes that it writes to ever new addresses of a loop.
     pub streamed: u16,
-    /// Thousandths of a cycle that its access takes of those of all loads and stores.
-    pub access: u32,
     /// Its access, if that may cross a boundary that costs cycles.
     pub split: Option<Split>,
     /// The memory operand that it reads from the cache, if loads share that.
@@ -144,7 +142,6 @@ impl Uop {
             port_cycles: 1,
             busy: 0,
             streamed: 0,
-            access: 0,
             split: None,
             read: None,
             vector: false,

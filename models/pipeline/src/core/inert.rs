@@ -159,12 +159,8 @@ impl Params {
                 "memory.failed_forward_waits is false"
             }
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
-            "line_bytes"
-                if p.bank_loads == UNLIMITED
-                    && p.stream_line_cycles == 0.0
-                    && p.access_cycles + p.access_byte_cycles == 0.0 =>
-            {
-                "memory.bank_loads is unlimited, memory.stream_line_cycles and access_cycles are 0"
+            "line_bytes" if p.bank_loads == UNLIMITED && p.stream_line_cycles == 0.0 => {
+                "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"
             }
             "bank_bytes" if p.bank_loads == UNLIMITED => "memory.bank_loads is unlimited",
             "store_queue" | "commit_middle" | "commit_parts" | "commit_page_cycles" | "commit_narrow_cycles"

@@ -1,7 +1,6 @@
 //! The machine that runs a block cycle by cycle.
 
 pub mod ablation;
-mod access_rate;
 pub mod backend;
 mod balanced;
 pub mod banks;

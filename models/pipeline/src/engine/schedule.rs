@@ -7,7 +7,6 @@ use crate::core::params::Params;
 use crate::core::scheduler_pools::POOLS;
 use crate::core::value::PORTS;
 use crate::engine::ablation::Ablation;
-use crate::engine::access_rate::AccessRate;
 use crate::engine::balanced::NO_ENTRY;
 use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
@@ -55,7 +54,6 @@ pub struct Schedule<'a> {
     /// Ports that load or store.
     memory_mask: u32,
     /// The rate of loads and stores together, where it limits them.
-    access_rate: Option<AccessRate>,
     lines: Lines,
     /// The banks that loads of a cycle share, where they limit them.
     banks: Option<Banks<'a>>,
@@ -115,7 +113,6 @@ impl<'a> Schedule<'a> {
             ports,
             order: order(block, ports),
             memory_mask: params.memory_ports(),
-            access_rate: AccessRate::new(block),
             lines: Lines::new(&params.memory),
             banks: Banks::new(block, params),
             write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
@@ -243,9 +240,6 @@ impl<'a> Schedule<'a> {
         self.choice.tick();
         if let Some(write_back) = &mut self.write_back {
             write_back.begin(now);
-        }
-        if self.access_rate.as_ref().is_some_and(|rate| rate.exhausted(now)) {
-            self.pause_memory(now + 1);
         }
         if self.at_issue {
             self.issue_any(now, results, retire, observer);
@@ -467,14 +461,6 @@ impl<'a> Schedule<'a> {
                 self.pause_memory(now + 1 + pause as i32);
             }
         }
-        if let (Some(rate), 1..) = (&mut self.access_rate, uop.access) {
-            let line = self.params.memory.line_bytes;
-            let parts = match block.store_number[at as usize] {
-                Some(store) => block.places[usize::from(store)].parts(flight.iteration, line),
-                None => 1 + u32::from(split > 0),
-            };
-            rate.start(now, uop.access * parts);
-        }
         let mut done = now + 1;
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
             if other_part.is_some() && of_branch(output) {
@@ -508,9 +494,6 @@ impl<'a> Schedule<'a> {
         }
         self.choice.fingerprint(self.ports, into);
         self.lines.fingerprint(into);
-        if let Some(rate) = &self.access_rate {
-            rate.fingerprint(into);
-        }
         if let Some(write_back) = &self.write_back {
             write_back.fingerprint(self.ports, into);
         }

@@ -33,8 +33,6 @@ pub enum Limit {
     Commit,
     /// Lines written to new addresses.
     Lines,
-    /// Loads and stores together.
-    Accesses,
     /// Uops in flight.
     ReorderBuffer,
     /// Uops that wait for execution.
@@ -103,7 +101,6 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ab
         Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),
         Limit::Commit => params.memory.commit_bytes = 0,
         Limit::Lines => params.memory.stream_line_cycles = 0.0,
-        Limit::Accesses => block.uops.iter_mut().for_each(|u| u.access = 0),
         Limit::ReorderBuffer => params.retire.reorder_buffer = 1024,
         Limit::StoreQueue => params.memory.store_queue = 1024,
         Limit::Retire => params.retire.width = 1024,

@@ -64,7 +64,6 @@ impl Observed {
         add(Limit::Commit, stores);
         let streams = block.uops.iter().any(|u| u.streamed > 0);
         add(Limit::Lines, streams && params.memory.stream_line_cycles > 0.0);
-        add(Limit::Accesses, block.uops.iter().any(|u| u.access > 0));
         add(Limit::StoreQueue, stores);
         add(Limit::Scheduler, true);
         add(Limit::ReorderBuffer, true);
@@ -139,7 +138,6 @@ pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> S
         Limit::BlockedLoads => "failed store-to-load forwarding".into(),
         Limit::Splits => "accesses across a boundary".into(),
         Limit::Commit | Limit::Lines => "stores into the cache".into(),
-        Limit::Accesses => "loads and stores together".into(),
         Limit::StoreQueue => "store queue".into(),
         Limit::Scheduler => "scheduler".into(),
         Limit::ReorderBuffer => "reorder buffer".into(),

@@ -39,13 +39,6 @@ impl Builder<'_> {
         }) as u16
     }
 
-    /// Thousandths of a cycle that an access takes of those of all loads and stores.
-    fn access(&self, mem: &Mem) -> u32 {
-        let m = &self.params.memory;
-        let bytes = f64::from(mem.bytes.max(4));
-        (1000.0 * (m.access_cycles + m.access_byte_cycles * bytes)).round() as u32
-    }
-
     pub(crate) fn loads(&mut self, ports: &[u32], case: Case) -> Vec<u16> {
         let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
         let mut out = Vec::new();
@@ -95,10 +88,8 @@ impl Builder<'_> {
                 latency,
                 regs: Regs::new(),
             }];
-            let access = self.access(mem);
             let id = self.push(Uop {
                 port_cycles,
-                access,
                 ..Uop::new(mask, Role::Load, sources, outputs)
             });
             out.push(id);
@@ -169,10 +160,8 @@ impl Builder<'_> {
                 latency: 0,
                 regs: Regs::new(),
             }];
-            let access = self.access(mem);
             self.push(Uop {
                 port_cycles,
-                access,
                 ..Uop::new(ports, Role::StoreData, sources, outputs)
             });
         }

@@ -70,10 +70,6 @@ tables! {
         line_bytes: int[16..=128] = Some(64),
         /// Cycles that loads and stores pause for each line that is written for the first time.
         stream_line_cycles: real[0.0..=1000.0] = Some(0.0),
-        /// Cycles that each load and each store takes of all of them together, whatever their ports, and twice across lines; 0: no such limit.
-        access_cycles: real[0.0..=100.0] = Some(0.0),
-        /// Cycles more for each byte of an access, of 4 bytes at least.
-        access_byte_cycles: real[0.0..=10.0] = Some(0.0),
         /// Cycles for which a 256-bit access occupies its port.
         port_cycles_256: int[1..=100] = Some(1),
         /// The same for a 512-bit access.
