@@ -135,7 +135,7 @@ def test_a_size_of_no_one_speed_lies_between_its_neighbours():
     assert strings._have_needed_offsets(strings._of_whole_curves(some))
     assert strings._curves(some)[0, 0][192] == pytest.approx(192)
     # Of a place without its smallest size nothing is taken.
-    cut = strings._of_whole_curves(every[:-23] + every[-22:])
+    cut = strings._of_whole_curves(every[: -len(strings.SIZES)] + every[1 - len(strings.SIZES) :])
     assert len(cut) == len(every) - len(strings.SIZES)
     assert strings._have_needed_offsets(cut)
     assert not strings._have_needed_offsets(strings._of_whole_curves(every[1:]))
