@@ -162,7 +162,7 @@ static void name_speeds(struct outcome *o)
 	double one = 1e-6 / (o->times[LONG] - o->times[SHORT]);
 	size_t used = strlen(o->refused);
 	/* Two speeds that differ by less than what is printed are one. */
-	bool differ = fabs(one * r->speed[0] - one * r->speed[1]) >= 0.01;
+	bool differ = one * fabs((double)r->speed[0] - r->speed[1]) >= 0.01;
 
 	if (r->unsteady && r->speed[1] && differ && o->times[LONG] > o->times[SHORT])
 		snprintf(o->refused + used, sizeof(o->refused) - used,

@@ -151,7 +151,13 @@ fn all_of_a_loop_in_one_stretch_is_the_loop() {
 fn a_loop_without_a_path_follows_its_jumps_forward() {
     for name in ["zen2", "skylake", "icelake"] {
         let core = core(name);
-        for (hex, second) in [(OVER, 7), ("4801d8eb0348f7f1ffc975f4", 8), ("4801d8eb00ffc975f7", 5)] {
+        // Over nops, over a division, over what does not decode, over nothing.
+        for (hex, second) in [
+            (OVER, 7),
+            ("4801d8eb0348f7f1ffc975f4", 8),
+            ("4801d8eb03060606ffc975f4", 8),
+            ("4801d8eb00ffc975f7", 5),
+        ] {
             let end = hex.len() as u32 / 2;
             let along = path(&core, hex, &[(0, 5), (second, end)]).unwrap();
             let whole = run_all(

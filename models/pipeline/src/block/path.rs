@@ -40,23 +40,27 @@ impl Path {
     /// # Errors
     /// As [`Path::whole`].
     pub fn following_jumps(isa: Isa, bytes: &[u8], notion: Notion) -> Result<Path, Error> {
-        if notion != Notion::Loop {
-            return Path::whole(isa, bytes, notion);
-        }
         fits(bytes.len())?;
+        let whole = Path::whole(isa, bytes, notion);
+        // Code that a jump skips may be none: only what follows the jumps tells.
+        let straight = whole
+            .as_ref()
+            .is_ok_and(|path| !path.code.iter().rev().skip(1).any(is_jump));
+        if notion != Notion::Loop || straight {
+            return whole;
+        }
         let (mut stretches, mut start, mut at) = (Vec::new(), 0, 0);
         while (at as usize) < bytes.len() {
             let (d, next) = isa::decode_at(isa, bytes, at as usize)?;
             at += u32::from(d.len);
             let Next::Jumps(target) = next else { continue };
-            let call = d.stack != 0;
-            if !call && i64::from(at) <= target && target < bytes.len() as i64 {
+            if is_jump(&d) && i64::from(at) <= target && target < bytes.len() as i64 {
                 stretches.push((start, at));
                 (start, at) = (target as u32, target as u32);
             }
         }
         if stretches.is_empty() {
-            return Path::whole(isa, bytes, notion);
+            return whole;
         }
         stretches.push((start, at));
         Path::of(isa, bytes, &stretches)
@@ -111,6 +115,11 @@ impl Path {
         }
         Ok(Path { code, jumps })
     }
+}
+
+/// Whether an instruction is an unconditional branch that is no call.
+fn is_jump(d: &Decoded) -> bool {
+    d.branch == Branch::Always && d.stack == 0
 }
 
 fn fits(executed: usize) -> Result<(), Error> {

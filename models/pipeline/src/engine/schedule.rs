@@ -53,7 +53,6 @@ pub struct Schedule<'a> {
     order: Vec<u8>,
     /// Ports that load or store.
     memory_mask: u32,
-    /// The rate of loads and stores together, where it limits them.
     lines: Lines,
     /// The banks that loads of a cycle share, where they limit them.
     banks: Option<Banks<'a>>,
